@@ -25,6 +25,7 @@ import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
+from causalbandits.policies import find_incumbent
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.stopping import WIDTHS, mixture_penalty, sub_gaussian_scale
 from causalbandits.problem.design import action_distributions
@@ -132,8 +133,8 @@ class Quick:
     """
 
     def __init__(self, situation: Any, policy: cb.Policy, epsilon: float) -> None:
-        plain = isinstance(policy, CellPolicy) and policy.causal and not policy.learns_scales
-        self.applies = plain and not policy.learns_tables and epsilon == 0
+        plain = isinstance(policy, CellPolicy) and policy.causal and not policy.traits.learns_scales
+        self.applies = plain and not policy.traits.learns_tables and epsilon == 0
         if self.applies:
             self.rows, self.noise = action_distributions(situation), sub_gaussian_scale(policy.index_parameters)
 
@@ -160,7 +161,10 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
     """
     drawn = not isinstance(part.world, cb.Environment)
     env = part.world(stream(SEED, replication, ENVIRONMENT)) if drawn else part.world
-    problem, rounds = env.problem.without_tables() if policy.learns_tables else env.problem, looked_at(part.horizon)
+    problem, rounds = (
+        env.problem.without_tables() if policy.traits.learns_tables else env.problem,
+        looked_at(part.horizon),
+    )
     own, risk, lost = policy.for_horizon(part.horizon), [], []
     situation = own.situation(problem)
 
@@ -171,7 +175,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
             risk.append(1.0)
             lost.append(0.0)
             return
-        best = own.find_incumbent(situation, statistic).action
+        best = find_incumbent(own, situation, statistic).action
         risk.append(own.error_probability(situation, statistic, best, part.epsilon))
         lost.append(env.gap(env.problem.actions.rank(best.choices)))
         if risk[-1] <= min(DELTAS):

@@ -117,7 +117,7 @@ def _command(path: str, command: Any, about: str) -> list[str]:
 def placeholder(argument: Any) -> str:
     """How an argument is shown where a command is typed."""
     name = str(argument.metavar or argument.name).upper() + ("..." if argument.nargs == -1 else "")
-    return name if argument.constrained_variables else f"[{name}]"
+    return name if argument.required else f"[{name}]"
 
 
 def _written(option: Any) -> str:
@@ -134,7 +134,7 @@ def _table(kind: str, rows: list[tuple[str, Any]]) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
-    if parameter.constrained_variables:
+    if parameter.required:
         return "required"
     values = value if isinstance(value, list | tuple) else [value]
     told = [str(one) for one in values if isinstance(one, str | int | float | Path) and one is not False]

@@ -18,7 +18,7 @@ class CausalGreedy(cb.Policy):
     epsilon: float = 0.1
     id = "c-greedy"
 
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):

@@ -67,11 +67,11 @@ def one_block(reward):
 
 
 LIMITS = {
-    environment: "MEANS_KEPT",
-    rewards: "GAINS_KEPT",
-    blocks: "ROWS_KEPT",
-    space: "ACTIONS_KEPT",
-    features: "FEATURES_KEPT",
+    environment: "MEAN_CACHE_SIZE",
+    rewards: "GAIN_CACHE_SIZE",
+    blocks: "ROW_CACHE_SIZE",
+    space: "ACTION_CACHE_SIZE",
+    features: "FEATURE_CACHE_SIZE",
 }
 
 

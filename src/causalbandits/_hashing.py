@@ -137,6 +137,8 @@ def _is_user_module(module: str) -> bool:
 
 
 def _describe_function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
+    if str(function.__globals__.get("__name__", "")).partition(".")[0] == PACKAGE:
+        function = getattr(function, "__wrapped__", function)  # a check of ours around a method of the user's
     if is_ours(function):
         yield function.__qualname__
         return

@@ -37,7 +37,7 @@ MEANS = np.array([[0.1, 0.8], [0.6, 0.3]])
 
 def happen(problem, decision, context, rng):
     """The parents, and a reward, after a decision in a context."""
-    view = problem.given(context)
+    view = problem.condition(context)
     z = np.unravel_index(
         rng.choice(
             problem.configurations, p=view.parent_distribution(problem.actions.index(decision.intervention)).reshape(-1)
@@ -63,7 +63,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 @pytest.mark.parametrize("id", POLICIES)
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
-    problem = problem.without_tables() if cb.policy(id).learns_tables else problem
+    problem = problem.without_tables() if cb.policy(id).traits.learns_tables else problem
     whole, log = conversation(cb.Agent(problem, id, seed=5), 40), []
     conversation(whole, 20, 7, log=log)
     half, again = conversation(cb.Agent(problem, id, seed=5), 40), []
@@ -135,7 +135,7 @@ def test_scores_in_a_context_are_means_under_its_own_distribution(id):
     agent = conversation(cb.Agent(problem, id, seed=1), 50)
     for segment in SEGMENTS:
         situation = problem.situation(context={"segment": segment}, every=True)
-        index = agent.policy.index(agent._statistic.at(situation.cells), np.random.default_rng(2))
+        index = agent.policy.index(agent._statistic.subset(situation.cells), np.random.default_rng(2))
         whole = np.full(problem.configurations, 1e6)  # what does not agree must not count
         whole[situation.cells] = index
         rows = problem.condition({"segment": segment}).parent_distributions().reshape(situation.size, -1)

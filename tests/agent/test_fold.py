@@ -34,7 +34,7 @@ def outcomes(env, n, rewards, seed=0):
 
 
 def folded(policy, env, told):
-    situation, statistic = env.problem.situation(every=policy.searches_all), policy.begin(env.problem)
+    situation, statistic = env.problem.situation(every=policy.traits.searches_all), policy.init(env.problem)
     for outcome in told:
         policy.update(situation, statistic, outcome)
     return statistic
@@ -81,7 +81,7 @@ def test_totals_have_every_sum(env):
 def test_a_policy_that_cannot_be_made_from_sums_says_so(env):
     class Own(cb.Policy):
         id = "own"
-        start = score = update = None
+        init = score = update = None
 
     with pytest.raises(PolicyError, match="'own' does not say how its statistic is made from sums"):
         Own().from_sums(env.problem, OutcomeSums())

@@ -47,7 +47,7 @@ def test_learning_from_an_experiment_is_being_told_of_it(env, id):
         decision = told.ask(eligible=[do])
         told.tell(decision.id, {name: rows[name][i] for name in env.problem.parents}, rows["click"][i])
     kept, same = (agent._statistic.to_record() for agent in (learner, told))
-    if learner.policy.in_order:  # evidence is made of own decisions only
+    if learner.policy.traits.sequential:  # evidence is made of own decisions only
         assert (learner._statistic.witnessed, told._statistic.witnessed) == (0, 60)
         kept, same = ({key: record[key] for key in record if key in DECIDING} for record in (kept, same))
     assert kept == same
@@ -130,7 +130,7 @@ def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configura
 def test_a_reward_whose_parents_were_lost_teaches_those_who_need_only_the_action(env, id):
     agent = cb.Agent(known_to(id, env), id, seed=0)
     decision = agent.ask()
-    if agent.policy.needs_parents:
+    if agent.policy.traits.needs_parents:
         with pytest.raises(TellError, match=r"learns what a reward owes to subject, template, send_time.*forget"):
             agent.tell(decision.id, None, 1)
         assert (agent.rounds, list(agent.pending)) == (0, [0])

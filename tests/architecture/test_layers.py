@@ -10,6 +10,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.conftest import SLOW
+
 SOURCE = Path(__file__).parents[2] / "src/causalbandits"
 
 
@@ -84,7 +86,7 @@ def test_folders_are_small_enough_to_be_taken_in():
 
 
 PARTICIPLES = re.compile(
-    r"_?(allowed|asked|chosen|checked|counted|decided|described|drawn|estimated|expected|favoured|filled|found|given|"
+    r"_?(allowed|asked|chosen|checked|counted|decided|described|drawn|estimated|favoured|filled|found|given|"
     r"held|imagined|joined|judged|kept|known|laid|learnt|left|listed|made|measured|mended|merged|named|narrowed|needed|"
     r"opened|paced|permitted|planned|played|priced|projected|promised|put|rationed|recommended|reduced|refused|"
     r"renewed|said|scored|screened|searched|seen|sent|settled|shared|shown|solved|spent|stated|stopped|stored|summed|"
@@ -110,7 +112,7 @@ def is_private(name: str) -> bool:
 def test_what_is_private_to_a_folder_is_imported_only_there():
     for module, tree in modules().items():
         for path, name in imports(tree):
-            inside = is_inside(folder(module), folder(f"{path}.py")) if f"{path}.py" in modules() else False
+            inside = is_inside(folder(module), path if f"{path}/__init__.py" in modules() else folder(f"{path}.py"))
             private = [part for part in (*path.split("/")[1:], name) if is_private(part)]
             assert inside or not private, f"{module}: {path}.{name}"
 
@@ -137,3 +139,32 @@ def test_private_attributes_are_used_only_in_the_package_that_defines_them():
             if isinstance(node, ast.Attribute) and is_private(node.attr):
                 inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
                 assert inherited or node.attr in own[room(module)], f"{module}, line {node.lineno}: {node.attr}"
+
+
+def test_public_names_have_one_meaning():
+    """A name that one package exports is exported by no other, unless it is the same thing."""
+    places: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        if not module.endswith("/__init__.py") or room(module) == "cli":
+            continue  # commands are named like the functions that they call
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("causalbandits."):
+                for alias in node.names:
+                    places.setdefault(alias.asname or alias.name, set()).add(defined_in(node.module, alias.name))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def defined_in(module: str, name: str) -> str:
+    """The module that defines a name, found through the doors that pass it on."""
+    path = "/".join(module.split(".")[1:])
+    door = f"{path}/__init__.py"
+    if door in modules() and f"{path}/{name}.py" not in modules():
+        for node in modules()[door].body:
+            if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
+                return defined_in(node.module, name)
+    return module
+
+
+def test_slow_tests_are_where_their_markers_say():
+    tests = Path(__file__).parents[1]
+    assert all((tests / file).exists() for files in SLOW.values() for file in files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
 import json
 import re
@@ -10,7 +9,6 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,13 +19,6 @@ from causalbandits.testing.conformance import CHECKS
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/causalbandits"
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-
-
-@cache
-def modules():
-    """Every module's syntax; made when a test asks, not in every process that collects them."""
-    paths = sorted(SOURCE.rglob("*.py"))
-    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def blocks(page):
@@ -87,77 +78,6 @@ def test_the_source_distribution_has_all_that_the_repository_has():
     packed = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     always = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}
     assert {path.split("/")[0] for path in done.stdout.splitlines()} == {*packed, *always}
-
-
-def room(module):
-    """The part of the package that a module belongs to: a folder, or itself."""
-    return module.split("/")[0].removesuffix(".py")
-
-
-def defined(tree):
-    """The classes, types and constants that a module defines: whatever begins with a capital."""
-    assigned = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
-    assigned += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
-    names = [name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)]
-    names += [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    return {name for name in names if name.lstrip("_")[:1].isupper()}
-
-
-ONE_EACH = {
-    "paper": {"COARSE", "EXPERIMENT", "HORIZON", "TABULAR"},  # every figure of the paper has its own
-    "formats": {"BEGINNING", "_SKIP", "_TOKEN"},  # every language that is read has its own
-}
-"""Names with one meaning in a room, of which every module may have its own."""
-
-
-def test_one_word_has_one_meaning():
-    places: dict[str, set[str]] = {}
-    for module, tree in modules().items():
-        for name in defined(tree):
-            shared = name in ONE_EACH.get(room(module), ())
-            places.setdefault(name.lstrip("_"), set()).add(room(module) if shared else module)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def is_private(name):
-    return name.startswith("_") and not name.startswith("__")
-
-
-def imported(tree):
-    """What a module imports from this package, as paths from its top: ["formats", "_text", "clip"]."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "causalbandits":
-            for alias in node.names:
-                yield alias.asname or alias.name, [*node.module.split(".")[1:], alias.name]
-        assert not (isinstance(node, ast.ImportFrom) and node.level), "relative imports hide what is imported"
-        if isinstance(node, ast.Import):
-            assert not any(alias.name.startswith("causalbandits") for alias in node.names)
-
-
-def test_what_is_private_to_a_room_is_imported_only_there():
-    for module, tree in modules().items():
-        for _, path in imported(tree):
-            assert path[0] == room(module) or not any(map(is_private, path[1:])), f"{module}: {'.'.join(path)}"
-
-
-OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
-
-
-def test_private_attributes_are_used_only_in_the_room_that_defines_them():
-    own: dict[str, set[str]] = {}
-    for module, tree in modules().items():
-        names = own.setdefault(room(module), set(OF_NAMED_TUPLES))
-        for node in ast.walk(tree):
-            match node:
-                case ast.Attribute(ast.Name("self"), name, ast.Store()) | ast.Name(name, ast.Store()):
-                    names.add(name)
-                case ast.FunctionDef(name) | ast.ClassDef(name):
-                    names.add(name)
-    for module, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and is_private(node.attr):
-                inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-                assert inherited or node.attr in own[room(module)], f"{module}, line {node.lineno}: {node.attr}"
 
 
 def test_importing_stays_light():

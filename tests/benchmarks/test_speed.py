@@ -42,7 +42,7 @@ def test_every_policy_of_the_paper_has_its_loop():
         "elimination",
         "models",
     )
-    own = {id for id in missing if cb.policy(id).learns_tables or any(word in id for word in later)}
+    own = {id for id in missing if cb.policy(id).traits.learns_tables or any(word in id for word in later)}
     assert missing - own == {"c-kl-ucb", "kl-ucb", "uniform", "hac-ucb", "lin-ts", "lin-ucb"}
 
 

@@ -96,7 +96,7 @@ def test_scales_that_the_rewards_contradict_are_said_with_the_recommendation(env
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_recommendation_prints_what_it_says(env, id):
-    problem = env.problem.without_tables() if cb.policy(id).learns_tables else env.problem
+    problem = env.problem.without_tables() if cb.policy(id).traits.learns_tables else env.problem
     best = taught(problem, id, env, 90).recommend()
     text = str(best)
     assert text.startswith(f"{best.intervention}: mean reward ")
@@ -126,4 +126,4 @@ def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
 
 
 def searched(problem):
-    return (problem.search.action(i).intervention for i in range(problem.search.size))
+    return (problem.candidates.action(i).intervention for i in range(problem.candidates.size))

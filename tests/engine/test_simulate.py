@@ -153,7 +153,11 @@ def test_plays_and_rewards_are_what_happened(id, compiled_from, monkeypatch):
     for replication in range(2):
         world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
         policy = cb.policy(id).for_horizon(90)
-        situation, statistic, total = env.problem.situation(every=policy.searches_all), policy.init(env.problem), []
+        situation, statistic, total = (
+            env.problem.situation(every=policy.traits.searches_all),
+            policy.init(env.problem),
+            [],
+        )
         for t in range(90):
             action = policy.decide(situation, statistic, own).action
             z, reward = env.draw(action.choices, world)

@@ -11,6 +11,7 @@ import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, Moments, play, seed_of, stream
 from causalbandits.engine.plan import weigh_moments
 from causalbandits.errors import ProblemError
+from causalbandits.policies import find_incumbent
 from causalbandits.policies.feedback import Outcome, randomised_rounding
 from causalbandits.policies.registry import POLICIES
 
@@ -32,7 +33,7 @@ def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
     mean = env.configuration_means
     for segment in SEGMENTS:
         context = {"segment": segment}
-        rows = env.problem.given(context).parent_distributions().reshape(env.problem.actions.size, -1)
+        rows = env.problem.condition(context).parent_distributions().reshape(env.problem.actions.size, -1)
         means = rows @ mean
         assert env.best(context).mean == pytest.approx(means.max(), abs=1e-12)
         for number in range(0, env.problem.actions.size, 7):
@@ -48,7 +49,7 @@ def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
 def test_what_happens_in_a_context_has_its_distribution(env):
     """Counts of 4000 draws stay within 5 standard deviations: 48 numbers, an error of 3e-5 or less."""
     context, action, rng = {"segment": "lapsed"}, {"purpose": "Awareness"}, np.random.default_rng(0)
-    exact = env.problem.given(context).parent_distribution(env.problem.actions.index(action))
+    exact = env.problem.condition(context).parent_distribution(env.problem.actions.index(action))
     counts = np.zeros(env.problem.shape)
     for _ in range(4000):
         counts[env.problem.encode_parents(env.pull(action, rng, context=context).parents)] += 1
@@ -67,16 +68,16 @@ def test_contexts_come_as_often_as_they_should():
 def test_the_driver_plays_what_an_agent_would_decide(env, id):
     """Drawn by hand: the context, the decision, what happens; regret against the best action for the context."""
     policy = cb.policy(id).for_horizon(60)
-    rounds, learns = np.arange(1, 61), policy.learns_tables
+    rounds, learns = np.arange(1, 61), policy.traits.learns_tables
     problem = env.problem.without_tables() if learns else env.problem
     played = play(env, policy, problem, rounds, 3, 0)
     world, own = stream(3, 0, WORLD), seed_of(3, 0, POLICY)
-    rng, statistic, regret = np.random.default_rng(own), policy.init_or_raise(problem), 0.0
+    rng, statistic, regret = np.random.default_rng(own), policy.init(problem), 0.0
     for t in range(60):
         context = env.draw_context(world)
-        situation = policy.situation(problem.given(context))
+        situation = policy.situation(problem.condition(context))
         action = policy.decide(situation, statistic, rng).action
-        here = env.given(context)
+        here = env.condition(context)
         if learns:
             observed, z, reward = here.draw_all(action.choices, world)
         else:
@@ -115,7 +116,7 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
     def watch(slot, statistic, counts):
         for codes, share in env.problem.contexts.by_probability():
             here = env.condition_codes(codes)
-            favourite = policy.find_incumbent(here.problem.situation(), statistic)
+            favourite = find_incumbent(policy, here.problem.situation(), statistic)
             found.append(share * here.gap(favourite.action.number))
 
     play(env, policy, env.problem, np.array([200]), 4, 0, watch=watch)

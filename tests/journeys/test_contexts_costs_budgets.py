@@ -108,7 +108,7 @@ def same_bits(env, policy, horizon=700, believed=None, **more):
 @pytest.mark.parametrize("id", played_compiled())
 def test_both_drivers_play_alike_with_costs_in_contexts(id, additive):
     env, policy = world(additive=additive), cb.policy(id)
-    if policy.unit_rewards and not env.reward.bounded:
+    if policy.traits.unit_rewards and not env.reward.bounded:
         pytest.skip("it needs rewards in [0, 1]")
     assert (
         same_bits(env, policy).regret[-1]
@@ -174,7 +174,7 @@ def test_a_prior_for_actions_has_one_for_each_context():
 def test_drawn_tables_are_cut_at_the_context(seed):
     """As the problem with these tables, and as the joint of everything, say."""
     problem, rng = problem_of(seed).without_tables(), np.random.default_rng(seed)
-    statistic = LEARNS.init_or_raise(problem)
+    statistic = LEARNS.init(problem)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}, {}):
         view = problem.condition(context) if context else problem
         situation = LEARNS.situation(view)

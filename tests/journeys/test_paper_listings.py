@@ -281,7 +281,7 @@ class Case(NamedTuple):
         """The actions that the library's policy plays."""
         world, rng = World(self.env, seed), stream(seed, 0, POLICY)
         policy, problem = self.policy(T), self.env.problem
-        situation, statistic = problem.situation(every=policy.searches_all), policy.init(problem)
+        situation, statistic = problem.situation(every=policy.traits.searches_all), policy.init(problem)
         for t in range(T):
             action = situation.action(policy.score(situation, statistic, rng).best_position())
             codes, reward = world.draw(action.number)
@@ -319,13 +319,13 @@ def assert_same_actions(listing: list[int], library: list[int]) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_listing_and_library_choose_the_same_actions(case: Case, seed: int) -> None:
-    assert_same_actions(case.only_choices(2000, seed), case.library(2000, seed))
+    assert_same_actions(case.listing(2000, seed), case.library(2000, seed))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_they_choose_the_same_actions_in_short_runs_too(case: Case) -> None:
     for seed in range(100, 130):  # many first rounds: there the anytime forms have t = 2, and unseen cells count
-        assert_same_actions(case.only_choices(12, seed), case.library(12, seed))
+        assert_same_actions(case.listing(12, seed), case.library(12, seed))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -334,7 +334,7 @@ def test_simulate_has_the_regret_of_the_listings_actions(case: Case) -> None:
     policy = cb.policy(case.id, **case.parameters)
     run = cb.simulate(case.env, [policy], horizon=T, replications=2, seed=seed, progress=False)
     for replication in range(2):
-        regret = np.cumsum(case.env.gaps()[case.only_choices(T, seed, replication)])
+        regret = np.cumsum(case.env.gaps()[case.listing(T, seed, replication)])
         np.testing.assert_allclose(run.regret(case.id)[replication], regret[run.rounds - 1], rtol=1e-9, atol=1e-9)
 
 
@@ -358,7 +358,7 @@ def test_an_agent_that_is_asked_and_told_decides_as_the_listing_does(case: Case)
         decision = agent.ask()
         codes, reward = world.draw(problem.actions.index(decision.intervention))
         agent.tell(decision.id, problem.decode_parents(codes), reward)
-    assert_same_actions(case.only_choices(T, seed, replication), world.actions)
+    assert_same_actions(case.listing(T, seed, replication), world.actions)
 
 
 class Final(NamedTuple):

@@ -99,7 +99,7 @@ def tables_known() -> list[str]:
     """The ids of the policies that take the model's tables as they are."""
     import causalbandits as cb
 
-    return [id for id in cb.policies.POLICIES if not cb.policy(id).learns_tables]
+    return [id for id in cb.policies.POLICIES if not cb.policy(id).traits.learns_tables]
 
 
 def played_compiled() -> list[str]:
@@ -116,7 +116,7 @@ def known_to(policy: Any, env: Any) -> Any:
     import causalbandits as cb
 
     chosen = cb.policy(policy) if isinstance(policy, str) else policy
-    return env.problem.without_tables() if chosen.learns_tables else env.problem
+    return env.problem.without_tables() if chosen.traits.learns_tables else env.problem
 
 
 SMALLEST, LARGEST = 0.0, 1 - 2**-53

@@ -17,9 +17,10 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.policies.base import HorizonPolicy, Incumbent, runner_up_of, two_best_positions
-from causalbandits.policies.feedback import Choice, Outcome
+from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.feedback import Choice, Incumbent, Outcome, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Statistic
+from causalbandits.policies.traits import Traits
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection.scores import Scores
 from causalbandits.problem.situation import Situation
@@ -49,11 +50,10 @@ class ObservedAndTried(Statistic):
 class ParallelBandit(HorizonPolicy[ObservedAndTried]):
     """Look for half of the rounds, then try what is rare. For problems of that one form, and a known horizon."""
 
-    randomised = False
-    searches_all = True
+    traits = Traits(randomised=False, searches_all=True)
     id = "parallel-bandit"
 
-    def start(self, problem: Problem) -> ObservedAndTried:
+    def init(self, problem: Problem) -> ObservedAndTried:
         if self.horizon is None:
             raise PolicyError("parallel-bandit looks for half of its rounds: say how many there are, horizon=T.")
         sizes = [len(problem.model[name].states) for name in problem.manipulable]
@@ -80,7 +80,7 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
         statistic.observed += happened
         statistic.observed_total += happened * outcome.reward
 
-    def rare(self, problem: Problem, statistic: ObservedAndTried) -> list[int]:
+    def rare_actions(self, problem: Problem, statistic: ObservedAndTried) -> list[int]:
         """The numbers of the actions that are tried in the second half."""
         shares = statistic.observed / max(1.0, float(statistic.observed.max()))
         singles = {tuple(c): number for number, c in enumerate(problem.actions.array().tolist())}
@@ -101,7 +101,7 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
             values[rare[min(len(rare) - 1, (statistic.rounds - half) // each)] if rare else 0] = 1.0
         return situation.without_costs.take(values)
 
-    def favourite(self, situation: Situation, statistic: ObservedAndTried) -> Incumbent:
+    def incumbent(self, situation: Situation, statistic: ObservedAndTried) -> Incumbent:
         looked = statistic.observed_total / np.maximum(1.0, statistic.observed)
         tried = statistic.tried_total / np.maximum(1.0, statistic.tried)
         means = situation.without_costs.take(np.where(statistic.tried > 0, tried, looked))

@@ -15,8 +15,8 @@ import numpy as np
 
 from causalbandits import CausalDesign
 from causalbandits._typing import Array
-from causalbandits.policies.base import Incumbent
 from causalbandits.policies.cells.policy import incumbent_by_means
+from causalbandits.policies.feedback import Incumbent
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.design import action_distributions
 from causalbandits.problem.projection.scores import Scores
@@ -29,11 +29,11 @@ class WeightedDesign(CausalDesign):
 
     id = "c-design-weighted"
 
-    def favourite(self, situation: Situation, statistic: Cells) -> Incumbent:
+    def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
         means = self.importance_weighted_means(situation, statistic)
         return incumbent_by_means(situation, Scores.of(means), np.ones(situation.size))._replace(seen=None)
 
-    def weighted_means(self, situation: Situation, statistic: Cells) -> Array:
+    def importance_weighted_means(self, situation: Situation, statistic: Cells) -> Array:
         """Every action's truncated importance-weighted mean; all rewards of a configuration have the same weight."""
         shares, rounds = self.allocation(situation), max(1, statistic.rounds)
         ratios = action_distributions(situation) / np.where(shares.q > 0, shares.q, 1.0)

@@ -21,6 +21,7 @@ from causalbandits.policies.registry import (
     default_policy,
     resolve_policy,
 )
+from causalbandits.policies.validation import warn_of_scale
 from oracles import cases, patient
 
 EMAIL = cb.zoo.email_campaign()
@@ -35,8 +36,8 @@ def test_known_tables_and_prompt_outcomes_bring_the_index():
     assert default_policy(EMAIL.problem) == IMMEDIATE_FEEDBACK
     assert default_policy(EMAIL.problem, horizon=50) == IMMEDIATE_FEEDBACK.for_horizon(50)
     for own in (IMMEDIATE_FEEDBACK, MANY_ACTIONS):
-        assert not own.randomised
-        assert own.learns_scales
+        assert not own.traits.randomised
+        assert own.traits.learns_scales
 
 
 @pytest.mark.parametrize("horizon", [None, 5000])
@@ -52,15 +53,15 @@ def test_effects_are_learnt_where_all_actions_can_be_compared_in_every_round(hor
 
 def test_late_outcomes_bring_the_form_that_draws():
     assert default_policy(EMAIL.problem, late=True) == DELAYED_FEEDBACK
-    assert DELAYED_FEEDBACK.randomised
+    assert DELAYED_FEEDBACK.traits.randomised
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_tables_that_are_not_known_are_learnt(late):
     for problem in (EMAIL.problem.without_tables(), fitted()):
         assert default_policy(problem, late=late) == ESTIMATED_TABLES
-    assert ESTIMATED_TABLES.learns_tables
-    assert ESTIMATED_TABLES.learns_scales
+    assert ESTIMATED_TABLES.traits.learns_tables
+    assert ESTIMATED_TABLES.traits.learns_scales
 
 
 def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
@@ -74,10 +75,11 @@ def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
 
 def test_no_default_needs_rewards_in_a_range_or_a_scale():
     for own in (IMMEDIATE_FEEDBACK, MANY_ACTIONS, DELAYED_FEEDBACK, ESTIMATED_TABLES):
-        assert not own.unit_rewards
+        assert not own.traits.unit_rewards
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            own.warn_of_scale("The mean reward reaches", 1e6, EMAIL.problem, stacklevel=1)
+            expected = own.largest_expected_reward(EMAIL.problem)
+            warn_of_scale(own, "The mean reward reaches", 1e6, expected, stacklevel=1)
 
 
 def test_a_horizon_is_told_to_policies_that_want_it():

@@ -19,6 +19,7 @@ from causalbandits._hashing import code_hash
 from causalbandits.errors import StateError
 from causalbandits.policies.fingerprint import class_name, policy_fingerprint, policy_fingerprint_with_code
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ def optimistic(cells):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mine(cb.Policy):
     id = "mine"
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
     def score(self, situation, cells, rng):
         {comment}
@@ -143,9 +144,9 @@ class Wrapping(cb.Policy):
 
     base: object = None
     id = "wrapping"
-    randomised = False
+    traits = Traits(randomised=False)
 
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):

@@ -15,7 +15,7 @@ LOOKS = np.unique(np.geomspace(20, 3000, 40).astype(int))
 
 def risk_by_hand(problem, count, total, best, noise, epsilon=0.0, context=None):
     """The least delta at which every rival's gap exceeds its width, straight from the definition."""
-    problem = problem if context is None else problem.given(context)
+    problem = problem if context is None else problem.condition(context)
     rows = problem.parent_distributions().reshape(problem.actions.size, -1)
     means = np.divide(total, count, where=count > 0, out=np.zeros(len(count)))
     costs = np.array([problem.cost(problem.actions[a]) for a in range(len(rows))])

@@ -128,7 +128,8 @@ def test_where_the_cheapest_action_costs_something_the_money_lasts_all_the_same(
 
 
 @pytest.mark.parametrize(
-    "id", [id for id in tables_known() if not cb.policy(id).in_order and "ts-ucb" not in id and "ids" not in id]
+    "id",
+    [id for id in tables_known() if not cb.policy(id).traits.sequential and "ts-ucb" not in id and "ids" not in id],
 )
 def test_agent_and_driver_spend_alike(id):
     env, seed, horizon = email(), 5, 150
@@ -365,7 +366,7 @@ def test_what_is_recommended_is_the_best_of_what_the_budget_pays_for_in_every_ro
     policy = cb.policy(id)
     problem = three_prices(context=context)
     known = {"who": "one"} if context else None
-    problem = problem.without_tables() if policy.learns_tables else problem
+    problem = problem.without_tables() if policy.traits.learns_tables else problem
     try:
         agent = cb.Agent(problem, policy, seed=1, budget=Budget(60, 60))
     except PolicyError:
@@ -375,7 +376,7 @@ def test_what_is_recommended_is_the_best_of_what_the_budget_pays_for_in_every_ro
     best = agent.recommend(context=known)
     assert best.cost <= 1
     assert best.runner_up is None or best.runner_up.cost <= 1
-    if not policy.searches_all and not policy.learns_tables:
+    if not policy.traits.searches_all and not policy.traits.learns_tables:
         assert best.intervention == {"x": "b"}
         assert best.runner_up is not None
         assert best.runner_up.action.intervention == {"x": "a"}

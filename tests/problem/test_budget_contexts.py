@@ -91,7 +91,7 @@ def test_regret_is_against_the_linear_program_over_all_contexts_and_actions(seed
     for allowance in (0.01, 0.04, 0.08, 0.2):
         offers = []
         for context in contexts():
-            codes = problem.given(context).known
+            codes = problem.condition(context).context_codes
             values = [float((by_force(problem.model, problem, do, context) * means).sum()) for do in problem.actions]
             offers.append(Menu(likely[codes], np.array(values), np.array([problem.cost(do) for do in problem.actions])))
         assert sum(likely.values()) == pytest.approx(1)
@@ -125,14 +125,14 @@ def test_a_context_that_says_nothing_changes_no_decision():
 def test_agent_and_driver_spend_alike_and_all_of_it_in_contexts(id, tastes):
     env, seed, horizon, total = segments(tastes=tastes), 5, 120, 5.0
     policy = cb.policy(id).for_horizon(horizon)
-    problem = env.problem.without_tables() if policy.learns_tables else env.problem
+    problem = env.problem.without_tables() if policy.traits.learns_tables else env.problem
     agent = cb.Agent(problem, policy, seed=seed_of(seed, 0, POLICY), budget=Budget(total, horizon))
     worldly, reward = stream(seed, 0, WORLD), 0.0
     for _ in range(horizon):
         codes = env.draw_codes(worldly)
         decision = agent.ask(context=env.problem.contexts.values(codes))
         choices = env.problem.choices(decision.intervention)
-        if policy.learns_tables:
+        if policy.traits.learns_tables:
             seen, z, came = env.condition_codes(codes).draw_all(choices, worldly)
             states = {name: env.problem.model[name].states[code] for name, code in seen.items()}
             told = {name: value for name, value in states.items() if name not in env.problem.parents}
@@ -183,10 +183,10 @@ def test_one_draw_serves_all_contexts():
         problem, rng = segments(tastes=tastes).problem, np.random.default_rng(1)
         for id in ("c-ts-beta", "c-ts-gaussian", "cl-ts", "ts-beta", "lin-ts", "c-ts-beta-learnt"):
             policy = cb.policy(id)
-            known = problem.without_tables() if policy.learns_tables else problem
+            known = problem.without_tables() if policy.traits.learns_tables else problem
             views = [known.condition({"segment": name}) for name in ("new", "lapsed", "new")]
             situations = [policy.situation(view).without_costs for view in views]
-            new, lapsed, again = policy.score_each(situations, policy.init_or_raise(known), rng)
+            new, lapsed, again = policy.score_each(situations, policy.init(known), rng)
             assert np.array_equal(new.values, again.values)
             assert lapsed.values.shape != new.values.shape or not np.array_equal(new.values, lapsed.values)
 
@@ -317,7 +317,7 @@ def test_what_is_decided_without_chance_but_for_the_coin_of_the_budget_has_its_p
 def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(policy):
     problem = segments().problem
     own = cb.policy(policy)
-    statistic = own.init_or_raise(problem)
+    statistic = own.init(problem)
     there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
     each = own.score_each(there, statistic, np.random.default_rng(4))
     rng = np.random.default_rng(4)
@@ -330,6 +330,6 @@ def test_every_draw_that_screens_is_screened_in_contexts_too():
     problem = segments().problem
     own = cb.CausalScreen(prior="beta", draws=4)
     there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
-    for scores in own.score_each(there, own.init_or_raise(problem), np.random.default_rng(4)):
+    for scores in own.score_each(there, own.init(problem), np.random.default_rng(4)):
         assert scores.values.shape[0] == 4
         assert all(len(np.unique(row.round(9))) <= 2 for row in scores.values)

@@ -249,8 +249,8 @@ def test_a_problem_with_context_is_described_whole():
     assert other.context_codes == view.context_codes
     assert other.context == ("segment",)
     copy = pickle.loads(pickle.dumps(view))
-    assert copy.known == (1,)
-    assert copy.whole.known is None
+    assert copy.context_codes == (1,)
+    assert copy.unconditional.context_codes is None
     np.testing.assert_array_equal(copy.parent_distributions(), view.parent_distributions())
 
 

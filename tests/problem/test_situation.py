@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies.feedback import Outcome
+from causalbandits.problem.budget import PacingRule
 from causalbandits.problem.candidates import sets
 from causalbandits.problem.candidates.product import ProductActions
 from causalbandits.problem.candidates.sets import AllActions, ListedActions
@@ -63,9 +64,9 @@ def test_situations_are_remembered(problem):
     assert problem.situation() is problem.situation()
     assert problem.situation(every=True) is problem.situation(every=True)
     assert problem.situation(eligible=some) is problem.situation(eligible=some[::-1])
-    assert isinstance(problem.situation().search, ProductActions)
-    assert isinstance(problem.situation(every=True).search, AllActions)
-    assert isinstance(problem.situation(eligible=some).search, ListedActions)
+    assert isinstance(problem.situation().candidates, ProductActions)
+    assert isinstance(problem.situation(every=True).candidates, AllActions)
+    assert isinstance(problem.situation(eligible=some).candidates, ListedActions)
 
 
 @settings(deadline=None, max_examples=60)
@@ -79,7 +80,7 @@ def test_eligible_actions_have_the_scores_that_they_have_among_all(data, problem
     narrowed = problem.situation(eligible=[problem.actions[n] for n in numbers])
     assert [narrowed.action(i).number for i in range(narrowed.size)] == sorted(numbers)
     assert np.array_equal(narrowed.project(index).values, every.values[sorted(numbers)])
-    assert np.array_equal(narrowed.search.projection(index), every.values[sorted(numbers)])
+    assert np.array_equal(narrowed.candidates.projection(index), every.values[sorted(numbers)])
     assert narrowed.project(index).scale == every.scale
 
 
@@ -151,14 +152,14 @@ def test_numbers_of_the_wrong_shape_or_kind_of_search_are_refused(problem):
         problem.situation().project(np.array(["high"] * 12))
     with pytest.raises(PolicyError, match="one number per action, 80 of them"):
         problem.situation(every=True).take(np.zeros(12))
-    with pytest.raises(PolicyError, match="set searches_all = True"):
+    with pytest.raises(PolicyError, match=r"set traits = Traits\(searches_all=True\)"):
         problem.situation().take(np.zeros(80))
     with pytest.raises(InterventionError, match="No action is eligible"):
         problem.situation(eligible=[])
 
 
 def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(problem):
-    problem.situation(), problem.situation(every=True).search.projection, problem.fingerprint, problem.is_supported
+    problem.situation(), problem.situation(every=True).candidates.projection, problem.fingerprint, problem.is_supported
     rng = np.random.default_rng(0)
     model = cb.CausalModel(
         cb.Variable(
@@ -178,7 +179,7 @@ def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(prob
 def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem):
     """One of the best actions of M draws: in the mean over draws the shares are the chances of a single draw."""
     one, many = cb.policy(id), cb.policy(id, draws=16)
-    situation = problem.situation(every=one.searches_all)
+    situation = problem.situation(every=one.traits.searches_all)
     statistic, rng = one.init(problem), np.random.default_rng(3)
     for t in range(40):
         action = problem.actions.action(int(rng.integers(80)))
@@ -230,3 +231,40 @@ def test_a_list_of_numbers_is_projected_and_gathered_as_their_array(problem):
     for wrong in ([1.0], None, "x", [[1.0]]):
         with pytest.raises(PolicyError, match="one number per configuration, 12 of them; got"):
             situation.project(wrong)
+
+
+def test_the_best_action_is_the_first_of_those_that_tie_after_costs(problem):
+    situation = problem.situation()
+    index = np.random.default_rng(0).random(problem.configurations)
+    scores = situation.project(index)
+    assert situation.best(scores) == situation.action(scores.best_position())
+    equal = cb.Scores.of(np.array([0.0, 1.0, 1.0 + 1e-15, *[0.5] * (situation.size - 3)]))
+    assert situation.best(equal) == situation.action(1)
+    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 5.0, "purpose": 5.0})
+    cheapest = priced.situation().best(priced.situation().project(index))
+    assert priced.cost(cheapest) == priced.situation().costs.min()
+
+
+def test_under_a_budget_the_best_is_an_action_of_the_best_mixture_whoever_made_the_scores(problem):
+    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 1.0})
+    situation = priced.situation()
+    rewards = cb.Scores.of(situation.costs + 0.1)  # what costs more is worth more
+    affordable = np.ones(situation.size, dtype=bool)
+    low, high = float(situation.costs.min()), float(situation.costs.max())
+    assert low < high
+    for uniform, cost in ((0.0, high), (0.999, low)):
+        pacing = PacingRule(situation.costs, affordable, (low + high) / 2, uniform)
+        paced = situation.with_pacing(pacing)
+        assert priced.cost(paced.best(rewards)) == cost
+        assert paced.best(rewards) == paced.best(paced.net_of_costs(rewards))
+        assert pacing.propensity == pytest.approx(0.5)
+
+
+def test_an_action_of_a_candidate_set_is_not_validated_again(problem, monkeypatch):
+    def refuse(self, choices):
+        raise AssertionError("an action's own choices were validated")
+
+    fresh = cb.Problem(problem.model, problem.manipulable, problem.parents)
+    action = fresh.situation().action(0)
+    monkeypatch.setattr(type(fresh.actions), "validate_choices", refuse)
+    assert fresh.actions.action(action.number).intervention == action.intervention

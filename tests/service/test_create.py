@@ -47,7 +47,7 @@ def test_a_study_that_is_made_over_http_decides_as_one_made_here(running: Served
     assert json.loads(running.fetch("GET", "/v1/studies")[2]) == {"studies": ["mail", "spring"]}
     running.stop()
     again = build_service([], directory=folder)
-    assert sorted(again.writers) == ["mail", "spring"]
+    assert sorted(again.context.writers) == ["mail", "spring"]
     again.close()
 
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     found, answer = post(running, "/v1/studies", {**WANTED, **change})
     assert (found, "error" in answer) == (status, True)
     assert [path.name for path in sorted(folder.iterdir())] == [path.name for path in before]
-    assert sorted(running.service.writers) == ["mail"]
+    assert sorted(running.service.context.writers) == ["mail"]
 
 
 def test_without_a_directory_no_studies_are_made(folder: Path) -> None:

@@ -144,7 +144,7 @@ def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -
         await asyncio.sleep(0)
         gate.set()
         await blocking
-        return await asyncio.take(*asked, return_exceptions=True)
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     found = asyncio.run(crowd())
     assert [one for one in found if not isinstance(one, Exception)] == [0, 1, 2]
@@ -157,7 +157,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
     running = Served(build_service([tmp_path / "mail.db"]))
     try:
         assert running.send("GET", "/readyz")[0] == 200
-        monkeypatch.setattr(running.service.writers["mail"], "_limit", 0)
+        monkeypatch.setattr(running.service.context.writers["mail"], "_limit", 0)
         status, headers, text = running.fetch(
             "POST", "/v1/studies/mail/decisions", "{}", **{"Content-Type": "application/json"}
         )

@@ -22,8 +22,8 @@ from causalbandits.errors import StorageError
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from causalbandits.service.app import PAGES, Service
-from causalbandits.service.routes import ROUTES
+from causalbandits.service.app import Service
+from causalbandits.service.routes import PAGES, ROUTES
 from causalbandits.service.server import build_service
 from causalbandits.service.workers import BusyError, Writer
 
@@ -141,7 +141,7 @@ def together(writer: Writer, *works: Callable[[cb.Study], Any]) -> list[Any]:
         await asyncio.sleep(0.05)
         open_now.set()
         await first
-        return await asyncio.take(*rest, return_exceptions=True)
+        return await asyncio.gather(*rest, return_exceptions=True)
 
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # older servers make uvloop everybody's
         return runner.run(all_of_them())

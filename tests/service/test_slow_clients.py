@@ -66,7 +66,8 @@ def test_the_service_ends_though_somebody_has_sent_half_a_request(
     half, rest = sender(running, HALF), sender(running, HALF)
     silent, unread = sender(running), sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     time.sleep(0.3)
-    running.service.is_closing = running.server.should_exit = True
+    running.service.context.closing.set()
+    running.server.should_exit = True
     time.sleep(0.3)
     rest.sendall(b'"key": "a"       }'.ljust(19))
     assert heard(rest).startswith(b"HTTP/1.1 201")  # it came in time
@@ -78,7 +79,7 @@ def test_the_service_ends_though_somebody_has_sent_half_a_request(
 
 
 def test_what_arrives_too_slowly_is_cut_off_and_what_goes_on_is_not(serve: Callable[..., Served]) -> None:
-    running = serve(patience=1.5)
+    running = serve(request_timeout=1.5)
     slow = [sender(running, *begun) for begun in ((b"GET /li",), (HALF,), (WHOLE, WHOLE, HALF), (ASKED,))]
     steady, dripping = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20), sender(running, HALF)
     steady.connect()
@@ -102,11 +103,11 @@ def test_what_arrives_too_slowly_is_cut_off_and_what_goes_on_is_not(serve: Calla
 
 
 def test_what_takes_the_service_long_is_not_cut_off(serve: Callable[..., Served]) -> None:
-    running = serve(patience=0.3)
+    running = serve(request_timeout=0.3)
     live = sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     time.sleep(1.8)
     live.shutdown(socket.SHUT_WR)
-    running.service.is_closing = True
+    running.service.context.closing.set()
     assert heard(live).count(b"still here") >= 1
 
 

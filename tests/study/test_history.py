@@ -35,7 +35,7 @@ def test_a_study_learns_from_the_past_what_an_agent_learns(tmp_path: Path, id: s
         for one in (agent, study):
             assert one.learn(rows, reward="click", interventions="set").used == 45
         kept, same = study.statistic.to_record(), agent._statistic.to_record()
-        if study.policy.in_order:
+        if study.policy.traits.sequential:
             kept, same = ({key: record[key] for key in record if key in DECIDING} for record in (kept, same))
         assert _rounded(kept) == _rounded(same)
         assert (study.rounds, study.decided, study.pending) == (45, 0, {})

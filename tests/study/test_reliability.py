@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import sqlite3
 from collections import Counter
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import CausalBanditsError, StateError, StorageError
+from causalbandits.errors import CausalBanditsError, StateError, StorageError, TellError
 from causalbandits.study.backup import back_up
 from causalbandits.study.storage import log
 
@@ -57,19 +58,19 @@ class Failing:
     """A connection of which one statement fails: before it is done, or (`after`) when it has been done."""
 
     def __init__(self, connection: sqlite3.Connection, at: int, raised: BaseException, *, after: bool = False) -> None:
-        self._own, self._feasible_or_empty, self._raised, self._after = connection, at, raised, after
+        self._connection, self._statements_left, self._raised, self._after = connection, at, raised, after
 
     def execute(self, sql: str, *given: Any) -> Any:
         if sql != "ROLLBACK":
-            self._feasible_or_empty -= 1
-            if self._feasible_or_empty == 0:
+            self._statements_left -= 1
+            if self._statements_left == 0:
                 if self._after:
-                    self._own.execute(sql, *given)
+                    self._connection.execute(sql, *given)
                 raise self._raised
-        return self._own.execute(sql, *given)
+        return self._connection.execute(sql, *given)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(self._connection, name)
 
 
 @contextmanager
@@ -263,6 +264,12 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
             "DELETE FROM events WHERE number = 3",
             "DELETE FROM decisions WHERE number = 2",
             "UPDATE policies SET record = replace(record, 'beta', 'Beta')",
+            "DELETE FROM policies",
+            "DELETE FROM modes",
+            "DELETE FROM head",
+            "UPDATE head SET events = events + 1",
+            "UPDATE head SET checksum = 'x'",
+            "INSERT INTO early (key, told, at, checksum) VALUES ('a', '[null, 1, null]', 0, '0')",
         ):
             with study._session.store.transaction():
                 study._session.store.execute("SAVEPOINT before")
@@ -270,6 +277,126 @@ def test_a_row_that_was_changed_by_hand_is_found(tmp_path: Path) -> None:
                 assert not study.verify(), sql
                 study._session.store.execute("ROLLBACK TO before")
         assert study.verify()
+
+
+def test_the_head_row_is_what_the_log_says_whatever_is_done(tmp_path: Path) -> None:
+    """Written once a transaction, from the log; with a right checksum and a wrong value it is found all the same."""
+    clock, written = Clock(), list[str]()
+    with prepared(tmp_path, clock) as study, cb.Study.open(tmp_path / "study.db", clock=clock) as other:
+        study._session.store._connection.set_trace_callback(
+            lambda sql: written.append(sql) if "INTO head" in sql else None
+        )
+        for name, call in calls(clock).items():
+            before, decided = len(written), study.version
+            try:
+                call(study)
+                assert len(written) == before + 1, name
+            except TellError:  # forget, of what was told meanwhile
+                assert len(written) == before, name
+            assert study.verify(), name
+            assert other.version == study.version >= decided
+            assert other.state_hash() == study.state_hash()
+            head = study._log.head()
+            assert (head.decisions, head.events) == (other.decided, study._log.newest_event())
+            early = study._session.store.query_one("SELECT count(*) FROM early")[0]
+            assert (head.early, head.counted) == (early, study.rounds)
+        before = len(written)
+        study.report(), study.recommend(), study.rounds
+        assert len(written) == before  # reading writes nothing
+        head = study._log.head()
+        for name in head._fields:
+            with study._session.store.transaction():
+                study._session.store.execute("SAVEPOINT before")
+                study._log.save_head(head._replace(**{name: getattr(head, name) + 1}))
+                assert re.search(f"head row.*{name}", repr(study.verify()))
+                study._session.store.execute("ROLLBACK TO before")
+        assert study.verify()
+
+
+def test_a_policy_that_takes_over_decides_within_the_same_transaction(tmp_path: Path) -> None:
+    with new(tmp_path) as study, cb.Study.open(tmp_path / "study.db") as other:
+        for k in range(5):
+            study.tell(**outcome(study.ask(), k))
+        with study.together():
+            study.tell(**outcome(study.ask(), 5))
+            study.use("c-ucb")
+            decision = study.ask()
+            study.tell(**outcome(decision, 6))
+            study.set_mode("uniform")
+            assert study.mode == "uniform"
+            study.ask()
+            assert study.version == 15
+        assert [study.explain(k)["policy"]["id"] for k in (5, 6, 7)] == ["c-ts-beta", "c-ucb", "c-ucb"]
+        assert [study.explain(k)["mode"] for k in (5, 6, 7)] == ["online", "online", "uniform"]
+        assert all(study.replay(k) for k in range(8))
+        assert study.verify()
+        assert other.statistic.to_record() == study.statistic.to_record()
+        assert (other.mode, other.version) == ("uniform", 15)
+
+
+class Mine(cb.CausalThompsonSampling):
+    """A policy that a database cannot hold: its class is not the library's."""
+
+
+def test_what_was_rolled_back_is_forgotten_in_memory_whatever_others_do_next(tmp_path: Path) -> None:
+    with (
+        new(tmp_path, Mine(prior="beta")) as study,
+        cb.Study.open(tmp_path / "study.db", policy=Mine(prior="beta")) as other,
+    ):
+        for k in range(3):
+            study.tell(**outcome(study.ask(), k))
+        before = everything(study)
+
+        def stop_half_way(raised: BaseException) -> None:
+            with study.together():
+                study.set_mode("frozen")
+                study.ask()
+                study.use("c-ucb")
+                study.tell("early", {"subject": "short", "template": "1", "send_time": "morning"}, 1)
+                raise raised
+
+        for kind in (KeyboardInterrupt, StorageError, StateError):
+            with pytest.raises(kind):
+                stop_half_way(kind())
+            assert everything(study) == before
+            assert study.verify()
+        with pytest.raises(StateError):
+            stop_half_way(StateError())
+        other.set_mode("uniform")  # a mode of the same version as the one that was rolled back
+        decision = study.ask(key="early")
+        assert study.explain(decision.id)["mode"] == study.mode == "uniform"
+        assert study.status(decision.id) == "open"
+        assert everything(other) == everything(study)
+        assert study.verify()
+
+
+def test_a_statement_that_fails_within_a_larger_transaction_leaves_the_rest_right(tmp_path: Path) -> None:
+    """Its error is caught by the caller, who goes on in the same transaction; what is committed is verified."""
+    clock = Clock()
+    for name, call in calls(clock).items():
+        clock.now = 1000.0
+        with prepared(tmp_path / name, clock) as study:
+            committed = 0
+            for at in range(1, 30):
+                before = study.version
+                try:
+                    with study.together():
+                        study.ask()
+                        try:
+                            with failing(study, at, sqlite3.OperationalError("disk I/O error")):
+                                call(study)
+                        except StorageError:
+                            study.ask()
+                        else:
+                            break
+                    committed += 1
+                except StorageError:  # some of it had been written
+                    assert study.version == before, (name, at)
+                assert study.verify(), (name, at)
+            assert committed > 0, name
+            assert study.verify(), name
+            with cb.Study.open(tmp_path / name / "study.db", clock=clock) as other:
+                assert everything(other) == everything(study)
 
 
 KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "wait"])
@@ -289,9 +416,10 @@ def test_a_line_of_the_statistic_is_written_once_a_transaction_and_seen_within_i
         assert len(written) == len(set(written)) == len(study._session.table) < 300
         study.correct(**{**outcome(decisions[0], 0), "reward": 1 - outcome(decisions[0], 0)["reward"]})
     assert study.verify()
-    with pytest.raises(StorageError), failing(study, 8, sqlite3.OperationalError("disk I/O error")):
-        study.retract(0)
-    assert study.verify()
+    for at in range(4, 8):  # the event, its decision, the statistic's line, the head row
+        with pytest.raises(StorageError), failing(study, at, sqlite3.OperationalError("disk I/O error")):
+            study.retract(0)
+        assert study.verify()
     assert study.rounds == 300
 
 

@@ -101,8 +101,8 @@ class Broken(cb.Uniform):
         if self.fault == "random update":
             statistic.total[0] += np.random.default_rng().random()
 
-    def from_totals(self, problem, totals):
-        cells = super().from_sums(problem, totals)
+    def from_sums(self, problem, sums):
+        cells = super().from_sums(problem, sums)
         if self.fault == "wrong sums":
             cells.total[5] += 1.0
         return cells
@@ -166,15 +166,15 @@ class Own(cb.Policy):
     gives: str = "infinity"
     id = "own"
 
-    def start(self, problem):
-        return {} if self.response_schemas == "dict" else Cells.empty(problem.configurations)
+    def init(self, problem):
+        return {} if self.gives == "dict" else Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):
         optimistic = np.where(cells.count > 0, cells.means(), np.inf)
-        if self.response_schemas == "array":
+        if self.gives == "array":
             return cells.means()
         with np.errstate(invalid="ignore"):
-            return situation.project(optimistic if self.response_schemas == "infinity" else cells.means()[:3])
+            return situation.project(optimistic if self.gives == "infinity" else cells.means()[:3])
 
     def update(self, situation, cells, outcome):
         cells.add(situation.problem.configuration(outcome.z), outcome.reward)
@@ -185,7 +185,7 @@ class Own(cb.Policy):
     [
         ("infinity", "Scores must be finite"),
         ("array", r"score\(\) must return Scores, from situation.project.* it returned a ndarray"),
-        ("dict", r"start\(\) must return a Statistic.* it returned a dict"),
+        ("dict", r"init\(\) must return a Statistic.* it returned a dict"),
         ("few", "one number per configuration, 12 of them; got shape"),
     ],
 )
@@ -203,11 +203,11 @@ def test_what_is_no_score_or_statistic_is_refused_where_it_is_used(gives, compla
     ("method", "gives", "complaint"),
     [
         ("decide", 3, r"decide\(\) must return a Choice.* it returned 3"),
-        ("favourite", (3, 0.5), r"favourite\(\) must return a Favourite.* it returned a tuple"),
+        ("incumbent", (3, 0.5), r"incumbent\(\) must return an Incumbent.* it returned a tuple"),
         ("interval", (0, 1), r"interval\(\) must return Bounds.* it returned a tuple"),
     ],
 )
-def test_what_is_no_choice_favourite_or_bounds_is_refused_where_it_is_used(method, gives, complaint):
+def test_what_is_no_choice_incumbent_or_bounds_is_refused_where_it_is_used(method, gives, complaint):
     odd = type("Odd", (cb.CausalUCB,), {method: lambda self, *arguments: gives})()
     env = cb.zoo.email_campaign()
     agent = cb.Agent(env.problem, odd)
@@ -260,7 +260,7 @@ def test_a_statistic_that_could_not_be_read_back_is_refused_at_the_start():
     class Odd(Cells):
         names: list
 
-    odd = overriding(start=lambda self, problem: Odd(0, np.zeros(12), np.zeros(12), []))
+    odd = overriding(init=lambda self, problem: Odd(0, np.zeros(12), np.zeros(12), []))
     with pytest.raises(PolicyError, match="its names is a list"):
         cb.Agent(cb.zoo.email_campaign().problem, odd)
 
@@ -272,7 +272,7 @@ def test_numbers_of_a_statistic_may_be_negative_and_of_numpys_types(tmp_path):
         last: int
 
     class Summing(cb.CausalUCB):
-        def start(self, problem):
+        def init(self, problem):
             return Sums(0, np.zeros(problem.configurations), np.zeros(problem.configurations), 0.0, 0)
 
         def update(self, situation, sums, outcome):

@@ -62,15 +62,18 @@ def gather_evidence(
             "with draws=32, or check(), which is approximate and takes any policy."
         )
     error = _validate_level(0.05 if level is None else level)
-    monitor, noise = Monitor.start(problem), None if policy.counts_successes else getattr(policy, "noise_scale", 1.0)
+    monitor, noise = (
+        Monitor.start(problem),
+        None if policy.traits.counts_successes else getattr(policy, "noise_scale", 1.0),
+    )
     monitor.learnt = int(
-        policy.learns_tables
+        policy.traits.learns_tables
     )  # chances given z are then those of the tables as they were learnt so far
     ready_outcomes, n_waiting = _split_ready(outcomes, first_pending)
     for outcome in ready_outcomes:
         conditioned = problem if outcome.context is None else problem.condition_codes(outcome.context)
         monitor.add_outcome(
-            conditioned, outcome, outcome.successes if policy.counts_successes else outcome.reward, noise
+            conditioned, outcome, outcome.successes if policy.traits.counts_successes else outcome.reward, noise
         )
         if (alarm := monitor.find_alarm(error)) is not None:
             monitor.record_alarm(outcome.number, *alarm, UNCHANGED)
@@ -181,7 +184,7 @@ def _cpt_findings(problem: Problem, outcomes: Iterable[Outcome], times: Array) -
 def contradictions(
     problem: Problem, policy: AnyPolicy, statistic: Any, check: Callable[[float], Check]
 ) -> tuple[str, ...]:
-    """Where outcomes contradict the model that a recommendation rests on, in words; `validate_outcome` tests it at a level."""
+    """Where outcomes contradict the model that a recommendation rests on, in words; `check` tests it at a level."""
     if isinstance(policy, GuardedThompsonSampling):
         alarms = policy.alarms(problem, statistic)
         if statistic.given_up:  # and with it all that the graph says of the context
@@ -190,7 +193,7 @@ def contradictions(
             finding for finding in check(CONTRADICTION_LEVEL).contradicted if finding.variables[0] in problem.context
         ]
         return (*alarms, *map(_format_finding, context_findings))
-    if policy.searches_all and not policy.needs_parents:
+    if policy.traits.searches_all and not policy.traits.needs_parents:
         return ()
     findings = check(CONTRADICTION_LEVEL).contradicted
     if isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem):
@@ -202,6 +205,6 @@ def contradictions(
 
 def _format_finding(finding: Finding) -> str:
     return (
-        f"the outcomes contradict the model: {finding.claim} (p = {finding.p:.2g}, strength {finding.strength:.2g}); see "
-        "check()"
+        f"the outcomes contradict the model: {finding.claim} (p = {finding.p:.2g}, strength {finding.strength:.2g}); "
+        "see check()"
     )

@@ -1,4 +1,4 @@
-"""What an agent can learn from rounds that it did not decide: each row an outcome, or a reason why it is none."""
+"""Rounds of the past that were not decided here: each row an outcome to learn from, or the reason why it is none."""
 
 from __future__ import annotations
 
@@ -44,24 +44,30 @@ class HistoryImporter:
     accept_impossible: bool
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def outcomes(self, data: Any, reward: str, interventions: Interventions, first: int) -> list[Outcome]:
-        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0."""
+    def outcomes(self, data: Any, reward: str | None, interventions: Interventions, first: int) -> list[Outcome]:
+        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0.
+
+        `reward` names the column of the rewards; None stands for the problem's own reward.
+        """
+        column = self.problem.reward if reward is None else reward
+        if not isinstance(column, str):
+            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
         knobs = self.problem.manipulable if interventions is not None else ()
         columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
-        rounds = read_logged_rounds(data, states, reward, interventions)
+        rounds = read_logged_rounds(data, states, column, interventions)
         branch = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST_SPAWN_KEY))
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
-            successes = randomised_rounding(value, branch, -number) if self.policy.counts_successes else value
+            successes = randomised_rounding(value, branch, -number) if self.policy.traits.counts_successes else value
             outcomes.append(Outcome(action, z, value, successes, number, context=context))
         return outcomes
 
     @property
     def _context(self) -> tuple[str, ...]:
         """The context, where it matters: what a configuration is worth is the same in all contexts."""
-        return () if self.policy.needs_parents and not self.policy.needs_context else self.problem.context
+        return () if self.policy.traits.needs_parents and not self.policy.traits.needs_context else self.problem.context
 
     def _usable_rows(self, rounds: LoggedRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
         knobs = self.problem.manipulable if experiment else ()
@@ -116,7 +122,7 @@ class HistoryImporter:
     @property
     def _learns_configurations_only(self) -> bool:
         """Whether only configurations are learnt about, and no action."""
-        return self.policy.needs_parents and not self.policy.searches_all
+        return self.policy.traits.needs_parents and not self.policy.traits.searches_all
 
     def _is_action(self, choices: tuple[int, ...]) -> bool:
         try:
@@ -146,7 +152,7 @@ class HistoryImporter:
         if np.isnan(reward):
             return "the reward is missing"
         if min(z, default=0) < 0:
-            return "a parent's value is missing" if self.policy.needs_parents else ""
+            return "a parent's value is missing" if self.policy.traits.needs_parents else ""
         try:
             self.policy.validate_reward(reward)
         except CausalBanditsError:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Z, is_real
-from causalbandits.campaign.ledger import Ledger
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
-from causalbandits.policies import AnyPolicy, RunnerUp
+from causalbandits.policies import AnyPolicy, Outcome, RunnerUp, find_incumbent
 from causalbandits.problem import Action, Situation
 from causalbandits.problem.projection import TIE
 
@@ -42,7 +41,8 @@ class Certainty(NamedTuple):
         lines = []
         if self.probability is not None and self.loss is not None:
             lines.append(
-                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a round"
+                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a "
+                "round"
             )
         if self.risk is not None:
             lines.append(self._format_stopping_rule(level))
@@ -67,7 +67,7 @@ def certainty(policy: AnyPolicy, situation: Situation, statistic: Any, best: Act
     """How sure a policy is of the best action so far. Draws are the same every time, so that this is."""
     probability, loss = _estimate_by_sampling(policy, situation, statistic, best, epsilon)
     error_probability = policy.error_probability(situation, statistic, best, epsilon)
-    if policy.learns_tables and error_probability is not None:
+    if policy.traits.learns_tables and error_probability is not None:
         error_probability = (
             1.0  # taking learnt tables for known errs far too often, by benchmarks/stopping.py; 1 is all that holds
         )
@@ -97,9 +97,9 @@ def _approximation_reason(policy: AnyPolicy, situation: Situation) -> str:
     """What the risk takes for known that is learnt."""
     if getattr(policy, "scales", None) == "learnt" or getattr(policy, "prior", None) == "main effects":
         return "the noise is learnt"
-    if policy.learns_tables:
+    if policy.traits.learns_tables:
         return "the tables are learnt, and taken to be as they are expected"
-    if not policy.searches_all and isinstance(situation.problem.knowledge, Fitted):
+    if not policy.traits.searches_all and isinstance(situation.problem.knowledge, Fitted):
         return "the tables were fitted to data, and are taken for exact"
     return ""
 
@@ -227,8 +227,8 @@ def recommend(
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem = situation.problem
-    incumbent = policy.find_incumbent(situation, statistic, allowance)
-    bounds = policy.interval_or_raise(situation, statistic, incumbent.action, level)
+    incumbent = find_incumbent(policy, situation, statistic, allowance)
+    bounds = policy.interval(situation, statistic, incumbent.action, level)
     estimate = (
         incumbent.action.intervention,
         incumbent.mean,
@@ -254,18 +254,13 @@ CellMoments = tuple[int, float, float]
 """Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
 
 
-def outcome_scale_caveats(policy: AnyPolicy, outcomes: Ledger) -> tuple[str, ...]:
-    """Where the rewards contradict the scales that the policy was told."""
-    return scale_caveats(policy, lambda: _cell_moments(policy, outcomes))
-
-
 def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]]) -> tuple[str, ...]:
-    """The same from the moments of each cell."""
+    """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
-    if noise is None or prior is None or policy.unit_rewards or getattr(policy, "learns_scales", False):
+    if noise is None or prior is None or policy.traits.unit_rewards or policy.traits.learns_scales:
         return ()
     within, between = _standard_deviations(list(moments()))
-    cell, messages = "action" if policy.searches_all else "configuration", []
+    cell, messages = "action" if policy.traits.searches_all else "configuration", []
     if within is not None and within > SCALE_TOLERANCE * noise:
         messages.append(
             f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
@@ -279,7 +274,8 @@ def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]
     return tuple(messages)
 
 
-def _cell_moments(policy: AnyPolicy, outcomes: Ledger) -> Iterable[CellMoments]:
+def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> Iterable[CellMoments]:
+    """The moments of the rewards of each cell, from all outcomes."""
     sums: dict[Hashable, CellMoments] = {}
     pivot = None
     for outcome in outcomes:
@@ -305,4 +301,4 @@ def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, floa
 
 def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
     """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
-    return (action, context) if policy.searches_all else z
+    return (action, context) if policy.traits.searches_all else z

@@ -14,9 +14,9 @@ class Resequencer:
     >>> do = zoo.email_campaign().problem.actions.action(0)
     >>> order = Resequencer()
     >>> order.add(Outcome(do, (0, 0, 0), 1.0, 1.0, number=1))
-    >>> list(order.ready(pending={0}, decided=2))
+    >>> list(order.ready(pending={0}, n_decisions=2))
     []
-    >>> [outcome.number for outcome in order.ready(pending=(), decided=2)]
+    >>> [outcome.number for outcome in order.ready(pending=(), n_decisions=2)]
     [1]
     """
 
@@ -31,7 +31,7 @@ class Resequencer:
             self._waiting[outcome.number] = outcome
 
     def ready(self, pending: Container[int], n_decisions: int) -> Iterator[Outcome]:
-        """Those whose turn has come, of `decided` decisions, of which some are `pending`."""
+        """Those whose turn has come, of `n_decisions` decisions, of which some are `pending`."""
         while self.next_number < n_decisions and self.next_number not in pending:
             outcome = self._waiting.pop(self.next_number, None)
             self.next_number += 1

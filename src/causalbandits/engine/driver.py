@@ -11,7 +11,13 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Z
 from causalbandits.environments import BudgetedRegret, Environment
 from causalbandits.errors import ProblemError
-from causalbandits.policies import AnyPolicy, Outcome, future_situations, randomised_rounding
+from causalbandits.policies import (
+    AnyPolicy,
+    Outcome,
+    future_situations,
+    randomised_rounding,
+    refuse_budget,
+)
 from causalbandits.problem import Action, Budget, BudgetTracker, Problem, Situation, build_budget_tracker
 
 TICK = 256
@@ -65,16 +71,16 @@ def play(
     """
     world, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(policy_seed)
-    moments, statistic = Moments(env, policy, problem), policy.init_or_raise(problem)
+    moments, statistic = Moments(env, policy, problem), policy.init(problem)
     fixed_moment = None if env.problem.context else moments.unconditional
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     parent_axes = (
         None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     )
-    must_check = policy.unit_rewards and env.reward.bounded is not True
-    counts_successes, in_order, plays = policy.counts_successes, policy.in_order, _Plays(env.problem)
+    must_check = policy.traits.unit_rewards and env.reward.bounded is not True
+    counts_successes, in_order, plays = policy.traits.counts_successes, policy.traits.sequential, _Plays(env.problem)
     if budget is not None:
-        policy.refuse_budget()
+        refuse_budget(policy)
     tracker = None if budget is None else moments.budget_tracker(Budget(budget, int(rounds[-1])))
     budgeted_regret = None if budget is None else BudgetedRegret(env, budget / int(rounds[-1]))
     regret = collected = 0.0
@@ -83,12 +89,12 @@ def play(
     for t in range(1, int(rounds[-1]) + 1):
         situation, here = fixed_moment or moments.sample(world)
         if tracker is None:
-            believed_action, propensity, support = policy.choose(situation, statistic, rng)
+            believed_action, propensity, support = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         else:
-            believed_action, propensity, support = policy.choose_within_budget(situation, statistic, rng, tracker)
+            believed_action, propensity, support = policy.decide_within_budget(situation, statistic, rng, tracker)
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
-        if policy.learns_tables:
+        if policy.traits.learns_tables:
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)

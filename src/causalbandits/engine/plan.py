@@ -20,7 +20,13 @@ from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts
 from causalbandits.environments import LISTED, BudgetedRegret, Environment, affordable_means
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning
 from causalbandits.model import FittedModel
-from causalbandits.policies import AnyPolicy, policy_fingerprint_with_code
+from causalbandits.policies import (
+    AnyPolicy,
+    find_incumbent,
+    policy_fingerprint_with_code,
+    warn_of_scale,
+    warn_of_unknown_tables,
+)
 from causalbandits.problem import Action, Budget, Problem
 from causalbandits.results import Origin, Values
 
@@ -97,7 +103,9 @@ class Plan:
     def all_compiled(self) -> bool:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
-        return all(self._is_compiled(env, policy) and not policy.learns_tables for policy in self.policies.values())
+        return all(
+            self._is_compiled(env, policy) and not policy.traits.learns_tables for policy in self.policies.values()
+        )
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
         return self.compiled and self.budget is None and can_play(env, policy, self._problem_for(policy, env))
@@ -119,17 +127,17 @@ class Plan:
         if self.budget is not None:
             self._check_budget(env, self._believed_problem(env), self.budget)
         for policy in self.policies.values():
-            if policy.unit_rewards and env.reward.bounded is False:
+            if policy.traits.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
                     f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
             problem = self._problem_for(policy, env)
-            statistic = policy.init_or_raise(problem)
+            statistic = policy.init(problem)
             moments = Moments(env, policy, problem)
             if "simple regret" in self.measures:
                 for _, moment in weigh_moments(moments, env)[:1]:
-                    policy.find_incumbent(moment.situation, statistic, self._allowance)
+                    find_incumbent(policy, moment.situation, statistic, self._allowance)
             if "risk" in self.measures:
                 self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
@@ -140,8 +148,9 @@ class Plan:
                     ProblemWarning,
                     stacklevel=3,
                 )
-            policy.warn_of_unknown_tables(problem, stacklevel=3)
-            policy.warn_of_scale("The mean reward reaches", size, problem, stacklevel=3)
+            warn_of_unknown_tables(policy, problem, stacklevel=3)
+            expected = policy.largest_expected_reward(problem)
+            warn_of_scale(policy, "The mean reward reaches", size, expected, stacklevel=3)
 
     def _check_rule(self, policy: AnyPolicy, moments: Moments, env: Environment, statistic: Any) -> None:
         if self.budget is not None:
@@ -150,7 +159,7 @@ class Plan:
                 "the measure 'risk' out, or the budget."
             )
         _, moment = weigh_moments(moments, env)[0]
-        best = policy.find_incumbent(moment.situation, statistic).action
+        best = find_incumbent(policy, moment.situation, statistic).action
         if policy.error_probability(moment.situation, statistic, best, self.epsilon) is None:
             raise PolicyError(
                 f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
@@ -160,7 +169,7 @@ class Plan:
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
         problem = self._believed_problem(env)
-        if not policy.learns_tables or isinstance(problem.model, FittedModel):
+        if not policy.traits.learns_tables or isinstance(problem.model, FittedModel):
             return problem
         return problem.without_tables()
 
@@ -266,7 +275,7 @@ class _Observer:
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
         incumbents = [
-            (share, moment, self._policy.find_incumbent(moment.situation, statistic, self._allowance).action)
+            (share, moment, find_incumbent(self._policy, moment.situation, statistic, self._allowance).action)
             for share, moment in self._moments
         ]
         if "simple regret" in self.values:

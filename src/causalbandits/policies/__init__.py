@@ -1,8 +1,8 @@
-"""The algorithms: statistic, index, projection, argmax; found by id in the registry."""
+"""Bandit policies: a statistic, an index per cell, its projection on actions, an argmax; by id in the registry."""
 
 from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
-from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy, RunnerUp
-from causalbandits.policies.budgeted import future_situations
+from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy
+from causalbandits.policies.budgeted import find_incumbent, future_situations
 from causalbandits.policies.cells import (
     KLUCB,
     UCB,
@@ -16,8 +16,19 @@ from causalbandits.policies.cells import (
     ThompsonSampling,
     Uniform,
 )
+from causalbandits.policies.checks import unchecked_method
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
-from causalbandits.policies.feedback import Choice, Outcome, OutcomeSums, Sums, Support, randomised_rounding
+from causalbandits.policies.feedback import (
+    Bounds,
+    Choice,
+    Incumbent,
+    Outcome,
+    OutcomeSums,
+    RunnerUp,
+    Sums,
+    Support,
+    randomised_rounding,
+)
 from causalbandits.policies.fingerprint import (
     class_name,
     decode_parameters,
@@ -46,6 +57,13 @@ from causalbandits.policies.registry import (
 )
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
 from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import (
+    refuse_budget,
+    validate_parents,
+    warn_of_scale,
+    warn_of_unknown_tables,
+)
 
 __all__ = [
     "HACUCB",
@@ -53,6 +71,7 @@ __all__ = [
     "POLICIES",
     "UCB",
     "AnyPolicy",
+    "Bounds",
     "CausalDesign",
     "CausalElimination",
     "CausalGittins",
@@ -70,6 +89,7 @@ __all__ = [
     "Choice",
     "GuardedThompsonSampling",
     "HorizonPolicy",
+    "Incumbent",
     "LinTS",
     "LinUCB",
     "ModelsThompsonSampling",
@@ -84,6 +104,7 @@ __all__ = [
     "Sums",
     "Support",
     "ThompsonSampling",
+    "Traits",
     "Uniform",
     "add_to_cell",
     "add_to_pool",
@@ -94,6 +115,7 @@ __all__ = [
     "default_policy",
     "default_with_reason",
     "encode_parameters",
+    "find_incumbent",
     "future_situations",
     "name_policies",
     "policy",
@@ -101,8 +123,13 @@ __all__ = [
     "policy_fingerprint_with_code",
     "qr_update_jit",
     "randomised_rounding",
+    "refuse_budget",
     "resolve_policy",
     "same_parameters",
     "squared_norms_jit",
+    "unchecked_method",
     "unsaved_parameters",
+    "validate_parents",
+    "warn_of_scale",
+    "warn_of_unknown_tables",
 ]

@@ -1,69 +1,35 @@
-"""What every policy is: statistic -> index -> project -> argmax, on the arrays of a situation.
+"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
 
-situation --score--> one score per searched action --decide--> Choice ==> the world ==> Outcome --update--> statistic
+    situation --score--> one score per searched action --decide--> Choice
+    environment --Outcome--> update --> statistic
+
+A policy is a frozen dataclass of parameters; all that changes is the statistic, which is handed to it.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from causalbandits._hashing import code_hash
+from causalbandits._hashing import code_hash, is_ours
 from causalbandits._typing import Array
-from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
+from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
-from causalbandits.policies.budgeted import decide_within_budget, with_all_actions
-from causalbandits.policies.feedback import Choice, Outcome, OutcomeSums
+from causalbandits.policies.budgeted import choose_within_budget
+from causalbandits.policies.checks import check_methods
+from causalbandits.policies.feedback import Bounds, Choice, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
-from causalbandits.policies.posteriors import Bounds
+from causalbandits.policies.posteriors import LARGEST_REWARD
 from causalbandits.policies.statistics import Statistic
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_positive_integer
-from causalbandits.problem import Action, BudgetTracker, CostCap, PacedScores, Problem, Scores, Situation, format_names
-
-# The best action so far, and the second best, as policies name them.
-
-
-class RunnerUp(NamedTuple):
-    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
-
-    action: Action
-    mean: float
-    cost: float = 0.0
-
-
-class Incumbent(NamedTuple):
-    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
-
-    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
-    """
-
-    action: Action
-    mean: float
-    seen: float | None = None
-    runner_up: RunnerUp | None = None
-
-
-def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
-    """The action at a position as the second best."""
-    action = situation.action(position)
-    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
-
-
-def two_best_positions(scores: Scores) -> tuple[int, int | None]:
-    """The positions of the best and of the second best."""
-    first = scores.best_position()
-    if len(scores.values) == 1:
-        return first, None
-    remaining = scores.values.copy()
-    remaining[first] = remaining.min() - 1.0
-    return first, Scores(remaining, scores.scale).best_position()
-
+from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
 
 S = TypeVar("S", bound=Statistic)
 
@@ -72,25 +38,24 @@ S = TypeVar("S", bound=Statistic)
 class Policy(ABC, Generic[S]):
     """The frozen parameters of an algorithm. It sees a situation's arrays, never the reward's mechanism.
 
-    A policy of your own defines `id`, `start`, `score` and `update`; the agent and the simulator do the rest.
+    A policy of your own defines `id`, `init`, `score` and `update`; the agent and the simulator do the rest.
     """
 
-    randomised: ClassVar[bool] = True
-    """Whether scores are drawn; if not, asking again without telling gives the same action."""
-    unit_rewards: ClassVar[bool] = False
-    """Whether rewards must lie in [0, 1]."""
-    searches_all: ClassVar[bool] = False
-    """Whether all actions are searched, not only those that can be the best for some reward."""
-    needs_parents: ClassVar[bool] = True
-    """Whether nothing can be learnt of a reward without the values of its parents."""
-    needs_context: ClassVar[bool] = False
-    """Whether, besides, something is kept for every context by itself, so that all of it must be known."""
-    learns_tables: ClassVar[bool] = False
-    """Whether the model's tables are learnt from all that is observed: nothing may then be searched by them."""
-    counts_successes: ClassVar[bool] = False
-    """Whether it counts successes: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
-    in_order: ClassVar[bool] = False
-    """Whether it also looks at outcomes in the order of their decisions: `monitor`."""
+    overrides_decide: ClassVar[bool] = False
+    """Whether a class that is not this library's has a `decide` of its own."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "score" in vars(cls) and "score_each" not in vars(cls):  # what it inherits does not know of its scores
+            cls.score_each = Policy.score_each  # type: ignore[method-assign]
+        if not is_ours(cls):
+            cls.overrides_decide = cls.overrides_decide or "decide" in vars(cls)
+            check_methods(cls)
+
+    @cached_property
+    def traits(self) -> Traits:
+        """What the agent and the simulator must know of the policy. A class of your own sets `traits = Traits(...)`."""
+        return Traits()
 
     @property
     @abstractmethod
@@ -113,143 +78,33 @@ class Policy(ABC, Generic[S]):
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
     def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
-        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `in_order`.
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten (`traits.sequential`).
 
         What it noticed is said in words, or nothing is. Nothing here is random either.
         """
         return ""
-
-    def init_or_raise(self, problem: Problem) -> S:
-        """`start`, and a clear word if it gives something that cannot be saved."""
-        if not isinstance(self.id, str):
-            raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {self.id!r}.")
-        self.validate_parents(problem)
-        statistic = self.init(problem)
-        if not isinstance(statistic, Statistic):
-            raise PolicyError(
-                f"{self.id}: init() must return a Statistic, such as Cells.empty(problem.configurations); "
-                f"it returned a {type(statistic).__name__}."
-            )
-        statistic.validate_fields(self.id)
-        return statistic
-
-    def validate_parents(self, problem: Problem) -> None:
-        """Say so if there are no parents, and the policy learns of nothing else."""
-        if problem.unit == "actions" and (self.needs_parents or not self.searches_all):
-            raise PolicyError(
-                f"{self.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
-                f"policy that learns a number per action: {'ts-beta' if self.unit_rewards else 'ts-gaussian or ucb'}."
-            )
-
-    def score_or_raise(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
-        """`score`, and a clear word if it gives something else than Scores."""
-        scores = self.score(situation, statistic, rng)
-        if not isinstance(scores, Scores):
-            raise PolicyError(
-                f"{self.id}: score() must return Scores, from situation.project(a number per configuration) or "
-                f"situation.take(a number per action); it returned a {type(scores).__name__}."
-            )
-        if not isinstance(scores.values, np.ndarray) or scores.values.shape != (situation.size,):
-            raise PolicyError(
-                f"{self.id}: score() must give one score for each of the {situation.size} searched actions; its scores "
-                f"have shape {np.shape(scores.values)}."
-            )
-        # Who makes scores without the situation's help need not know of budgets.
-        return situation.net_of_costs(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
         """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it.
 
         A policy that decides by several draws gives a row for each of them.
         """
-        return [self.score_or_raise(situation, statistic, rng) for situation in situations]
+        return [self.score(situation, statistic, rng) for situation in situations]
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
-        best = self.score_or_raise(situation, statistic, rng).best_position()
-        return Choice(situation.action(best), None if self.randomised else 1.0)
+        action = situation.best(self.score(situation, statistic, rng))
+        return Choice(action, None if self.traits.randomised else 1.0)
 
     def feasible(self, situation: Situation, statistic: S) -> Situation:
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation
 
-    def choose(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
-        """`decide` among what is permitted, and a clear word if it gives something else than a Choice."""
-        return self._decide_or_raise(self.feasible(situation, statistic), statistic, rng)
-
-    def _decide_or_raise(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
-        choice = self.decide(situation, statistic, rng)
-        if not isinstance(choice, Choice) or not isinstance(choice.action, Action):
-            raise PolicyError(
-                f"{self.id}: decide() must return a Choice, such as Choice(situation.action(position)); it returned "
-                f"{choice!r}."
-            )
-        if not situation.allows(choice.action):
-            raise PolicyError(f"{self.id}: decide() must choose an eligible action; it chose {choice.action}.")
-        if choice.propensity is not None and not 0.0 < choice.propensity <= 1.0:
-            raise PolicyError(f"{self.id}: a propensity must lie in (0, 1], or be None; it is {choice.propensity!r}.")
-        return choice
-
-    def choose_within_budget(
+    def decide_within_budget(
         self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        """`table_measures` within a budget, which decides by this round's scores and a coin: one of two actions."""
-        if situation.context_codes is not None:
-            return decide_within_budget(self, situation, statistic, rng, tracker)
-        situation = self.feasible(situation, statistic)
-        assert situation.costs is not None
-        pacing = tracker.pacing_rule(situation.costs, rng.random)
-        choice = self._decide_or_raise(situation.with_pacing(pacing), statistic, rng)
-        cost = situation.problem.cost(choice.action)
-        if not pacing.can_afford(cost):
-            raise PolicyError(
-                f"{self.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
-                "the best position of scores from situation.project, situation.take or situation.net_of_costs."
-            )
-        return (
-            Choice(choice.action, None if self.randomised else pacing.propensity) if choice.support is None else choice
-        )
-
-    def refuse_budget(self) -> None:
-        """Say so if a budget is not for this policy."""
-
-    def find_incumbent(self, situation: Situation, statistic: S, allowance: float | None = None) -> Incumbent:
-        """`incumbent` among what is permitted, and a clear word if it gives something else than an Incumbent.
-
-        With an allowance, which is what a budget has for each round, of what costs no more than that.
-        """
-        if allowance is not None:
-            return self._affordable_incumbent(situation, statistic, allowance)
-        return self._incumbent_or_raise(self.feasible(situation, statistic), statistic)
-
-    def _affordable_incumbent(self, situation: Situation, statistic: S, allowance: float) -> Incumbent:
-        situation = self.feasible(with_all_actions(situation), statistic)
-        assert situation.costs is not None
-        cost_cap = CostCap(situation.costs, allowance)
-        incumbent = self._incumbent_or_raise(situation.with_pacing(cost_cap), statistic)
-        runner_up = incumbent.runner_up
-        return (
-            incumbent if runner_up is None or runner_up.cost <= cost_cap.limit else incumbent._replace(runner_up=None)
-        )
-
-    def _incumbent_or_raise(self, situation: Situation, statistic: S) -> Incumbent:
-        incumbent = self.incumbent(situation, statistic)
-        if not isinstance(incumbent, Incumbent):
-            raise PolicyError(
-                f"{self.id}: incumbent() must return an Incumbent, such as Incumbent(situation.action(position), mean); "
-                f"it returned a {type(incumbent).__name__}."
-            )
-        return incumbent
-
-    def interval_or_raise(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
-        """`interval`, and a clear word if it gives something else than Bounds."""
-        bounds = self.interval(situation, statistic, action, level)
-        if not isinstance(bounds, Bounds):
-            raise PolicyError(
-                f"{self.id}: interval() must return Bounds(lower, upper, kind, assumes); it returned a "
-                f"{type(bounds).__name__}."
-            )
-        return bounds
+        """A feasible action that keeps to a budget: by this round's scores and a coin, one of two."""
+        return choose_within_budget(self, situation, statistic, rng, tracker)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
         """The statistic after these outcomes, made from their sums."""
@@ -260,7 +115,7 @@ class Policy(ABC, Generic[S]):
 
     def situation(self, problem: Problem, **restrictions: Any) -> Situation:
         """A problem at a decision, with the actions that the policy searches."""
-        return problem.situation(every=self.searches_all, any_tables=self.learns_tables, **restrictions)
+        return problem.situation(every=self.traits.searches_all, any_tables=self.traits.learns_tables, **restrictions)
 
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
@@ -303,46 +158,26 @@ class Policy(ABC, Generic[S]):
 
     def validate_reward(self, reward: float) -> None:
         """Refuse a reward that the policy has no meaning for."""
-        if self.unit_rewards and not 0.0 <= reward <= 1.0:
+        if self.traits.unit_rewards and not 0.0 <= reward <= 1.0:
             raise PolicyError(
                 f"The policy {self.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
                 "or use a Gaussian prior or a UCB policy."
             )
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that differ from their defaults."""
-        return nondefault_parameters(self)
+        if self.traits.learns_scales and abs(reward) > LARGEST_REWARD:
+            raise PolicyError(
+                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
+                f"{reward:g}. Tell rewards in larger units."
+            )
 
     def parameter_fingerprint(self, problem: Problem) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
-        opaque_parameters = {name: value for name, value in self.parameters().items() if not is_plain(value)}
+        opaque_parameters = {name: value for name, value in nondefault_parameters(self).items() if not is_plain(value)}
         return code_hash(opaque_parameters) if opaque_parameters else ""
 
-    def warn_of_scale(self, what: str, size: float, problem: Problem, stacklevel: int) -> None:
-        """Say so if rewards of this size are far from what the policy was told to expect."""
-        expected = self.largest_expected_reward(problem)
-        if size > expected:
-            warnings.warn(
-                f"{what} {size:g}, and {self} expects rewards within about {expected:g}: it may settle on the first "
-                "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
-                ScaleWarning,
-                stacklevel=stacklevel + 1,
-            )
-
-    def warn_of_unknown_tables(self, problem: Problem, stacklevel: int) -> None:
-        """Say so if the policy takes tables for known of which nothing is known."""
-        unknown = problem.unknown_tables
-        if unknown and not self.learns_tables and not self.searches_all:
-            warnings.warn(
-                f"Nothing is known of the tables of {format_names(unknown)}, and {self.id} takes them as they are, "
-                "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "
-                "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
-                ProblemWarning,
-                stacklevel=stacklevel + 1,
-            )
-
     def __str__(self) -> str:
-        arguments = ", ".join(f"{name}={format_parameter(value)}" for name, value in self.parameters().items())
+        arguments = ", ".join(
+            f"{name}={format_parameter(value)}" for name, value in nondefault_parameters(self).items()
+        )
         return f"{self.id}({arguments})" if arguments else self.id
 
 

@@ -1,24 +1,53 @@
-"""A decision under a budget where something is known: scores in all contexts, and what this one gets of the money."""
+"""Decisions within a budget, and the best action that a budget pays for in every round.
+
+Where a context is known, contexts share what is left: actions are scored in all of them, a knapsack says how the money
+is divided, and a coin decides between the two actions of this context's mixture.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies.feedback import Choice, sample_choice_by_position, with_pacing_propensity
-from causalbandits.problem import BudgetTracker, Menu, Problem, Scores, Situation, context_frequencies, solve_knapsack
+from causalbandits.policies.feedback import Choice, Incumbent, sample_choice_by_position, with_pacing_propensity
+from causalbandits.policies.traits import HasTraits
+from causalbandits.problem import (
+    BudgetTracker,
+    CostCap,
+    Menu,
+    Problem,
+    Scores,
+    Situation,
+    context_frequencies,
+    solve_knapsack,
+)
 from causalbandits.problem.projection import TIE
-
-if TYPE_CHECKING:
-    from causalbandits.policies.base import AnyPolicy
 
 ALL_ACTIONS_LIMIT = 2**16
 """Of no more actions than this the best is found that a budget pays for in every round."""
 
 
-def future_situations(policy: AnyPolicy, problem: Problem) -> list[Situation]:
+class BudgetedPolicy(HasTraits, Protocol):
+    """What a decision within a budget needs of a policy."""
+
+    @property
+    def overrides_decide(self) -> bool: ...
+
+    def situation(self, problem: Problem, **restrictions: Any) -> Situation: ...
+
+    def feasible(self, situation: Situation, statistic: Any) -> Situation: ...
+
+    def decide(self, situation: Situation, statistic: Any, rng: np.random.Generator) -> Choice: ...
+
+    def score_each(self, situations: Sequence[Situation], statistic: Any, rng: np.random.Generator) -> list[Scores]: ...
+
+    def incumbent(self, situation: Situation, statistic: Any) -> Incumbent: ...
+
+
+def future_situations(policy: BudgetedPolicy, problem: Problem) -> list[Situation]:
     """Where decisions will be made if all of the context is known; one situation where there is none."""
     if not problem.context or problem.context_codes:
         return [policy.situation(problem)]
@@ -26,8 +55,45 @@ def future_situations(policy: AnyPolicy, problem: Problem) -> list[Situation]:
     return [policy.situation(problem.condition_codes(codes)) for codes in frequencies.codes]
 
 
-def decide_within_budget(
-    policy: AnyPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
+def choose_within_budget(
+    policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
+) -> Choice:
+    """`decide` with the round's pacing rule, which mixes two actions; where contexts share a budget, among all."""
+    if situation.context_codes is not None:
+        return _decide_among_contexts(policy, situation, statistic, rng, tracker)
+    situation = policy.feasible(situation, statistic)
+    assert situation.costs is not None
+    pacing = tracker.pacing_rule(situation.costs, rng.random)
+    choice = policy.decide(situation.with_pacing(pacing), statistic, rng)
+    cost = situation.problem.cost(choice.action)
+    if not pacing.can_afford(cost):
+        raise PolicyError(
+            f"{policy.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
+            "situation.best(scores) of scores from situation.project, situation.take or situation.net_of_costs."
+        )
+    if choice.support is not None:
+        return choice
+    return Choice(choice.action, None if policy.traits.randomised else pacing.propensity)
+
+
+def find_incumbent(
+    policy: BudgetedPolicy, situation: Situation, statistic: Any, allowance: float | None = None
+) -> Incumbent:
+    """The best action so far among the feasible ones; with an allowance, of those that cost no more in each round."""
+    if allowance is None:
+        return policy.incumbent(policy.feasible(situation, statistic), statistic)
+    situation = policy.feasible(with_all_actions(situation), statistic)
+    assert situation.costs is not None
+    cost_cap = CostCap(situation.costs, allowance)
+    incumbent = policy.incumbent(situation.with_pacing(cost_cap), statistic)
+    runner_up = incumbent.runner_up
+    if runner_up is None or runner_up.cost <= cost_cap.limit:
+        return incumbent
+    return incumbent._replace(runner_up=None)
+
+
+def _decide_among_contexts(
+    policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
 ) -> Choice:
     """One of the two actions that a context plays when all of them share what is left of a budget.
 
@@ -57,7 +123,7 @@ def decide_within_budget(
         for menus_of_draw in zip(*menus, strict=True)
     ]
     if scores_here.values.ndim == 1:
-        return Choice(feasible.action(positions[0]), None if policy.randomised else pacing.propensity)
+        return Choice(feasible.action(positions[0]), None if policy.traits.randomised else pacing.propensity)
     return with_pacing_propensity(sample_choice_by_position(positions, feasible.action, rng), pacing, feasible.action)
 
 
@@ -79,8 +145,8 @@ def _menus(share: float, scores: Scores, situation: Situation, positions: Any) -
     return [Menu(share, row, costs, tie) for row, tie in zip(values, ties.tolist(), strict=True)]
 
 
-def _refuse_custom_decide(policy: AnyPolicy) -> None:
-    if not type(policy).decide.__module__.startswith("causalbandits."):
+def _refuse_custom_decide(policy: BudgetedPolicy) -> None:
+    if policy.overrides_decide:
         raise PolicyError(
             f"{policy.id}: under a budget that contexts share, an action is taken by its score and what the other "
             "contexts could do with the money, not by a decide() of your own: leave that, the budget or the context "

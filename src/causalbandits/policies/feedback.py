@@ -1,4 +1,4 @@
-"""What a policy answers, and what comes back to it."""
+"""What a policy returns (a choice, an incumbent, bounds) and what it is told (outcomes, and their sums)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._typing import Z
-from causalbandits.problem import Action, PacingRule
+from causalbandits._typing import Array, Z
+from causalbandits.problem import Action, PacingRule, Scores, Situation
 
 Support = tuple[tuple[Action, float], ...]
 """The actions that a decision was drawn from, each with its probability."""
@@ -86,9 +86,49 @@ def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_nu
     return 1.0 if np.random.default_rng(seed_sequence).random() < reward else 0.0
 
 
-# What outcomes add up to, by context, action and configuration: how many, sums of rewards and squares, successes.
-#
-# Policies that keep sums can make their statistic from it, whatever the order of the outcomes was.
+class RunnerUp(NamedTuple):
+    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
+
+    action: Action
+    mean: float
+    cost: float = 0.0
+
+
+class Incumbent(NamedTuple):
+    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
+
+    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
+    """
+
+    action: Action
+    mean: float
+    seen: float | None = None
+    runner_up: RunnerUp | None = None
+
+
+def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
+    """The action at a position as the second best."""
+    action = situation.action(position)
+    return RunnerUp(action, float(means[position]), situation.problem.cost(action))
+
+
+def two_best_positions(scores: Scores) -> tuple[int, int | None]:
+    """The positions of the best and of the second best."""
+    first = scores.best_position()
+    if len(scores.values) == 1:
+        return first, None
+    remaining = scores.values.copy()
+    remaining[first] = remaining.min() - 1.0
+    return first, Scores(remaining, scores.scale).best_position()
+
+
+class Bounds(NamedTuple):
+    """Bounds on an action's mean reward, where they come from, and what they take for granted."""
+
+    lower: float
+    upper: float
+    kind: str
+    assumes: str
 
 
 class Sums(NamedTuple):

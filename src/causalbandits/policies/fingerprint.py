@@ -1,4 +1,4 @@
-"""What a policy is: its class, its parameters, and what they do on a problem. An id is only a name for people."""
+"""The identity of a policy: its class, its parameters, and what these do on a problem. An id is only a display name."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import json
 import reprlib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from causalbandits._hashing import code_hash, is_ours
 from causalbandits.problem import Problem
 
-if TYPE_CHECKING:
-    from causalbandits.policies.base import AnyPolicy
+
+class FingerprintedPolicy(Protocol):
+    """A dataclass of parameters that can say what they do on a problem."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def parameter_fingerprint(self, problem: Problem) -> str: ...
 
 
 def class_name(kind: type) -> str:
@@ -30,7 +35,7 @@ def is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool | np.generic | None)
 
 
-def nondefault_parameters(policy: AnyPolicy) -> dict[str, Any]:
+def nondefault_parameters(policy: FingerprintedPolicy) -> dict[str, Any]:
     """The parameters that differ from their defaults."""
     values_and_defaults = {f.name: (getattr(policy, f.name), f.default) for f in fields(policy)}
     return {
@@ -52,9 +57,9 @@ def format_parameter(value: object) -> str:
     return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
 
 
-def encode_parameters(policy: AnyPolicy) -> dict[str, Any]:
+def encode_parameters(policy: FingerprintedPolicy) -> dict[str, Any]:
     """The parameters that differ from their defaults as JSON, problems too; of functions, only that there was one."""
-    values = {name: v.item() if isinstance(v, np.generic) else v for name, v in policy.parameters().items()}
+    values = {name: v.item() if isinstance(v, np.generic) else v for name, v in nondefault_parameters(policy).items()}
     return {name: _encode_value(value) for name, value in values.items()}
 
 
@@ -97,8 +102,8 @@ def _canonical_json(parts: Mapping[str, Any]) -> str:
     return json.dumps(normalise(parts), sort_keys=True)
 
 
-def policy_fingerprint(policy: AnyPolicy, problem: Problem) -> str:
-    """A hash of what the policy is on this problem; functions count by what they do there (see `Policy.effects`)."""
+def policy_fingerprint(policy: FingerprintedPolicy, problem: Problem) -> str:
+    """A hash of what the policy is on this problem; functions count by what they do there (`parameter_fingerprint`)."""
     parts = {
         "class": class_name(type(policy)),
         "parameters": encode_parameters(policy),
@@ -107,7 +112,7 @@ def policy_fingerprint(policy: AnyPolicy, problem: Problem) -> str:
     return hashlib.sha256(_canonical_json(parts).encode()).hexdigest()[:16]
 
 
-def policy_fingerprint_with_code(policy: AnyPolicy, problem: Problem) -> str:
+def policy_fingerprint_with_code(policy: FingerprintedPolicy, problem: Problem) -> str:
     """The same, and the code of a class that is not ours: for results that are only as good as the code was."""
-    code = "" if is_ours(type(policy)) else code_hash(type(policy), list(policy.parameters().values()))
+    code = "" if is_ours(type(policy)) else code_hash(type(policy), list(nondefault_parameters(policy).values()))
     return f"{policy_fingerprint(policy, problem)} {code}"

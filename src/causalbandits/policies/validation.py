@@ -1,13 +1,15 @@
-"""What the parameters of policies must be, and a clear word where they are something else."""
+"""Validation of parameters, and of whether a policy fits a problem, with messages that say what to do."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from causalbandits._typing import is_integer, is_real
-from causalbandits.errors import PolicyError
-from causalbandits.problem import Problem
+from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
+from causalbandits.policies.traits import HasTraits
+from causalbandits.problem import Problem, format_names
 
 
 def validate_positive_integer(name: str, value: object) -> None:
@@ -43,7 +45,51 @@ def require_context(id: str, problem: Problem) -> int:
     if number is None:
         raise PolicyError(
             f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
-            f"({', '.join(problem.context)}); known is {problem.contexts.format_context(problem.context_codes) or 'nothing'}. A "
-            "causal policy can do with a part."
+            f"({', '.join(problem.context)}); known is "
+            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. A causal policy can do with a "
+            "part."
         )
     return number
+
+
+def validate_parents(policy: HasTraits, problem: Problem) -> None:
+    """Say so if there are no parents, and the policy learns of nothing else."""
+    traits = policy.traits
+    if problem.unit == "actions" and (traits.needs_parents or not traits.searches_all):
+        raise PolicyError(
+            f"{policy.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
+            f"policy that learns a number per action: {'ts-beta' if traits.unit_rewards else 'ts-gaussian or ucb'}."
+        )
+
+
+def refuse_budget(policy: HasTraits) -> None:
+    """Say so if a budget is not for this policy."""
+    if policy.traits.no_budget:
+        raise PolicyError(
+            f"{policy.id}: a budget mixes two actions by their values, and here {policy.traits.no_budget} or another "
+            "policy that gives values, or costs without a budget."
+        )
+
+
+def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, stacklevel: int) -> None:
+    """Say so if rewards of this size are far from what the policy was told to expect."""
+    if size > expected:
+        warnings.warn(
+            f"{what} {size:g}, and {policy} expects rewards within about {expected:g}: it may settle on the first "
+            "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_unknown_tables(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
+    """Say so if the policy takes tables for known of which nothing is known."""
+    unknown = problem.unknown_tables
+    if unknown and not policy.traits.learns_tables and not policy.traits.searches_all:
+        warnings.warn(
+            f"Nothing is known of the tables of {format_names(unknown)}, and {policy.id} takes them as they are, "
+            "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "
+            "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
+            ProblemWarning,
+            stacklevel=stacklevel + 1,
+        )

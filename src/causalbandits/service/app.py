@@ -1,4 +1,8 @@
-"""The service: every way in stands in `ROUTES` or `PAGES` with the role that it needs; there is no other."""
+"""The ASGI application: it dispatches requests to the handlers of `ROUTES` and `PAGES`, and there are no others.
+
+A request is authorized for the role that its route needs, its body is decoded by the route's schema, the handler is
+called with it, and what that returns is encoded.
+"""
 
 from __future__ import annotations
 
@@ -13,78 +17,49 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from causalbandits.service.auth import Keys, Role, allows
-from causalbandits.service.dashboard import (
-    COOKIE,
-    is_own_form,
-    list_studies,
-    log_in,
-    set_mode,
-    show_decision,
-    show_login,
-    show_study,
-    static_file,
-    stream_changes,
-    what_if,
-)
-from causalbandits.service.http import Answer, RequestError, error_response, header, not_found_response, request_key
-from causalbandits.service.routes import ROUTES, STUDY_ROUTE, HTTPRoute
+from causalbandits.service.auth import AuthorizationError, Keys, authorize
+from causalbandits.service.dashboard import is_own_form, static_file
+from causalbandits.service.http import DECODE_ERRORS, RequestError, ServiceContext, error_response, not_found_response
+from causalbandits.service.openapi import build_document
+from causalbandits.service.routes import PAGES, ROUTES, STUDY_ROUTE, HTTPRoute, PageRoute
 from causalbandits.service.workers import Writer
 from causalbandits.study import Study
 
-PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
-
-UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
-
 STUDY_PATH = re.compile(f"{STUDY_ROUTE.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-PageHandler = Callable[["Service", Request], Awaitable[Response]]
+MAX_BODY_BYTES = 2**20
 
-PAGES: tuple[tuple[str, str, Role | None, PageHandler], ...] = (
-    ("GET", "/", "reader", list_studies),
-    ("GET", "/login", None, show_login),
-    ("POST", "/login", None, log_in),
-    ("GET", "/{study}", "reader", show_study),
-    ("GET", "/{study}/decision", "reader", show_decision),
-    ("GET", "/{study}/what-if", "reader", what_if),
-    ("POST", "/{study}/mode", "admin", set_mode),
-    ("GET", "/{study}/live", "reader", stream_changes),
-)
-"""What people look at, likewise with the role that it needs."""
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Service:
-    """Some studies over HTTP: an ASGI application."""
+    """An ASGI application that serves studies over HTTP."""
 
     def __init__(self, studies: Mapping[str, Study], keys: Keys, directory: Path | None = None) -> None:
-        self.keys, self.directory = keys, directory
-        self.writers = {name: Writer(study) for name, study in studies.items()}
-        self.is_closing = False
+        writers = {name: Writer(study) for name, study in studies.items()}
+        self.context = ServiceContext(writers, keys, directory, build_document(ROUTES))
         endpoints = {(route.method, route.path): self._endpoint(route) for route in ROUTES}
         self._direct_endpoints = {
             (method, path.removeprefix(f"{STUDY_ROUTE}/")): endpoint
             for (method, path), endpoint in endpoints.items()
             if path.startswith(f"{STUDY_ROUTE}/")
         }
-        """What is asked of a study as a whole, by method and last word; without a framework's detours, which took a
-        third of the time of an answer."""
+        """The endpoints of a study, by method and last segment of the path: called directly, because Starlette's router
+        took a third of the time of a response."""
         self.app = Starlette(
             routes=[
                 *(Route(path, endpoint, methods=[method]) for (method, path), endpoint in endpoints.items()),
                 Route("/static/{file}", static_file),
-                *(self._page_route(*route) for route in PAGES),
+                *(self._page_route(route) for route in PAGES),
             ],
             exception_handlers={404: not_found_response, 405: not_found_response},
         )
-        self.app.router.redirect_slashes = False  # which fails where a query is no text
+        self.app.router.redirect_slashes = False  # which fails where a query is not text
 
     def close(self) -> None:
-        """Finish what waits."""
-        self.is_closing = True
-        for writer in self.writers.values():
+        """Write what waits, then close every study."""
+        self.context.closing.set()
+        for writer in self.context.writers.values():
             writer.close()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -99,10 +74,10 @@ class Service:
     def _endpoint(self, route: HTTPRoute) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
-                answer = await self._handle(route, request)
-                if isinstance(answer.content, str):
-                    return Response(answer.content, answer.status, media_type=PROMETHEUS_MEDIA_TYPE)
-                return Response(msgspec.json.encode(answer.content), answer.status, media_type="application/json")
+                content = await self._handle(route, request)
+                if isinstance(content, Response):
+                    return content
+                return Response(msgspec.json.encode(content), route.status, media_type="application/json")
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception as error:
@@ -110,61 +85,60 @@ class Service:
 
         return endpoint
 
-    def _page_route(self, method: str, path: str, role: Role | None, handler: PageHandler) -> Route:
+    async def _handle(self, route: HTTPRoute, request: Request) -> Any:
+        if route.role is not None:
+            authorize(self.context.keys, route.role, request, by_cookie=request.method == "GET")
+        target: Any = self._find_writer(request) if "study" in request.path_params else self.context
+        schema = route.decoded_as or route.request_schema
+        if schema is None:
+            return await route.handler(target, request)
+        return await route.handler(target, request, await _decode_body(request, schema))
+
+    def _find_writer(self, request: Request) -> Writer:
+        """The study that a request's path names."""
+        name = request.path_params["study"]
+        if name not in self.context.writers:
+            raise RequestError(404, f"There is no study {name!r:.80} here.")
+        return self.context.writers[name]
+
+    def _page_route(self, page: PageRoute) -> Route:
         async def endpoint(request: Request) -> Response:
             try:
-                if role is not None:
-                    self._authorize(role, request, by_cookie=method == "GET" or is_own_form(request))
-                self._find_writer(request)
-                return await handler(self, request)
+                if page.role is not None:
+                    by_cookie = page.method == "GET" or is_own_form(request)
+                    authorize(self.context.keys, page.role, request, by_cookie=by_cookie)
+                if "study" in request.path_params:
+                    self._find_writer(request)
+                return await page.handler(self.context, request)
             except ClientDisconnect:
                 return Response(status_code=400)
-            except RequestError as error:
-                if error.status == 401:
-                    return RedirectResponse("/login", 303)
-                return error_response(error)
+            except AuthorizationError as error:
+                return RedirectResponse("/login", 303) if error.status == 401 else error_response(error)
             except Exception as error:
                 return error_response(error)
 
-        return Route(path, endpoint, methods=[method])
+        return Route(page.path, endpoint, methods=[page.method])
 
-    def _find_writer(self, request: Request) -> Writer | None:
-        """The study that a path names."""
-        name = request.path_params.get("study")
-        if name is not None and name not in self.writers:
-            raise RequestError(404, f"There is no study {name!r:.80} here.")
-        return None if name is None else self.writers[name]
 
-    async def _handle(self, route: HTTPRoute, request: Request) -> Answer:
-        if route.role is not None:
-            self._authorize(route.role, request, by_cookie=request.method == "GET")
-        return await route.handler(self, self._find_writer(request), request)  # type: ignore[arg-type]
+async def _decode_body(request: Request, schema: type) -> Any:
+    """A request's body, decoded strictly."""
+    content_type = dict(reversed(request.scope["headers"])).get(b"content-type", b"")
+    if content_type.split(b";")[0].strip() != b"application/json":
+        raise RequestError(415, "The body must be JSON: Content-Type: application/json.")
+    try:
+        return msgspec.json.decode(await _read_body(request), type=schema)
+    except DECODE_ERRORS as error:
+        raise RequestError(400, str(error)) from None
 
-    def is_still_authorized(self, request: Request) -> bool:
-        """Whether one who was let in to look would be let in again."""
-        try:
-            self._authorize("reader", request, by_cookie=True)
-        except RequestError:
-            return False
-        return True
 
-    def _authorize(self, required_role: Role, request: Request, *, by_cookie: bool) -> None:
-        if not self.keys.are_needed and header(request, b"host").rsplit(":", 1)[0] not in LOCAL_HOSTS:
-            raise RequestError(403, "Without keys, this service answers to this machine alone.")
-        bearer_key = request_key(request)
-        cookie_key = request.cookies.get(COOKIE) if by_cookie else None
-        key_record = self.keys.record_of(bearer_key or cookie_key)
-        if key_record is None:
-            raise RequestError(
-                401,
-                UNKNOWN_KEY_MESSAGE if bearer_key or cookie_key else "This needs a key: Authorization: Bearer cb_...",
-            )
-        if not allows(key_record.role, required_role):
-            raise RequestError(403, f"This needs a key with the role {required_role}; yours has {key_record.role}.")
-        if "study" in request.path_params and not key_record.opens(request.path_params["study"]):
-            raise RequestError(403, "Your key is for other studies.")
-        request.state.key = key_record
-
-    def accessible_writers(self, request: Request) -> dict[str, Writer]:
-        """The studies that a request's key opens, by their names."""
-        return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}
+async def _read_body(request: Request) -> bytes:
+    """The whole body, or an error as soon as it is too long."""
+    body, more = b"", True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestError(413, f"A body has {MAX_BODY_BYTES} bytes at most.")
+    return body

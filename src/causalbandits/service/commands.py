@@ -1,11 +1,11 @@
-"""What programs may change over HTTP: answered when it is on disk."""
+"""Handlers that write to a study, or create one: they respond when the change is on disk."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -14,34 +14,44 @@ from causalbandits.campaign import Decision
 from causalbandits.errors import ConflictError, StateError, unknown_name_message
 from causalbandits.policies import policy
 from causalbandits.problem import Budget, Problem
-from causalbandits.service.http import DECODE_ERRORS, MAX_ITEMS, Answer, RequestError, decode_body, parse_decision_id
+from causalbandits.service.http import (
+    DECODE_ERRORS,
+    MAX_ITEMS,
+    RequestError,
+    ServiceContext,
+    parse_decision_id,
+)
 from causalbandits.service.schemas import (
     AskRequest,
     CorrectRequest,
     CreateStudyRequest,
+    DecisionResponse,
+    DecisionsResponse,
+    ExpireResponse,
+    ModesResponse,
     OutcomeItem,
+    OutcomeResponse,
+    OutcomesResponse,
+    PolicyResponse,
     RawTellRequest,
     SetModeRequest,
     SetPolicyRequest,
+    StatusResponse,
+    StudyResponse,
 )
 from causalbandits.service.workers import Writer
 from causalbandits.study import MODES, Receipt, Study
 
-if TYPE_CHECKING:
-    from causalbandits.service.app import Service
-
-
-# Studies that are made over HTTP: files of a directory, by names that reach no path.
-
 MAX_STUDY_NAME_LENGTH = 100
 RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
-"""Other things are at these addresses."""
+"""Paths of other routes."""
 
 NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""The name of a study that is created over HTTP, which becomes a file's: it cannot lead out of the directory."""
 
 
 def validate_study_name(name: str) -> None:
-    """Say so if a study cannot be served by this name."""
+    """Raise an error if a study cannot be served by this name."""
     if name in RESERVED_NAMES or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
             "A study is served by its file's name, which must be printable, of "
@@ -77,34 +87,29 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     )
 
 
-async def ask(service: Service, writer: Writer, request: Request) -> Answer:
+async def ask(writer: Writer, request: Request, body: AskRequest) -> DecisionResponse | DecisionsResponse:
     """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
-    body: AskRequest = await decode_body(request, AskRequest)
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
     n = body.n
     if n is not None and not 1 <= n <= MAX_ITEMS:
         raise RequestError(413 if n > 0 else 422, f"From 1 to {MAX_ITEMS} decisions can be asked for at once; got {n}.")
 
-    def work(study: Study) -> Any:
+    def work(study: Study) -> DecisionResponse | DecisionsResponse:
         if n is None:
-            return _decision_record(study, study.ask(**arguments))
-        return {"items": [_decision_record(study, decision) for decision in study.ask(n, **arguments)]}
+            return _decision_response(study, study.ask(**arguments))
+        return DecisionsResponse([_decision_response(study, decision) for decision in study.ask(n, **arguments)])
 
-    return Answer(await writer.submit(work), 201)
-
-
-def _decision_record(study: Study, decision: Decision) -> dict[str, Any]:
-    return {
-        "id": decision.id,
-        "intervention": dict(decision.intervention),
-        "propensity": decision.propensity,
-        "due": None if study.rules.window is None else study.due(decision.id),
-    }
+    return await writer.submit(work)
 
 
-async def tell(service: Service, writer: Writer, request: Request) -> Answer:
+def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
+    values: dict[str, Any] = dict(decision.intervention)
+    due = None if study.rules.window is None else study.due(decision.id)
+    return DecisionResponse(decision.id, values, decision.propensity, due)
+
+
+async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
     """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
-    body: RawTellRequest = await decode_body(request, RawTellRequest)
     if len(body.items) > MAX_ITEMS:
         raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
     items = [_decode_outcome(item) for item in body.items]
@@ -113,51 +118,49 @@ async def tell(service: Service, writer: Writer, request: Request) -> Answer:
     writer.duplicates += sum(item.status == "duplicate" for item in valid_receipts)
     remaining = iter(valid_receipts)
     receipts = [next(remaining) if isinstance(item, dict) else item for item in items]
-    return Answer({"items": [{"status": item.status, "why": item.why} for item in receipts]})
+    return OutcomesResponse([OutcomeResponse(receipt.status, receipt.why) for receipt in receipts])
 
 
 def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
-    """One of many, or why it is none."""
+    """An outcome, or the receipt of one that cannot be decoded."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(raw, type=OutcomeItem))
     except DECODE_ERRORS as error:
         return Receipt("refused", str(error))
 
 
-async def correct(service: Service, writer: Writer, request: Request) -> Answer:
+async def correct(writer: Writer, request: Request, body: CorrectRequest) -> StatusResponse:
     """Another outcome than the one that was told."""
-    body: CorrectRequest = await decode_body(request, CorrectRequest)
     decision_id = parse_decision_id(request)
 
     def work(study: Study) -> Any:
         return study.correct(study.id_of(*decision_id), body.parents, body.reward, observed=body.observed)
 
     receipt = await writer.submit(work)
-    return Answer({"status": receipt.status})
+    return StatusResponse(receipt.status)
 
 
-async def retract(service: Service, writer: Writer, request: Request) -> Answer:
+async def retract(writer: Writer, request: Request) -> StatusResponse:
     """Take back what was told: the decision waits for its outcome again."""
     decision_id = parse_decision_id(request)
     await writer.submit(lambda study: study.retract(study.id_of(*decision_id)))
-    return Answer({"status": "applied"})
+    return StatusResponse("applied")
 
 
-async def forget(service: Service, writer: Writer, request: Request) -> Answer:
+async def forget(writer: Writer, request: Request) -> StatusResponse:
     """Stop waiting for an outcome: the decision was not carried out."""
     decision_id = parse_decision_id(request)
     await writer.submit(lambda study: study.forget(study.id_of(*decision_id)))
-    return Answer({"status": "applied"})
+    return StatusResponse("applied")
 
 
-async def expire(service: Service, writer: Writer, request: Request) -> Answer:
+async def expire(writer: Writer, request: Request) -> ExpireResponse:
     """Take the silence of decisions whose window has passed for the default outcome."""
-    return Answer({"expired": await writer.submit(lambda study: study.expire())})
+    return ExpireResponse(await writer.submit(lambda study: study.expire()))
 
 
-async def set_mode(service: Service, writer: Writer, request: Request) -> Answer:
+async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> ModesResponse:
     """How decisions come about from now on; logged with the key's name."""
-    body: SetModeRequest = await decode_body(request, SetModeRequest)
     if body.mode not in MODES:
         raise RequestError(422, unknown_name_message("mode", body.mode, MODES), "StudyModeError")
     by = request.state.key.name
@@ -166,26 +169,24 @@ async def set_mode(service: Service, writer: Writer, request: Request) -> Answer
         study.set_mode(body.mode, baseline=body.baseline, by=by, why=body.why)  # type: ignore[arg-type]
         return study.modes()
 
-    return Answer({"modes": await writer.submit(work)})
+    return ModesResponse(await writer.submit(work))
 
 
-async def use(service: Service, writer: Writer, request: Request) -> Answer:
+async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> PolicyResponse:
     """Another policy decides from now on; it starts with all that was learnt."""
-    body: SetPolicyRequest = await decode_body(request, SetPolicyRequest)
     new_policy = policy(body.policy, **body.parameters)
     await writer.submit(lambda study: study.use(new_policy))
-    return Answer({"policy": str(new_policy)})
+    return PolicyResponse(str(new_policy))
 
 
-async def create(service: Service, writer: Writer, request: Request) -> Answer:
+async def create(context: ServiceContext, request: Request, body: CreateStudyRequest) -> StudyResponse:
     """Make a study, in the directory that the service was started with."""
-    body: CreateStudyRequest = await decode_body(request, CreateStudyRequest)
-    if service.directory is None:
+    if context.directory is None:
         raise RequestError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
     if not request.state.key.opens(None):
         raise RequestError(403, "Your key is for some studies: it makes no others.")
-    if body.name in service.writers:
+    if body.name in context.writers:
         raise RequestError(409, f"There is a study named {body.name!r:.80} already.")
-    study = await asyncio.to_thread(create_study, service.directory, body)
-    service.writers[body.name] = Writer(study)
-    return Answer({"study": body.name}, 201)
+    study = await asyncio.to_thread(create_study, context.directory, body)
+    context.writers[body.name] = Writer(study)
+    return StudyResponse(body.name)

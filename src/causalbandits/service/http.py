@@ -1,36 +1,64 @@
-"""What a request asks for: its key, its body, the decision that it means; and what is answered."""
+"""HTTP for handlers: the context that they share, and errors as responses.
+
+Status codes of errors: 400 for what cannot be decoded, 401 without a known key, 403 where the key does not allow it,
+404, 405 with the methods that are allowed, 409 for what contradicts an earlier request or the study's mode, 413 for too
+much, 415 for a body that is not JSON, 422 for what was decoded and is invalid, 429 for a full queue, 503 where the
+database failed.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match
 
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, StudyModeError, UnknownDecisionError
-from causalbandits.service.workers import BusyError
-
-# Refusals are answers, too.
-#
-# 400 what cannot be read, 401 no key or one that is not known, 403 a key that does not allow it, 404, 405 with the
-# methods that there are, 409 what contradicts what was told or asked before, or the study's mode, 413 too long, 415 no
-# JSON, 422 what was understood and cannot be, 429 too much waits, 503 the database did not do it.
+from causalbandits.service.auth import AuthorizationError, Keys
+from causalbandits.service.schemas import ErrorResponse
+from causalbandits.service.workers import BusyError, Writer
 
 logger = logging.getLogger("causalbandits.service")
 
 
 class RequestError(Exception):
+    """A request that is refused, with its status code."""
+
     def __init__(self, status: int, why: str, kind: str | None = None) -> None:
         super().__init__(why)
         self.status, self.kind = status, kind
 
 
+@dataclass(frozen=True)
+class ServiceContext:
+    """What the handlers of a service share: its studies, its keys, and the description of its interface."""
+
+    writers: dict[str, Writer]
+    """The studies that are served, by name; a study that is created over HTTP is added."""
+    keys: Keys
+    directory: Path | None
+    """Where studies that are created over HTTP are stored; None: none can be created."""
+    openapi: Mapping[str, Any]
+    """The OpenAPI document."""
+    closing: threading.Event = field(default_factory=threading.Event)
+    """Set when the service is to stop, so that pages which stay connected end."""
+
+    def accessible_writers(self, request: Request) -> dict[str, Writer]:
+        """The studies that a request's key opens, by name."""
+        return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}
+
+
 def error_response(error: Exception) -> Response:
+    """The response to a request that failed: the error's text and, for a client in Python, its class."""
     headers: dict[str, str] = {}
-    if isinstance(error, RequestError):
+    if isinstance(error, RequestError | AuthorizationError):
         status = error.status
     elif isinstance(error, UnknownDecisionError):
         status = 404
@@ -44,72 +72,32 @@ def error_response(error: Exception) -> Response:
         status = 422
     else:
         logger.exception("A request failed", exc_info=error)
-        return JSONResponse({"error": "Something went wrong here; the log says what."}, 500)
+        return json_response(ErrorResponse("Something went wrong here; the log says what."), 500)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    kind = error.kind if isinstance(error, RequestError) else type(error).__name__
-    return JSONResponse({"error": str(error), **({} if kind is None else {"kind": kind})}, status, headers)
+    kind = error.kind if isinstance(error, RequestError | AuthorizationError) else type(error).__name__
+    return json_response(ErrorResponse(str(error), kind), status, headers)
 
 
 async def not_found_response(request: Request, error: Exception) -> Response:
+    """The response where no route matches: 404, or 405 where one matches with another method."""
     if getattr(error, "status_code", 404) == 404:
-        return JSONResponse({"error": "There is nothing here; GET /openapi.json says what there is."}, 404)
+        return json_response(ErrorResponse("There is nothing here; GET /openapi.json says what there is."), 404)
     matching_routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     allowed = ", ".join(sorted({method for route in matching_routes for method in route.methods}))
-    return JSONResponse({"error": f"Not with this method; with {allowed}."}, 405, {"Allow": allowed})
+    return json_response(ErrorResponse(f"Not with this method; with {allowed}."), 405, {"Allow": allowed})
 
 
-MAX_BODY_BYTES = 2**20
 MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
-"""So many outcomes may be told at once, and decisions asked for; so many contexts have a recommendation."""
-
-
-class Answer(NamedTuple):
-    """What is answered, and with which status; text, if it is no JSON, as it is."""
-
-    content: Any
-    status: int = 200
-
-
-def header(request: Request, name: bytes) -> str:
-    """The first one of a name (in small letters), or nothing."""
-    for header_name, content in request.scope["headers"]:
-        if header_name == name:
-            return str(content, "latin-1")
-    return ""
-
-
-def request_key(request: Request) -> str | None:
-    """The key that a request came with."""
-    scheme, _, credentials = header(request, b"authorization").partition(" ")
-    return credentials if scheme.lower() == "bearer" else None
-
-
-async def _read_body(request: Request) -> bytes:
-    """All of it, or a refusal as soon as it is too long."""
-    body, more = b"", True
-    while more:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-        if len(body) > MAX_BODY_BYTES:
-            raise RequestError(413, f"A body has {MAX_BODY_BYTES} bytes at most.")
-    return body
-
+"""The most outcomes or decisions of one request, and the most contexts with a recommendation in one response."""
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What JSON that is none, or nested too deeply, ends in."""
+"""Raised by a body that is not JSON, or not of its schema, or nested too deeply."""
 
 
-async def decode_body(request: Request, schema: type) -> Any:
-    """The body, read strictly."""
-    if header(request, b"content-type").split(";")[0].strip() != "application/json":
-        raise RequestError(415, "The body must be JSON: Content-Type: application/json.")
-    try:
-        return msgspec.json.decode(await _read_body(request), type=schema)
-    except DECODE_ERRORS as error:
-        raise RequestError(400, str(error)) from None
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A schema's struct, or a record, as JSON."""
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def parse_decision_id(request: Request) -> tuple[str, str | None]:

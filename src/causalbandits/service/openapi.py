@@ -1,18 +1,15 @@
-"""The interface as OpenAPI describes it, made from the routes themselves."""
+"""The OpenAPI document, built from the routes and the schemas of their requests and responses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from causalbandits.service.routes import HTTPRoute
 from causalbandits.service.schemas import ErrorResponse
-
-if TYPE_CHECKING:
-    from causalbandits.service.routes import HTTPRoute
-
 
 QUERY_DESCRIPTIONS = {
     "after": "The number of an event: those that came later are given.",
@@ -74,7 +71,7 @@ def _operation(route: HTTPRoute, schema_of: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(route: HTTPRoute) -> list[dict[str, Any]]:
     parameters = [(name, "path") for name in re.findall(r"{(\w+)}", route.path)] + [
-        (name, "query") for name in route.queries
+        (name, "query") for name in route.query_parameters
     ]
     return [
         {

@@ -1,36 +1,44 @@
-"""What programs may look up over HTTP: nothing is changed, and no writer waits for it."""
+"""Handlers that read: they change nothing, and no writer waits for them.
+
+Metrics are counts that are stored anyway, so that reading them costs a few lookups, however long a study is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.service.http import (
     MAX_ITEMS,
     MAX_RECOMMENDED_CONTEXTS,
-    Answer,
     RequestError,
-    decode_body,
+    ServiceContext,
+    json_response,
     parse_decision_id,
 )
-from causalbandits.service.schemas import EvidenceRequest, RecommendEachRequest, RecommendRequest
+from causalbandits.service.schemas import (
+    EventsResponse,
+    EvidenceRequest,
+    JSONRecord,
+    ModesResponse,
+    ReadinessResponse,
+    RecommendEachRequest,
+    RecommendRequest,
+    StatisticsResponse,
+    StatusResponse,
+    StudiesResponse,
+    VerifyResponse,
+)
 from causalbandits.service.workers import LastVerification, Writer
 from causalbandits.study import MODES, Study
 from causalbandits.study.remote import encode_evidence, encode_recommendation, encode_recommendations
-
-if TYPE_CHECKING:
-    from causalbandits.service.app import Service
-
-
-# What Prometheus reads: how many decisions, events and outcomes, what waits, how much was committed.
-#
-# Everything is a count that is kept anyway, so that looking costs a few lookups, however long a study is.
 
 METRICS = {
     "decisions": ("counter", "Decisions that were made."),
@@ -51,7 +59,7 @@ METRICS = {
 
 
 async def format_metrics(writers: Mapping[str, Writer]) -> str:
-    """All studies, in Prometheus' text format."""
+    """The metrics of all studies, in Prometheus' text format."""
     samples: dict[str, list[str]] = {name: [] for name in METRICS}
     for study, writer in sorted(writers.items()):
         for name, value, labels in [*await writer.reader.read(_study_samples), *_writer_samples(writer)]:
@@ -90,94 +98,96 @@ def _escape_label(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
+PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
 READINESS_TIMEOUT = 5.0
-"""A study that takes longer to answer is not ready."""
+"""Seconds; a study whose writer takes longer is not ready."""
 
 
-async def modes(service: Service, writer: Writer, request: Request) -> Answer:
+async def modes(writer: Writer, request: Request) -> ModesResponse:
     """The modes that a study has been in, since when, who chose them and why."""
-    return Answer({"modes": await writer.reader.read(lambda study: study.modes())})
+    return ModesResponse(await writer.reader.read(lambda study: study.modes()))
 
 
-async def studies(service: Service, writer: Writer, request: Request) -> Answer:
+async def studies(context: ServiceContext, request: Request) -> StudiesResponse:
     """The studies that are served."""
-    return Answer({"studies": list(service.accessible_writers(request))})
+    return StudiesResponse(list(context.accessible_writers(request)))
 
 
-async def describe(service: Service, writer: Writer, request: Request) -> Answer:
+async def describe(writer: Writer, request: Request) -> JSONRecord:
     """What a study is: its problem, who decides, its rules."""
-    return Answer(await writer.reader.read(lambda study: study.description()))
+    return await writer.reader.read(lambda study: study.description())
 
 
-async def recommend(service: Service, writer: Writer, request: Request) -> Answer:
+async def recommend(writer: Writer, request: Request, body: RecommendRequest) -> JSONRecord:
     """What to do if the study had to stop now, how sure that is, and whether it may."""
-    arguments = msgspec.structs.asdict(await decode_body(request, RecommendRequest))
-    return Answer(await writer.reader.read(lambda study: encode_recommendation(study.recommend(**arguments))))
+    arguments = msgspec.structs.asdict(body)
+    return await writer.reader.read(lambda study: encode_recommendation(study.recommend(**arguments)))
 
 
-async def recommend_each(service: Service, writer: Writer, request: Request) -> Answer:
+async def recommend_each(writer: Writer, request: Request, body: RecommendEachRequest) -> JSONRecord:
     """The same in each context, the likeliest 100 at most."""
-    body: RecommendEachRequest = await decode_body(request, RecommendEachRequest)
     limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
 
     def work(study: Study) -> Any:
         recommendations = study.recommendations(level=body.level, epsilon=body.epsilon, at_most=limit)
         return encode_recommendations(recommendations)
 
-    return Answer(await writer.reader.read(work))
+    return await writer.reader.read(work)
 
 
-async def evidence(service: Service, writer: Writer, request: Request) -> Answer:
+async def evidence(writer: Writer, request: Request, body: EvidenceRequest) -> JSONRecord:
     """What the outcomes say of the model; looks at every one of them."""
-    body: EvidenceRequest = await decode_body(request, EvidenceRequest)
-    return Answer(await writer.reader.read(lambda study: encode_evidence(study.evidence(level=body.level))))
+    return await writer.reader.read(lambda study: encode_evidence(study.evidence(level=body.level)))
 
 
-async def report(service: Service, writer: Writer, request: Request) -> Answer:
+async def report(writer: Writer, request: Request) -> JSONRecord:
     """How a study stands: counts, means by action and by configuration."""
-    return Answer(await writer.reader.read(lambda study: study.report().to_record()))
+    return await writer.reader.read(lambda study: study.report().to_record())
 
 
-async def statistics(service: Service, writer: Writer, request: Request) -> Answer:
+async def statistics(writer: Writer, request: Request) -> StatisticsResponse:
     """What was learnt: a line for each context, action and configuration that occurred, the most frequent 10,000."""
-    return Answer({"lines": await writer.reader.read(lambda study: study.lines())})
+    return StatisticsResponse(await writer.reader.read(lambda study: study.lines()))
 
 
-async def explain(service: Service, writer: Writer, request: Request) -> Answer:
+async def explain(writer: Writer, request: Request) -> JSONRecord:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
     decision_id = parse_decision_id(request)
-    return Answer(await writer.reader.read(lambda study: study.explain(study.id_of(*decision_id))))
+    return await writer.reader.read(lambda study: study.explain(study.id_of(*decision_id)))
 
 
-async def events(service: Service, writer: Writer, request: Request) -> Answer:
+async def events(writer: Writer, request: Request) -> EventsResponse:
     """Events after a number, 1,000 at most: to follow a study from outside."""
     after = request.query_params.get("after", "0")
     if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise RequestError(400, f"after must be the number of an event; got {after!r:.60}.")
-    return Answer({"events": await writer.reader.read(lambda study: study.events(int(after), MAX_ITEMS))})
+    return EventsResponse(await writer.reader.read(lambda study: study.events(int(after), MAX_ITEMS)))
 
 
-async def verify(service: Service, writer: Writer, request: Request) -> Answer:
+async def verify(writer: Writer, request: Request) -> VerifyResponse:
     """Fold the log again, and compare with what is kept, bit for bit."""
     verification = await writer.reader.read(lambda study: study.verify())
     writer.last_verification = LastVerification(time.time(), verification)
-    return Answer({"ok": bool(verification), **verification._asdict()})
+    return VerifyResponse(
+        bool(verification), verification.decisions, verification.events, list(verification.differences)
+    )
 
 
-async def alive(service: Service, writer: Writer, request: Request) -> Answer:
+async def alive(context: ServiceContext, request: Request) -> StatusResponse:
     """The process runs."""
-    return Answer({"status": "ok"})
+    return StatusResponse("ok")
 
 
-async def ready(service: Service, writer: Writer, request: Request) -> Answer:
+async def ready(context: ServiceContext, request: Request) -> ReadinessResponse | Response:
     """Every study can be written."""
-    responses = await asyncio.gather(*(_is_responsive(study_writer) for study_writer in service.writers.values()))
-    unavailable = [name for name, is_responsive in zip(service.writers, responses, strict=True) if not is_responsive]
-    return Answer({"status": "dead", "studies": unavailable}, 503) if unavailable else Answer({"status": "ok"})
+    responses = await asyncio.gather(*(_is_responsive(study_writer) for study_writer in context.writers.values()))
+    unavailable = [name for name, is_responsive in zip(context.writers, responses, strict=True) if not is_responsive]
+    return json_response(ReadinessResponse("dead", unavailable), 503) if unavailable else ReadinessResponse("ok")
 
 
 async def _is_responsive(writer: Writer) -> bool:
-    """Whether a writer gets a transaction of its study, in time."""
+    """Whether a writer can begin a transaction of its study, in time."""
     if not writer.is_alive:
         return False
     try:
@@ -187,14 +197,12 @@ async def _is_responsive(writer: Writer) -> bool:
     return True
 
 
-async def metrics(service: Service, writer: Writer, request: Request) -> Answer:
+async def metrics(context: ServiceContext, request: Request) -> PlainTextResponse:
     """Counts of every study and its writer, as Prometheus reads them."""
-    return Answer(await format_metrics(service.accessible_writers(request)))
+    text = await format_metrics(context.accessible_writers(request))
+    return PlainTextResponse(text, media_type=PROMETHEUS_MEDIA_TYPE)
 
 
-async def openapi(service: Service, writer: Writer, request: Request) -> Answer:
+async def openapi(context: ServiceContext, request: Request) -> JSONRecord:
     """This interface, for tools."""
-    from causalbandits.service.openapi import build_document
-    from causalbandits.service.routes import ROUTES
-
-    return Answer(build_document(ROUTES))
+    return dict(context.openapi)

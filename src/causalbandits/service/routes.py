@@ -1,63 +1,61 @@
-"""Every way in for programs, with the role that it needs and what it takes."""
+"""The routes: for programs (`ROUTES`) and for people (`PAGES`), each with its handler and the role that it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import UnionType
+from typing import Any, Concatenate, NamedTuple, get_args, get_type_hints
 
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
-from causalbandits.service import commands
-from causalbandits.service import queries as looking
+from causalbandits.service import commands, dashboard, queries
 from causalbandits.service.auth import Role
-from causalbandits.service.http import Answer
+from causalbandits.service.http import ServiceContext
 from causalbandits.service.schemas import (
     AskRequest,
     CorrectRequest,
     CreateStudyRequest,
-    DecisionResponse,
-    DecisionsResponse,
-    EventsResponse,
     EvidenceRequest,
-    ExpireResponse,
-    JSONRecord,
-    ModesResponse,
-    OutcomesResponse,
-    PolicyResponse,
-    ReadinessResponse,
+    RawTellRequest,
     RecommendEachRequest,
     RecommendRequest,
     SetModeRequest,
     SetPolicyRequest,
-    StatisticsResponse,
-    StatusResponse,
-    StudiesResponse,
-    StudyResponse,
     TellRequest,
-    VerifyResponse,
 )
 from causalbandits.service.workers import Writer
 
-if TYPE_CHECKING:
-    from causalbandits.service.app import Service
+ServiceHandler = Callable[Concatenate[ServiceContext, Request, ...], Awaitable[Any]]
+StudyHandler = Callable[Concatenate[Writer, Request, ...], Awaitable[Any]]
+"""Where the path names a study, a handler is given the study's writer, elsewhere the context; and the body, decoded."""
 
-Handler = Callable[["Service", Writer, Request], Awaitable[Answer]]
+PageHandler = Callable[[ServiceContext, Request], Awaitable[Response]]
 
 
 class HTTPRoute(NamedTuple):
-    """One way in."""
+    """An operation of the interface for programs."""
 
     method: str
     path: str
     role: Role | None
-    """None: open to everybody."""
-    handler: Handler
+    """None: anybody."""
+    handler: ServiceHandler | StudyHandler
     request_schema: type | None = None
-    response_schemas: tuple[Any, ...] = ()
-    """One of these, with this status; refusals have others."""
+    """None: the body is not read."""
+    decoded_as: type | None = None
+    """Where a body is decoded by another schema than the one that is documented."""
     status: int = 200
-    queries: tuple[str, ...] = ()
-    """What may stand behind ?, all of it optional."""
+    """Of a response without an error."""
+    query_parameters: tuple[str, ...] = ()
+    """All of them optional."""
+
+    @property
+    def response_schemas(self) -> tuple[Any, ...]:
+        """The types of a response without an error, by the handler's annotation; `str` is text, others are encoded."""
+        returned = get_type_hints(self.handler)["return"]
+        types = get_args(returned) if isinstance(returned, UnionType) else (returned,)
+        return tuple(str if kind is PlainTextResponse else kind for kind in types if kind is not Response)
 
     @property
     def summary(self) -> str:
@@ -65,94 +63,55 @@ class HTTPRoute(NamedTuple):
         return (self.handler.__doc__ or "").strip()
 
 
+class PageRoute(NamedTuple):
+    """A page of the dashboard, or a form on one."""
+
+    method: str
+    path: str
+    role: Role | None
+    """None: anybody."""
+    handler: PageHandler
+
+
 STUDY_ROUTE, DECISION_ROUTE = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"
-ID_QUERIES = ("key", "number")
+ID_PARAMETERS = ("key", "number")
 
 ROUTES: tuple[HTTPRoute, ...] = (
-    HTTPRoute("GET", "/livez", None, looking.alive, response_schemas=(StatusResponse,)),
-    HTTPRoute("GET", "/readyz", None, looking.ready, response_schemas=(ReadinessResponse,)),
-    HTTPRoute("GET", "/openapi.json", None, looking.openapi, response_schemas=(JSONRecord,)),
-    HTTPRoute("GET", "/metrics", "reader", looking.metrics, response_schemas=(str,)),
-    HTTPRoute("GET", "/v1/studies", "reader", looking.studies, response_schemas=(StudiesResponse,)),
+    HTTPRoute("GET", "/livez", None, queries.alive),
+    HTTPRoute("GET", "/readyz", None, queries.ready),
+    HTTPRoute("GET", "/openapi.json", None, queries.openapi),
+    HTTPRoute("GET", "/metrics", "reader", queries.metrics),
+    HTTPRoute("GET", "/v1/studies", "reader", queries.studies),
+    HTTPRoute("POST", "/v1/studies", "admin", commands.create, CreateStudyRequest, status=201),
+    HTTPRoute("GET", STUDY_ROUTE, "reader", queries.describe),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/decisions", "writer", commands.ask, AskRequest, status=201),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/outcomes", "writer", commands.tell, TellRequest, RawTellRequest),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/report", "reader", queries.report),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/recommendation", "reader", queries.recommend, RecommendRequest),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/recommendations", "reader", queries.recommend_each, RecommendEachRequest),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/statistics", "reader", queries.statistics),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/events", "reader", queries.events, query_parameters=("after",)),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/mode", "reader", queries.modes),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/mode", "admin", commands.set_mode, SetModeRequest),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/policy", "admin", commands.use, SetPolicyRequest),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/expire", "writer", commands.expire),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/verify", "admin", queries.verify),
+    HTTPRoute("GET", DECISION_ROUTE, "reader", queries.explain, query_parameters=ID_PARAMETERS),
     HTTPRoute(
-        "POST",
-        "/v1/studies",
-        "admin",
-        commands.create,
-        CreateStudyRequest,
-        response_schemas=(StudyResponse,),
-        status=201,
+        "POST", f"{DECISION_ROUTE}/correct", "admin", commands.correct, CorrectRequest, query_parameters=ID_PARAMETERS
     ),
-    HTTPRoute("GET", STUDY_ROUTE, "reader", looking.describe, response_schemas=(JSONRecord,)),
-    HTTPRoute(
-        "POST",
-        f"{STUDY_ROUTE}/decisions",
-        "writer",
-        commands.ask,
-        AskRequest,
-        response_schemas=(DecisionResponse, DecisionsResponse),
-        status=201,
-    ),
-    HTTPRoute(
-        "POST", f"{STUDY_ROUTE}/outcomes", "writer", commands.tell, TellRequest, response_schemas=(OutcomesResponse,)
-    ),
-    HTTPRoute("GET", f"{STUDY_ROUTE}/report", "reader", looking.report, response_schemas=(JSONRecord,)),
-    HTTPRoute(
-        "POST",
-        f"{STUDY_ROUTE}/recommendation",
-        "reader",
-        looking.recommend,
-        RecommendRequest,
-        response_schemas=(JSONRecord,),
-    ),
-    HTTPRoute(
-        "POST",
-        f"{STUDY_ROUTE}/recommendations",
-        "reader",
-        looking.recommend_each,
-        RecommendEachRequest,
-        response_schemas=(JSONRecord,),
-    ),
-    HTTPRoute(
-        "POST", f"{STUDY_ROUTE}/evidence", "admin", looking.evidence, EvidenceRequest, response_schemas=(JSONRecord,)
-    ),
-    HTTPRoute("GET", f"{STUDY_ROUTE}/statistics", "reader", looking.statistics, response_schemas=(StatisticsResponse,)),
-    HTTPRoute(
-        "GET", f"{STUDY_ROUTE}/events", "reader", looking.events, response_schemas=(EventsResponse,), queries=("after",)
-    ),
-    HTTPRoute("GET", f"{STUDY_ROUTE}/mode", "reader", looking.modes, response_schemas=(ModesResponse,)),
-    HTTPRoute(
-        "POST", f"{STUDY_ROUTE}/mode", "admin", commands.set_mode, SetModeRequest, response_schemas=(ModesResponse,)
-    ),
-    HTTPRoute(
-        "POST", f"{STUDY_ROUTE}/policy", "admin", commands.use, SetPolicyRequest, response_schemas=(PolicyResponse,)
-    ),
-    HTTPRoute("POST", f"{STUDY_ROUTE}/expire", "writer", commands.expire, response_schemas=(ExpireResponse,)),
-    HTTPRoute("POST", f"{STUDY_ROUTE}/verify", "admin", looking.verify, response_schemas=(VerifyResponse,)),
-    HTTPRoute("GET", DECISION_ROUTE, "reader", looking.explain, response_schemas=(JSONRecord,), queries=ID_QUERIES),
-    HTTPRoute(
-        "POST",
-        f"{DECISION_ROUTE}/correct",
-        "admin",
-        commands.correct,
-        CorrectRequest,
-        response_schemas=(StatusResponse,),
-        queries=ID_QUERIES,
-    ),
-    HTTPRoute(
-        "POST",
-        f"{DECISION_ROUTE}/retract",
-        "admin",
-        commands.retract,
-        response_schemas=(StatusResponse,),
-        queries=ID_QUERIES,
-    ),
-    HTTPRoute(
-        "POST",
-        f"{DECISION_ROUTE}/forget",
-        "writer",
-        commands.forget,
-        response_schemas=(StatusResponse,),
-        queries=ID_QUERIES,
-    ),
+    HTTPRoute("POST", f"{DECISION_ROUTE}/retract", "admin", commands.retract, query_parameters=ID_PARAMETERS),
+    HTTPRoute("POST", f"{DECISION_ROUTE}/forget", "writer", commands.forget, query_parameters=ID_PARAMETERS),
+)
+
+PAGES: tuple[PageRoute, ...] = (
+    PageRoute("GET", "/", "reader", dashboard.list_studies),
+    PageRoute("GET", "/login", None, dashboard.show_login),
+    PageRoute("POST", "/login", None, dashboard.log_in),
+    PageRoute("GET", "/{study}", "reader", dashboard.show_study),
+    PageRoute("GET", "/{study}/decision", "reader", dashboard.show_decision),
+    PageRoute("GET", "/{study}/what-if", "reader", dashboard.what_if),
+    PageRoute("POST", "/{study}/mode", "admin", dashboard.set_mode),
+    PageRoute("GET", "/{study}/live", "reader", dashboard.stream_changes),
 )

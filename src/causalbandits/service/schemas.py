@@ -1,4 +1,7 @@
-"""What requests hold: read strictly, so that what cannot be meant is refused before anything happens."""
+"""Schemas of requests and responses, from which bodies are decoded and encoded and the OpenAPI document is built.
+
+Requests are decoded strictly: unknown fields and wrong types are refused before anything happens.
+"""
 
 from __future__ import annotations
 
@@ -106,13 +109,11 @@ class SetModeRequest(msgspec.Struct, forbid_unknown_fields=True):
     why: str = ""
 
 
-# What programs are answered, for those who read the interface; a test holds every answer against it.
-
 JSONRecord = dict[str, Any]
-"""What a study keeps, as `to_record()` and the like give it."""
+"""A record of the library's, as `to_record()` and the like return it."""
 
 
-class ErrorResponse(msgspec.Struct, forbid_unknown_fields=True):
+class ErrorResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Why; `kind` is the error's name in Python."""
 
     error: str
@@ -153,7 +154,7 @@ class StatusResponse(msgspec.Struct, forbid_unknown_fields=True):
     status: str
 
 
-class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True):
+class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Whether it is well; if not, which studies are not."""
 
     status: str

@@ -1,4 +1,4 @@
-"""A copy of a study while it is used: whole, and verified."""
+"""A verified copy of a study's file, as of one moment, while others write to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from causalbandits._files import PART, parse_path, refuse_unwritable
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage import SQLite, Verification, is_postgres_url
-from causalbandits.study.study import Study
+from causalbandits.study.session import Session
+from causalbandits.study.storage import SQLite, Verification, is_postgres_url, verify_log
 
 
 def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verification:
@@ -30,8 +30,10 @@ def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Ver
     partial_file = target.with_name(target.name + PART)
     try:
         _copy_database(source, partial_file)
-        with Study.open(partial_file) as study:
-            verification = study.verify()
+        with closing(SQLite(partial_file, new=False)) as store:
+            log = Session(store, None).log
+            with store.transaction():
+                verification = verify_log(log)
         if not verification:
             raise StateError(f"{source} was not copied: {verification!r}")
         partial_file.replace(target)

@@ -1,11 +1,13 @@
-"""How a decision comes about, by the study's mode; once for the first time, and again whenever it is derived anew.
+"""How a decision is made in each mode: a pure function, used for new decisions and for their replay.
 
 online     the policy decides
-shadow     a baseline is done, and what the policy would have done is logged
-uniform    all that may be chosen is as likely
+shadow     a baseline is played, and what the policy would have done is logged
+uniform    every eligible action is equally likely
 frozen     the policy decides by what it had learnt when it was frozen; outcomes are recorded all the same
 paused     nothing is decided for now; outcomes are taken
-closed     nothing is decided any more; outcomes of what was decided are taken
+closed     nothing is decided any more; outcomes of earlier decisions are taken
+
+Each decision has a random generator of its own, derived from the study's seed and the decision's number.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
-from causalbandits.policies import AnyPolicy, Choice
+from causalbandits.policies import AnyPolicy, Choice, randomised_rounding
 from causalbandits.problem import Action, BudgetTracker, Problem
 from causalbandits.study.propensities import (
     PropensityMixture,
@@ -30,15 +32,38 @@ Mode = Literal["online", "shadow", "uniform", "frozen", "paused", "closed"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+class DecisionSeeds:
+    """Random generators of decisions, each derived from the decision's number: no state is carried along."""
+
+    ASK, ROUNDING, PAST = 0, 1, 2
+
+    def __init__(self, entropy: int) -> None:
+        self.entropy = entropy
+        self._rounding_seed = np.random.SeedSequence(entropy, spawn_key=(self.ROUNDING,))
+        self.past_seed = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
+
+    def decision_rng(self, number: int) -> np.random.Generator:
+        """The generator that a decision is drawn with."""
+        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
+
+    def binarise(self, reward: float, number: int) -> float:
+        """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""
+        return (
+            randomised_rounding(reward, self._rounding_seed, number)
+            if number >= 0
+            else randomised_rounding(reward, self.past_seed, -number)
+        )
+
+
 class DecisionRequest(NamedTuple):
-    """What is known, and which actions may be chosen (None: all that the problem allows)."""
+    """The problem given the context, and the eligible actions (None: all that the problem allows)."""
 
     problem: Problem
     eligible: Sequence[Action] | None
 
 
 class Decider(NamedTuple):
-    """Who decides, what was learnt, what there is to spend, and the floor under all chances."""
+    """A policy with its statistic, the budget that is left, and the floor under all propensities."""
 
     policy: AnyPolicy
     statistic: Any
@@ -47,7 +72,7 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision."""
+    """A decision: the choice, how its propensities were mixed, and what the policy would have done in the shadow."""
 
     choice: Choice
     mixture: PropensityMixture | None = None
@@ -57,7 +82,7 @@ class DecisionMade(NamedTuple):
 def make_decision(
     mode: str, baseline: Action | None, request: DecisionRequest, decider: Decider, rng: np.random.Generator
 ) -> DecisionMade:
-    """The decision that a mode makes."""
+    """Decide as the mode says."""
     if mode == "uniform":
         return _decide_uniformly(request, decider, rng)
     if mode == "shadow":
@@ -77,8 +102,8 @@ def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random
     problem, eligible = request
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
     if budget_tracker is not None:
-        return DecisionMade(policy.choose_within_budget(situation, statistic, rng, budget_tracker))
-    choice = policy.choose(situation, statistic, rng)
+        return DecisionMade(policy.decide_within_budget(situation, statistic, rng, budget_tracker))
+    choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
     if not floor:
         return DecisionMade(choice)
     actions = list_actions(feasible_situation(policy, problem, eligible, statistic))

@@ -1,7 +1,7 @@
-"""A policy's statistic as a fold of what was told, in exact sums.
+"""A policy's statistic as a fold (left reduction) of the event log, in the cheapest of three ways.
 
-cells    counts and sums per cell are set from whole numbers: the same bits in any order of telling
-totals   the statistic is made from the table (context, action, z) -> sums, in the order of its keys: likewise
+cells    counts and sums per cell are set from exact sums: the same bits in any order of telling
+totals   the statistic is computed from the table (context, action, z) -> sums, in the order of its keys: likewise
 log      what depends on order, or on more than sums, takes in outcomes one by one, in the order of telling; a
          correction takes them all in anew
 """
@@ -25,7 +25,7 @@ from causalbandits.study.storage import SumTable, from_fixed_point, to_fixed_poi
 
 
 class Fold:
-    """What a policy has learnt from a study's outcomes; `log` gives all of them again, in the order of telling."""
+    """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling."""
 
     def __init__(
         self,
@@ -37,29 +37,29 @@ class Fold:
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
         self._log, self._frontier = log, frontier
-        self._statistic: Any = policy.init_or_raise(problem)
+        self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
         self.needs_propensities = self.kind == "log"
         """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
         self._allows_no_intervention = _allows_no_intervention(problem)
         self._sums: dict[int, tuple[int, int]] = {}
-        """Of each cell, where these are all that is kept."""
+        """Count and sum of each cell, in steps; of the kind "cells"."""
         self._stale = True
         self._resequencer = Resequencer()
         self._supported_contexts: set[Z | None] = set()
-        """Contexts, known in part, in which it can decide and learn."""
+        """Partly known contexts in which the policy can decide and learn."""
 
     @property
     def statistic(self) -> Any:
-        """By now."""
+        """The current statistic."""
         if self._stale:
             self._rebuild()
-        if self.policy.in_order:
+        if self.policy.traits.sequential:
             self._monitor()
         return self._statistic
 
     def change(self, outcome: Outcome, sign: int) -> None:
-        """The table has taken in an outcome (1), or taken one back (-1)."""
+        """Follow a change of the table: an outcome added (1) or taken back (-1)."""
         if self._stale:
             return
         if self.kind == "cells":
@@ -70,23 +70,24 @@ class Fold:
             self._update(outcome)
 
     def validate_context(self, context: Z | None, action: Action) -> None:
-        """Say so if the policy must know more of the context than was known when an action was chosen."""
+        """Refuse a context of which the policy must know more in order to decide, and to learn."""
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.policy.situation(conditioned, eligible=[action]), np.random.default_rng(0)
-            self.policy.choose(
-                situation, self.policy.init_or_raise(self.problem), rng
+            statistic = self.policy.init(self.problem)
+            self.policy.decide(
+                self.policy.feasible(situation, statistic), statistic, rng
             )  # it would not decide, and cannot learn
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:
-        """Anew; it stays stale if something stops that half-way."""
-        self._statistic = self.policy.init_or_raise(self.problem)
+        """Compute the statistic anew; it stays stale if that fails half-way."""
+        self._statistic = self.policy.init(self.problem)
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
                 if line.n and self._is_informative(action, z):
-                    total = line.successes if self.policy.counts_successes else line.total
+                    total = line.successes if self.policy.traits.counts_successes else line.total
                     self._add_to_cell(
                         self.policy.cell(self.problem.condition_codes(context), action, z or ()), line.n, total
                     )
@@ -104,8 +105,8 @@ class Fold:
 
         Where something must always be set, rounds of the past in which nothing was teach of configurations alone.
         """
-        needs_z = self.policy.needs_parents
-        by_action = self.policy.searches_all or not needs_z
+        needs_z = self.policy.traits.needs_parents
+        by_action = self.policy.traits.searches_all or not needs_z
         return (bool(z) or not needs_z) and (not by_action or self._allows_no_intervention or any(action.choices))
 
     def _update_cell(self, outcome: Outcome, sign: int) -> None:
@@ -113,7 +114,7 @@ class Fold:
         if not self._is_informative(outcome.action, outcome.z):
             return
         cell = self.policy.cell(self.problem.condition_codes(outcome.context), outcome.action, outcome.z)
-        total = to_fixed_point(outcome.successes if self.policy.counts_successes else outcome.reward)
+        total = to_fixed_point(outcome.successes if self.policy.traits.counts_successes else outcome.reward)
         self._add_to_cell(cell, sign, sign * total)
 
     def _add_to_cell(self, cell: int, n: int, total: int) -> None:
@@ -139,7 +140,7 @@ class Fold:
 
 
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:
-    if policy.in_order or policy.learns_tables:
+    if policy.traits.sequential or policy.traits.learns_tables:
         return "log"
     if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) is Cells:
         return "cells"

@@ -1,4 +1,4 @@
-"""Which mode comes next, and what does not go together."""
+"""Changes of mode and policy: what may follow what, and whether a policy fits the study's rules and its log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, StudyModeError, unknown_name_message
 from causalbandits.model import State
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import (
+    AnyPolicy,
+    refuse_budget,
+)
 from causalbandits.policies.tables import suppress_warnings
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.decide import MODES
@@ -22,7 +25,7 @@ MAX_REMARK_LENGTH = 1000
 
 
 def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None, by: str, why: str) -> ModeRecord:
-    """The mode that a study is to be in; within a transaction."""
+    """The record of the next mode, if the current one allows for it; within a transaction."""
     if not isinstance(mode, str) or mode not in MODES:
         raise StudyModeError(unknown_name_message("mode", mode, MODES))
     if session.mode.mode == "closed":
@@ -42,9 +45,9 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
 
 
 def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
-    """Say so if a policy cannot do what a study was made for."""
+    """Refuse a policy that cannot keep to the budget or the floor of a study."""
     if budget is not None:
-        policy.refuse_budget()
+        refuse_budget(policy)
         if rules.floor:
             raise BudgetError("A floor plays what a budget might not pay for: leave floor= or budget= out.")
     if rules.floor:
@@ -52,7 +55,7 @@ def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budg
 
 
 def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
-    """Say so if a policy is to take over where something counts that it cannot learn from; within a transaction."""
+    """Refuse a policy that cannot learn from an outcome that counts; within a transaction."""
     _validate_rewards(session, policy)
     fold = Fold(session.problem, policy, session.table, session.log.outcomes, session.frontier)
     with suppress_warnings():
@@ -77,14 +80,14 @@ def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
 
 
 def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
-    """Decide once, by what is known before the first outcome."""
+    """Decide once with the empty statistic: refuses a policy without propensities, or too many actions."""
     rng: Any = np.random.default_rng(0)
     for codes, _ in problem.contexts.by_probability():
         conditioned = problem.condition_codes(codes or None)
         if conditioned.has_actions:
-            statistic = policy.init_or_raise(problem)
-            choice = policy.choose(policy.situation(conditioned), statistic, rng)
-            actions = () if policy.learns_tables else list_actions(unpruned_situation(conditioned, None))
+            statistic = policy.init(problem)
+            choice = policy.decide(policy.feasible(policy.situation(conditioned), statistic), statistic, rng)
+            actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return
     raise CausalBanditsError("Nothing may be done in any context.")

@@ -1,4 +1,9 @@
-"""A study as it was after some events: what was learnt and spent by then. From the nearest snapshot, where sums do."""
+"""A study as it was after some events: replay of its statistic, budget and decisions, and policies in the shadow.
+
+The statistic is replayed from the nearest snapshot where sums suffice, and from the whole log where order matters.
+Since the log has each decision's context, eligible actions, random numbers and the events before it, any other policy
+can be run in the shadow afterwards: nobody has to say beforehand which policies are to be compared.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,8 @@ from causalbandits.model import Intervention
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget
 from causalbandits.study.budget import BudgetLedger
-from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, make_decision
+from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, DecisionSeeds, make_decision
 from causalbandits.study.fold import Fold, restore_stored_policy
-from causalbandits.study.seeds import DecisionSeeds
 from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
 
 SNAPSHOT_EVERY = 10_000
@@ -20,7 +24,7 @@ SNAPSHOT_EVERY = 10_000
 
 def table_at(log: Log, events: int) -> SumTable:
     """The statistic after so many events."""
-    start, table = log.snapshot(events)
+    start, table = log.statistic.snapshot(events)
     for event in log.events(after=start, up_to=events):
         row = log.decision(event.decision, with_propensities=False)
         assert row is not None
@@ -42,7 +46,7 @@ def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
 def decider_at(
     log: Log, policy: AnyPolicy, mode: ModeRecord, n_decisions: int, events: int, budget: Budget | None, floor: float
 ) -> Decider:
-    """Who decided then, by what."""
+    """The decider at that time: the policy with its statistic and budget then."""
     moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (n_decisions, events)
     budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, n_decisions, events).tracker
     return Decider(policy, fold_at(log, policy, *moment).statistic, budget_tracker, floor)
@@ -51,24 +55,17 @@ def decider_at(
 def replay_decision(
     log: Log, row: Row, seeds: DecisionSeeds, user_policy: AnyPolicy | str | None, budget: Budget | None, floor: float
 ) -> DecisionMade:
-    """A decision, from what was known then."""
-    policy = restore_stored_policy(log.policies()[row.policy - 1].record, user_policy, log.problem)
-    mode = log.modes()[row.mode - 1]
+    """Make a decision again, from what was known when it was made."""
+    policy = restore_stored_policy(log.registers.policies()[row.policy - 1].record, user_policy, log.problem)
+    mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
     decider = decider_at(log, policy, mode, row.number, row.events, budget, floor)
     request = DecisionRequest(log.problem.condition_codes(row.context), row.eligible(log.problem))
     return make_decision(mode.mode, baseline, request, decider, seeds.decision_rng(row.number))
 
 
-# Another policy in the shadow, after the fact: what it would have decided, by what had been told by then.
-#
-# The log has all that it takes: what was known, what might be chosen, what had been told, and the decision's own
-# random
-# numbers. So nobody has to say beforehand which policies are to be compared.
-
-
 class Shadowed(NamedTuple):
-    """A decision: what was done, and what another policy would have done."""
+    """A decision: the action that was played, and the one that another policy would have played."""
 
     id: int
     done: Intervention
@@ -76,7 +73,7 @@ class Shadowed(NamedTuple):
 
 
 def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Iterator[Shadowed]:
-    """Every decision, in order; outcomes are those of what was done."""
+    """Every decision in order, decided by another policy, which learns from the outcomes of what was played."""
     rows, number = list(log.decisions()), 0
     replay = Replay(log, rows, ())
     fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))

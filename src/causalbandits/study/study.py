@@ -21,24 +21,23 @@ from typing import Any, Literal, overload
 from causalbandits._files import parse_path
 from causalbandits.campaign import (
     CONTRADICTION_LEVEL,
+    Advice,
+    Belief,
     Context,
     Decision,
     Eligible,
     Learnt,
-    Recommendation,
-    Recommendations,
-    check_model,
-    gather_evidence,
+    default_parents,
     policy_record,
-    recommend,
+    validate_seed,
+    write_report,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError
 from causalbandits.fitting import Check, Interventions
-from causalbandits.model import CausalModel, Intervention, State
+from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy
-from causalbandits.policies.robust import Evidence
 from causalbandits.policies.tables import suppress_warnings
-from causalbandits.problem import Budget, BudgetStatus, Problem, Situation, build_budget_tracker
+from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
 from causalbandits.study.analysis import (
     By,
     Evaluation,
@@ -49,302 +48,37 @@ from causalbandits.study.analysis import (
     build_history,
     build_report,
     check_statistic,
-    diagnose,
     evaluate_target,
     event_record,
     explain_decision,
     is_reproducible,
     mode_record,
     statistic_records,
+    sum_cell_moments,
     write_table,
 )
 from causalbandits.study.ask import Asker
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import next_mode, validate_policy_fits, validate_policy_fits_log
 from causalbandits.study.replay import Shadowed, replay_in_shadow
-from causalbandits.study.seeds import DecisionSeeds
-from causalbandits.study.session import Clock, Rules, Session
+from causalbandits.study.session import Clock, Rules, Session, create_study
 from causalbandits.study.storage import (
     IS_OPEN,
-    Log,
-    ModeRecord,
     Store,
     Verification,
     close_on_error,
     encode_rows,
     from_fixed_point,
     open_store,
-    save_facts,
     verify_log,
 )
-from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, default_parents, learn
-
-# How a study stands: who decides, how much was decided, told and spent, and what was learnt.
+from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, learn
 
 MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
 
 
-class Standing:
-    """What is known of a study at a glance."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._log, self._outcomes = session.log, OutcomeRecorder(session)
-        self._asker = Asker(session, self._outcomes)
-        self.problem, self.rules = session.problem, session.rules
-
-    @property
-    def policy(self) -> AnyPolicy:
-        """Who decides by now."""
-        with self._session.transaction() as fold:
-            return fold.policy
-
-    @property
-    def statistic(self) -> Any:
-        """What the policy keeps, by now; not to be changed."""
-        with self._session.transaction() as fold:
-            return fold.statistic
-
-    @property
-    def decided(self) -> int:
-        """How many decisions were made."""
-        return self._log.count()
-
-    @property
-    def rounds(self) -> int:
-        """How many outcomes count."""
-        with self._session.transaction():
-            return sum(line.n for line in self._session.table.values())
-
-    @property
-    def version(self) -> int:
-        """Changes with every decision and every event."""
-        return self._log.count() + self._log.newest_event()
-
-    def state_hash(self) -> str:
-        """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
-        with self._session.transaction():
-            return hashlib.blake2b(repr(list(encode_rows(self._session.table))).encode(), digest_size=6).hexdigest()
-
-    def oldest_open(self) -> float | None:
-        """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
-        with self._session.transaction():
-            return self._log.oldest_open(self._session.frontier())
-
-    def counts(self) -> dict[str, float | None]:
-        """How many of what, from a few lookups: for those who watch a service."""
-        with self._session.transaction():
-            oldest, now, budget = self.oldest_open(), self._session.clock(), self.budget
-            return {
-                "decisions": self._session.n_decisions,
-                "events": self._session.events,
-                "outcomes": self._session.n_outcomes,
-                "reward_sum": from_fixed_point(self._session.reward_sum),
-                "open_decisions": self._log.count(IS_OPEN),
-                "early_outcomes": self._log.early_count(),
-                "oldest_open_seconds": None if oldest is None else now - oldest,
-                "budget_left": None if budget is None else budget.left,
-            }
-
-    @property
-    def model(self) -> CausalModel:
-        """The model as it is known by now; with a policy that learns tables, what was observed has been counted."""
-        with self._session.transaction() as fold:
-            return fold.policy.learned_model(self.problem, fold.statistic) or self.problem.model
-
-    @property
-    def budget(self) -> BudgetStatus | None:
-        """What has been spent of the budget, and what is left; None without one."""
-        with self._session.transaction():
-            return None if self._session.ledger is None else self._session.ledger.tracker.status
-
-    @property
-    def mode(self) -> str:
-        """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
-        return self._log.mode().mode
-
-    def modes(self) -> list[dict[str, Any]]:
-        """All modes that the study has been in, since when, who chose them and why."""
-        return [mode_record(self._log, mode) for mode in self._log.modes()]
-
-    @property
-    def pending(self) -> dict[int, Intervention]:
-        """Decisions whose outcome has not come (yet), by number."""
-        return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
-
-    def report(self) -> StudyReport:
-        """How the study stands: counts, and means by action and by configuration."""
-        with self._session.transaction():
-            return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
-
-    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
-        """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
-        with self._session.transaction():
-            if self._log.count(status) > at_most:
-                return None
-            return {action.intervention: n for action, n in self._log.by_action(status).items()}
-
-    def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
-        """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
-        with self._session.transaction():
-            return statistic_records(self._session, at_most)
-
-    def history(self) -> History:
-        """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
-        with self._session.transaction():
-            return build_history(self._session)
-
-
-# What can be asked of a study without changing it.
-
-
-class Answers(Standing):
-    """The half of a study that only looks."""
-
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
-        """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`.
-
-        What it says against the model comes from the statistic alone, however many decisions there are; `check` and
-        `evidence` look at every one.
-        """
-        with self._session.transaction() as fold:
-            conditioned = self._asker.condition(context)
-            return self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnose(self._session))
-
-    def recommendations(
-        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
-    ) -> Recommendations:
-        """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
-        with self._session.transaction() as fold:
-            diagnostics_found, recommendations, refused = diagnose(self._session), [], []
-            current_problem = self.problem.with_model(self.model) if fold.policy.learns_tables else self.problem
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
-                conditioned = self.problem.condition_codes(codes or None)
-                if conditioned.has_actions:
-                    recommendations.append(
-                        (share, self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnostics_found))
-                    )
-                else:
-                    refused.append((share, conditioned.infeasibility))
-            return Recommendations(recommendations, refused)
-
-    def _recommend(
-        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
-    ) -> Recommendation:
-        fold, budget = self._session.fold, self._session.budget
-        allowance = None if budget is None else budget.per_round
-        return recommend(fold.policy, situation, fold.statistic, level, epsilon, diagnostics, allowance)
-
-    def evidence(self, *, level: float | None = None) -> Evidence:
-        """What the outcomes say of the model, whenever you look: as `Agent.evidence`. Looks at every outcome."""
-        self.problem.require_parents("Evidence")
-        with self._session.transaction() as fold:
-            arguments = self.problem, fold.policy, fold.statistic, self._log.outcomes()
-            return gather_evidence(*arguments, self._log.first_open(), level)
-
-    def check(self, *, level: float = 0.05) -> Check:
-        """The same claims by Pearson's statistic, approximate while running: as `Agent.check`. Looks at every one."""
-        self.problem.require_parents("A check")
-        with self._session.transaction():
-            return check_model(self.problem, self._log.outcomes(), level)
-
-    def quick_check(self, *, level: float = CONTRADICTION_LEVEL) -> Check:
-        """As `check`, from the statistic alone: as quick after a million. Rewards other than 0 and 1 are left out."""
-        self.problem.require_parents("A check")
-        with self._session.transaction():
-            return check_statistic(self._session, level)
-
-    def evaluate(self, target: Target, *, by: By = "configurations") -> Evaluation:
-        """What always doing something else would have brought: an intervention, or several with their shares.
-
-        From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
-        floor=); see `causalbandits.study.analysis.off_policy`.
-        `"logged"` gives the mean of what came. Where the policy learns
-        tables, or has mended them, the tables are those of `model`.
-        """
-        with self._session.transaction() as fold:
-            learned_model = fold.policy.learned_model(self.problem, fold.statistic)
-            current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
-            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
-
-    def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
-        """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
-
-        It learns from what was done. Its random numbers are those of the decision, so that the policy that decided,
-        without a floor, would have done what was done.
-        """
-        shadow_policy = as_policy(policy)
-        shadow_policy.init_or_raise(self.problem)
-        if self._session.budget is not None:
-            raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
-        with self._session.transaction():
-            validate_policy_fits_log(self._session, shadow_policy)
-            with suppress_warnings():
-                return list(replay_in_shadow(self._log, shadow_policy, self._session.seeds))
-
-    def export(self, path: str | os.PathLike[str]) -> Exported:
-        """Write a line for each decision to a .csv or .parquet file, or to a .dsjson file, if it can be learnt from."""
-        with self._session.transaction():
-            return write_table(self._log, parse_path(path, "decisions.csv"))
-
-    def id_of(self, text: str, by: str | None = None) -> Id:
-        """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
-
-        Refused where it is the number of one decision and the key of another.
-        """
-        with self._session.transaction():
-            return self._outcomes.parse_id(text, by)
-
-    def status(self, id: Id) -> str | None:
-        """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
-        with self._session.transaction():
-            row = self._outcomes.find_decision(id, with_propensities=False)
-            return None if row is None else row.status
-
-    def due(self, id: Id) -> float | None:
-        """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
-        with self._session.transaction():
-            return self._outcomes.get_decision(id, with_propensities=False).due
-
-    def chances(self, id: Id) -> dict[Intervention, float]:
-        """What a decision was drawn from, each with its probability; empty where that is not known."""
-        with self._session.transaction():
-            action, propensity, support = self._outcomes.get_decision(id).choice
-            mixture = ((action, propensity),) if support is None else support
-            return {
-                candidate.intervention: probability for candidate, probability in mixture if probability is not None
-            }
-
-    def description(self) -> dict[str, Any]:
-        """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
-        with self._session.transaction() as fold:
-            decider_record = policy_record(fold.policy, self.problem)
-            return {"problem": self.problem.to_record(), "policy": decider_record, "rules": asdict(self.rules)}
-
-    def explain(self, id: Id) -> dict[str, Any]:
-        """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
-        with self._session.transaction():
-            row = self._outcomes.get_decision(id)
-            return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
-
-    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
-        """What was told after an event, in its order: to follow the study from outside."""
-        return [event_record(event) for event in self._log.events(after, limit=at_most)]
-
-    def verify(self) -> Verification:
-        """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
-        with self._session.store.transaction():
-            self._session.flush_statistic()  # where this is within a transaction of the caller's
-            return verify_log(self._log)
-
-    def replay(self, id: Id) -> bool:
-        """Whether a decision comes out the same again, from what had been told when it was made."""
-        with self._session.transaction():
-            return is_reproducible(self._session, self._outcomes.get_decision(id))
-
-
-class Study(Answers):
+class Study(Advice):
     """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
 
     >>> import causalbandits as cb, tempfile, os
@@ -361,7 +95,10 @@ class Study(Answers):
     """
 
     def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock) -> None:
-        super().__init__(Session(store, policy, clock))
+        self._session = session = Session(store, policy, clock)
+        self._log, self._outcomes = session.log, OutcomeRecorder(session)
+        self._asker = Asker(session, self._outcomes)
+        self.problem, self.rules = session.problem, session.rules
 
     @classmethod
     def create(
@@ -397,24 +134,20 @@ class Study(Answers):
             raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=policy is None)
         rules = Rules(window, default, late, impossible, hold, floor)
-        resolved_policy.init_or_raise(problem)
+        resolved_policy.init(problem)
         if default is not None:
             resolved_policy.validate_reward(default)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+        validate_seed(seed)
         if budget is not None:
             build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
         validate_policy_fits(problem, resolved_policy, rules, budget)
-        entropy = secrets.randbits(64) if seed is None else seed
+        entropy = secrets.randbits(64) if seed is None else int(seed)
         facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
         if budget is not None:
             facts["budget"] = astuple(budget)
         with close_on_error(open_store(where, new=True)) as store:
             with store.transaction():
-                save_facts(store, facts, clock())
-                log = Log(store, problem, DecisionSeeds(entropy))
-                log.add_policy(1, policy_record(resolved_policy, problem), 0, 0)
-                log.add_mode(ModeRecord(1, "online", None, 0, 0, clock(), "", ""))
+                create_study(store, facts, resolved_policy, problem, clock())
             return cls(store, resolved_policy, clock)
 
     @classmethod
@@ -540,14 +273,11 @@ class Study(Answers):
     def use(self, policy: AnyPolicy | str) -> None:
         """Another policy decides from now on; it starts with all that was learnt."""
         new_policy = as_policy(policy)
-        new_policy.init_or_raise(self.problem)
+        new_policy.init(self.problem)
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)
-            session, record = self._session, policy_record(new_policy, self.problem)
-            self._log.add_policy(session.policy_version + 1, record, session.n_decisions, session.events)
-            session.user_policy = new_policy
-            session.events = -1  # all is folded anew for it
+            self._session.change_policy(new_policy)
 
     def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
         """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
@@ -555,5 +285,215 @@ class Study(Answers):
         In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
         """
         with self._session.transaction():
-            self._log.add_mode(next_mode(self._session, mode, baseline, by, why))
-            self._session.mode = self._log.mode()
+            self._session.change_mode(next_mode(self._session, mode, baseline, by, why))
+
+    @property
+    def policy(self) -> AnyPolicy:
+        """Who decides by now."""
+        with self._session.transaction() as fold:
+            return fold.policy
+
+    @property
+    def statistic(self) -> Any:
+        """What the policy keeps, by now; not to be changed."""
+        with self._session.transaction() as fold:
+            return fold.statistic
+
+    @property
+    def decided(self) -> int:
+        """How many decisions were made."""
+        return self._log.count()
+
+    @property
+    def rounds(self) -> int:
+        """How many outcomes count."""
+        with self._session.transaction():
+            return sum(line.n for line in self._session.table.values())
+
+    @property
+    def version(self) -> int:
+        """Changes with every decision and every event."""
+        return self._session.version
+
+    def state_hash(self) -> str:
+        """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
+        with self._session.transaction():
+            return hashlib.blake2b(repr(list(encode_rows(self._session.table))).encode(), digest_size=6).hexdigest()
+
+    def oldest_open(self) -> float | None:
+        """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
+        with self._session.transaction():
+            return self._log.oldest_open(self._session.frontier())
+
+    def counts(self) -> dict[str, float | None]:
+        """How many of what, from a few lookups: for those who watch a service."""
+        with self._session.transaction():
+            oldest, now, budget = self.oldest_open(), self._session.clock(), self.budget
+            return {
+                "decisions": self._session.n_decisions,
+                "events": self._session.events,
+                "outcomes": self._session.n_outcomes,
+                "reward_sum": from_fixed_point(self._session.reward_sum),
+                "open_decisions": self._log.count(IS_OPEN),
+                "early_outcomes": self._log.registers.early_count(),
+                "oldest_open_seconds": None if oldest is None else now - oldest,
+                "budget_left": None if budget is None else budget.left,
+            }
+
+    @property
+    def budget(self) -> BudgetStatus | None:
+        """What has been spent of the budget, and what is left; None without one."""
+        with self._session.transaction():
+            return None if self._session.ledger is None else self._session.ledger.tracker.status
+
+    @property
+    def mode(self) -> str:
+        """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
+        return self._log.registers.latest_mode().mode
+
+    def modes(self) -> list[dict[str, Any]]:
+        """All modes that the study has been in, since when, who chose them and why."""
+        return [mode_record(self._log, mode) for mode in self._log.registers.modes()]
+
+    @property
+    def pending(self) -> dict[int, Intervention]:
+        """Decisions whose outcome has not come (yet), by number."""
+        return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> StudyReport:
+        """How the study stands: counts, and means by action and by configuration.
+
+        With `path`, such as "campaign.html", the page that `Agent.report` makes is written as well; it looks at every
+        outcome.
+        """
+        with self._belief() as belief:
+            if path is not None:
+                write_report(self, belief, path)
+            return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
+
+    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+        """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
+        with self._session.transaction():
+            if self._log.count(status) > at_most:
+                return None
+            return {action.intervention: n for action, n in self._log.by_action(status).items()}
+
+    def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
+        """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
+        with self._session.transaction():
+            return statistic_records(self._session, at_most)
+
+    def history(self) -> History:
+        """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
+        with self._session.transaction():
+            return build_history(self._session)
+
+    def quick_check(self, *, level: float = CONTRADICTION_LEVEL) -> Check:
+        """As `check`, from the statistic alone: as quick after a million. Rewards other than 0 and 1 are left out."""
+        self.problem.require_parents("A check")
+        with self._session.transaction():
+            return check_statistic(self._session, level)
+
+    def evaluate(self, target: Target, *, by: By = "configurations") -> Evaluation:
+        """What always doing something else would have brought: an intervention, or several with their shares.
+
+        From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
+        floor=); see `causalbandits.study.analysis.off_policy`.
+        `"logged"` gives the mean of what came. Where the policy learns
+        tables, or has mended them, the tables are those of `model`.
+        """
+        with self._session.transaction() as fold:
+            learned_model = fold.policy.learned_model(self.problem, fold.statistic)
+            current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
+            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
+
+    def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
+        """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
+
+        It learns from what was done. Its random numbers are those of the decision, so that the policy that decided,
+        without a floor, would have done what was done.
+        """
+        shadow_policy = as_policy(policy)
+        shadow_policy.init(self.problem)
+        if self._session.budget is not None:
+            raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
+        with self._session.transaction():
+            validate_policy_fits_log(self._session, shadow_policy)
+            with suppress_warnings():
+                return list(replay_in_shadow(self._log, shadow_policy, self._session.seeds))
+
+    def export(self, path: str | os.PathLike[str]) -> Exported:
+        """Write a line for each decision to a .csv or .parquet file, or to a .dsjson file, if it can be learnt from."""
+        with self._session.transaction():
+            return write_table(self._log, parse_path(path, "decisions.csv"))
+
+    def id_of(self, text: str, by: str | None = None) -> Id:
+        """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
+
+        Refused where it is the number of one decision and the key of another.
+        """
+        with self._session.transaction():
+            return self._outcomes.parse_id(text, by)
+
+    def status(self, id: Id) -> str | None:
+        """What became of a decision: open, held, told, expired or forgotten; None where a key was not asked with."""
+        with self._session.transaction():
+            row = self._outcomes.find_decision(id, with_propensities=False)
+            return None if row is None else row.status
+
+    def due(self, id: Id) -> float | None:
+        """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
+        with self._session.transaction():
+            return self._outcomes.get_decision(id, with_propensities=False).due
+
+    def chances(self, id: Id) -> dict[Intervention, float]:
+        """What a decision was drawn from, each with its probability; empty where that is not known."""
+        with self._session.transaction():
+            action, propensity, support = self._outcomes.get_decision(id).choice
+            mixture = ((action, propensity),) if support is None else support
+            return {
+                candidate.intervention: probability for candidate, probability in mixture if probability is not None
+            }
+
+    def description(self) -> dict[str, Any]:
+        """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
+        with self._session.transaction() as fold:
+            decider_record = policy_record(fold.policy, self.problem)
+            return {"problem": self.problem.to_record(), "policy": decider_record, "rules": asdict(self.rules)}
+
+    def explain(self, id: Id) -> dict[str, Any]:
+        """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
+        with self._session.transaction():
+            row = self._outcomes.get_decision(id)
+            return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
+
+    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+        """What was told after an event, in its order: to follow the study from outside."""
+        return [event_record(event) for event in self._log.events(after, limit=at_most)]
+
+    def verify(self) -> Verification:
+        """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
+        with self._session.store.transaction():
+            self._session.flush()  # where this is within a transaction of the caller's
+            return verify_log(self._log)
+
+    def replay(self, id: Id) -> bool:
+        """Whether a decision comes out the same again, from what had been told when it was made."""
+        with self._session.transaction():
+            return is_reproducible(self._session, self._outcomes.get_decision(id))
+
+    @contextmanager
+    def _belief(self) -> Iterator[Belief]:
+        session = self._session
+        with session.transaction() as fold:
+            yield Belief(
+                self.problem,
+                fold.policy,
+                fold.statistic,
+                None if session.ledger is None else session.ledger.tracker,
+                session.accepts_impossible,
+                outcomes=self._log.outcomes,
+                first_pending=self._log.first_open,
+                cell_moments=lambda: sum_cell_moments(session),
+                check=lambda level: check_statistic(session, level),
+            )

@@ -18,7 +18,16 @@ from causalbandits.engine import simulate
 from causalbandits.environments import BernoulliReward, Environment, zoo
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, Intervention, State, Variable
-from causalbandits.policies import AnyPolicy, Choice, Outcome, OutcomeSums, Policy, randomised_rounding
+from causalbandits.policies import (
+    AnyPolicy,
+    Choice,
+    Outcome,
+    OutcomeSums,
+    Policy,
+    randomised_rounding,
+    refuse_budget,
+    unchecked_method,
+)
 from causalbandits.problem import Budget, Problem, Scores, Situation
 from causalbandits.problem.actions import Prices
 
@@ -57,7 +66,7 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
         raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
     env = _build_campaign(policy)
     situation = _situation(policy, env.problem)
-    untrained_scores = policy.score_or_raise(situation, policy.init_or_raise(env.problem), np.random.default_rng(3))
+    untrained_scores = policy.score(situation, policy.init(env.problem), np.random.default_rng(3))
     require(
         bool(np.isfinite(untrained_scores.values).all()),
         f"{policy}: scores must be finite, also before the first reward.",
@@ -76,10 +85,11 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
 
     first, second = compute_twice(lambda rng: policy.score(situation, statistic, rng).values, "score")
     require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
-    if not policy.randomised:
+    if not policy.traits.randomised:
         other_seed = policy.score(situation, statistic, np.random.default_rng(4)).values
         require(np.array_equal(first, other_seed), f"{policy}: it draws, so it must not say randomised = False.")
-    first_choice, second_choice = compute_twice(lambda rng: policy.decide(situation, statistic, rng), "decide")
+    decide = unchecked_method(policy, "decide")
+    first_choice, second_choice = compute_twice(lambda rng: decide(situation, statistic, rng), "decide")
     require(first_choice == second_choice, f"{policy}: two decisions with the same random numbers differ.")
 
 
@@ -96,13 +106,13 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
         return situation.action(scores.best_position())
 
     def decide(seed: int) -> Any:
-        choice = policy.decide(situation, statistic, np.random.default_rng(seed))
+        choice = unchecked_method(policy, "decide")(situation, statistic, np.random.default_rng(seed))
         _check_choice(policy, situation, choice)
         return choice.action
 
     if all(best_by_score(seed) == decide(seed) for seed in range(20)):
         return
-    require(policy.randomised, f"{policy}: decide() does not play the first of the best scores.")
+    require(policy.traits.randomised, f"{policy}: decide() does not play the first of the best scores.")
     by_score, by_decision = (
         Counter(map(best_by_score, range(DRAWS))),
         Counter(decide(seed + DRAWS) for seed in range(DRAWS)),
@@ -112,8 +122,8 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
         error = np.sqrt(2 * p * (1 - p) / DRAWS)
         require(
             abs(by_score[action] - by_decision[action]) / DRAWS <= STANDARD_ERRORS * error,
-            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the best in "
-            f"{by_score[action]} of {DRAWS}.",
+            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the "
+            f"best in {by_score[action]} of {DRAWS}.",
         )
 
 
@@ -124,13 +134,14 @@ def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
     eligible = [env.problem.actions[number] for number in (2, 31, 77)]
     situation = env.problem.situation(eligible=eligible)
     for seed in range(20):
-        _check_choice(policy, situation, policy.decide(situation, statistic, np.random.default_rng(seed)))
+        choice = unchecked_method(policy, "decide")(situation, statistic, np.random.default_rng(seed))
+        _check_choice(policy, situation, choice)
 
 
 def check_budgets_are_kept(policy: AnyPolicy) -> None:
     """Within a budget, only what is affordable is chosen; or a budget is refused at once."""
     try:
-        policy.refuse_budget()
+        refuse_budget(policy)
     except PolicyError:
         return
     env = _build_campaign(policy)
@@ -154,7 +165,7 @@ def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> No
         choice.action in searched,
         f"{policy}: {choice.action} is not one of the {situation.size} actions to choose from.",
     )
-    if not policy.randomised:
+    if not policy.traits.randomised:
         require(choice.propensity == 1.0, f"{policy}: a decision without chance has probability 1.")
     if choice.support is not None:
         shares = dict(choice.support)
@@ -193,7 +204,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
             is_same_choice = np.argmax(expected) == np.argmax(permuted_scores)
             require(bool(is_same_choice), f"{policy}: the choice depends on the numbering.")
         return
-    require(policy.randomised, f"{policy}: scores depend on how the actions are numbered.")
+    require(policy.traits.randomised, f"{policy}: scores depend on how the actions are numbered.")
     a = np.array([scores(env.problem, original_statistic, seed)[order] for seed in range(DRAWS)])
     b = np.array([scores(permuted, permuted_statistic, seed + DRAWS) for seed in range(DRAWS)])
     error = np.sqrt((a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / DRAWS)
@@ -296,7 +307,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
-    return Environment(env.problem.without_tables(), env.reward) if policy.learns_tables else env
+    return Environment(env.problem.without_tables(), env.reward) if policy.traits.learns_tables else env
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
@@ -324,7 +335,7 @@ def _build_outcomes(problem: Problem, history: list[Event]) -> list[Outcome]:
 
 
 def _train_statistic(policy: AnyPolicy, problem: Problem, history: list[Event]) -> Any:
-    statistic = policy.init_or_raise(problem)
+    statistic = policy.init(problem)
     for outcome in _build_outcomes(problem, history):
         policy.update(_situation(policy, problem), statistic, outcome)
     return statistic

@@ -5,7 +5,8 @@ drawn from the policy's prior. Neither can be ranked against the other. Logarith
 
 from causalbandits.errors import TheoryWarning
 from causalbandits.problem import reachable_configurations
-from causalbandits.theory.bound import Bound, validate_horizon
+from causalbandits.theory.bound import Bound
+from causalbandits.theory.bound import validate_horizon as validate_horizon
 from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
 from causalbandits.theory.comparison import Comparison, compare
@@ -27,5 +28,4 @@ __all__ = [
     "paper_c_ucb_bound",
     "reachable_configurations",
     "ucb_lower_bound",
-    "validate_horizon",
 ]

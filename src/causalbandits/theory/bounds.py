@@ -64,11 +64,11 @@ def derive_bound(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> 
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "none is derived for it")
         raise PolicyError(_no_bound_message(policy, why))
-    if policy.learns_tables:
+    if policy.traits.learns_tables:
         raise PolicyError(
             _no_bound_message(policy, "what learning the tables costs is known up to a constant factor only")
         )
-    if getattr(policy, "learns_scales", False):
+    if policy.traits.learns_scales:
         raise PolicyError(_no_bound_message(policy, "none is known that holds with scales learnt on the way"))
     if largest_gap is not None and (
         not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from causalbandits._tables import decimal_places, format_table, import_pandas
 from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError
-from causalbandits.policies import POLICIES, AnyPolicy, Policies, as_policy, name_policies
+from causalbandits.policies import (
+    POLICIES,
+    AnyPolicy,
+    Policies,
+    as_policy,
+    name_policies,
+    validate_parents,
+)
 from causalbandits.problem import Problem
 from causalbandits.theory.bound import Bound, validate_horizon
 from causalbandits.theory.bounds import derive_bound
@@ -95,6 +102,6 @@ def compare(
 
 
 def _comparable_bound(policy: AnyPolicy, facts: Facts, gap: float | None) -> Bound:
-    policy.validate_parents(facts.problem)
+    validate_parents(policy, facts.problem)
     bound = derive_bound(policy, facts, gap)
     return bound if bound.kind == "frequentist" else derive_bound(policy, facts, None)

@@ -45,7 +45,7 @@ def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, en
     (2907, 188)
     """
     thompson, facts = as_policy(policy), Facts.of(problem)
-    if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.learns_tables:
+    if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.traits.learns_tables:
         raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {thompson}.")
     if facts.problem.context:
         raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 CELL_IDS = [
     id
     for id, (kind, _) in POLICIES.items()
-    if issubclass(kind, CellPolicy) and kind.has_kernel and not cb.policy(id).learns_tables
+    if issubclass(kind, CellPolicy) and kind.has_kernel and not cb.policy(id).traits.learns_tables
 ]
 
 
@@ -73,10 +73,10 @@ def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
     assert_same(narrowed(env, at_most=2), cb.policy(id, draws=4), horizon=200)
 
 
-@pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).unit_rewards])
+@pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).traits.unit_rewards])
 def test_every_gaussian_cell_policy_on_figure_2(id):
     assert_same(cb.zoo.figure2(), cb.policy(id))
-    if not cb.policy(id).learns_scales:
+    if not cb.policy(id).traits.learns_scales:
         assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
 
 
@@ -403,8 +403,13 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
     (cold, cold_hits), (warm, warm_hits) = run(), run()
     assert (cold_hits, warm_hits) == (0, 1)
     assert cold == warm
+<<<<<<< HEAD
     index = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
     text = index.read_text(encoding="utf-8")
+=======
+    indices = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
+    text = indices.read_text(encoding="utf-8")
+>>>>>>> c-policies
     edited = text.replace("np.sqrt(2.0 * exploration / n)", "np.sqrt(0.02 * exploration / n)")
     assert edited != text
     index.write_text(edited, encoding="utf-8")

@@ -58,7 +58,7 @@ def equal(env, policy, problem=None, rounds=ROUNDS, **more):
 @pytest.mark.parametrize("id", played_compiled())
 def test_every_policy_is_played_alike_in_contexts(id, world):
     env, policy = ENVIRONMENTS[world](), cb.policy(id)
-    if policy.unit_rewards and not env.reward.bounded:
+    if policy.traits.unit_rewards and not env.reward.bounded:
         pytest.skip("it needs rewards in [0, 1]")
     equal(env, policy.for_horizon(1300))
     if "ucb" in id and "ts-ucb" not in id:
@@ -123,7 +123,7 @@ def test_rounds_are_compiled_once_for_contexts_that_are_parents_and_for_those_th
     for env in (cb.zoo.email_segments(), parts()):
         policy = cb.policy(id).for_horizon(100)
         scene = build_scene(env, policy, env.problem)
-        name, arguments = build_call(policy, scene, policy.init_or_raise(env.problem), range(100))
+        name, arguments = build_call(policy, scene, policy.init(env.problem), range(100))
         found.append((name, *map(numba.typeof, arguments)))
     assert found[0] == found[1]
 
@@ -135,7 +135,7 @@ def test_rounds_are_compiled_once_for_whole_numbers_and_for_others():
         cb.policy("c-ts-gaussian", prior_scale=0.5),
     ):
         scene = build_scene(cb.zoo.figure2(), policy, problem)
-        rule = build_call(policy, scene, policy.init_or_raise(problem), range(100))[1][0]
+        rule = build_call(policy, scene, policy.init(problem), range(100))[1][0]
         found.append(numba.typeof(rule))
     assert found[0] == found[1]
     equal(cb.zoo.figure2(), cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1))

@@ -18,8 +18,8 @@ def tables_of(model):
     """P(v | given) of whatever a formula asks for, from the whole model by brute force."""
 
     def table(asked):
-        inside = [name for name in asked.given if name in asked.randomised]
-        free = [name for name in asked.given if name not in asked.randomised]
+        inside = [name for name in asked.conditioning if name in asked.randomised]
+        free = [name for name in asked.conditioning if name not in asked.randomised]
         sizes = [len(model[name].states) for name in inside]
         found = []
         for codes in itertools.product(*map(range, sizes)):
@@ -29,7 +29,7 @@ def tables_of(model):
             total = joint.sum(axis=-1, keepdims=True)
             found.append(np.divide(joint, total, out=np.zeros(joint.shape), where=total > 0))
         whole = np.reshape(found, (*sizes, *found[0].shape))
-        order = [[*inside, *free].index(name) for name in asked.given]
+        order = [[*inside, *free].index(name) for name in asked.conditioning]
         return whole.transpose(*order, len(order))
 
     return table
@@ -74,15 +74,15 @@ def test_what_is_identified_is_the_truth_and_what_is_not_has_a_hedge(seed):
 
 def check_hedge(graph, error):
     whole, inner = map(set, error.hedge)
-    mixed = graph.mixed(graph.names)
-    bits = mixed.bits(whole)
+    admg = graph.admg(graph.names)
+    bits = admg.bits(whole)
     assert inner < whole
-    assert mixed.district(bits & -bits, bits) == bits
-    assert mixed.ancestors(mixed.bits(inner), bits) == bits
+    assert admg.district(bits & -bits, bits) == bits
+    assert admg.ancestors(admg.bits(inner), bits) == bits
     assert whole & set(error.do)
     assert not inner & set(error.do)
-    leads = mixed.ancestors(mixed.bits(error.of), mixed.all & ~mixed.bits(error.do))
-    assert mixed.bits(inner) & leads == mixed.bits(inner)
+    leads = admg.ancestors(admg.bits(error.of), admg.all_nodes & ~admg.bits(error.do))
+    assert admg.bits(inner) & leads == admg.bits(inner)
     assert error.randomise
     graph.effect(error.of, do=error.do, randomised=[error.randomise])
     if error.observe:

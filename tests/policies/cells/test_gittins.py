@@ -16,6 +16,7 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.compiled.primitives import COLUMN_CACHE_SIZE
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
+from causalbandits.policies import refuse_budget
 from causalbandits.policies.cells.gittins import ELAPSED_FACTOR, MIDWAY_FACTOR, REMAINING_FACTOR, psi, psi_array
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.projection import sparse, tree
@@ -249,7 +250,7 @@ def test_c_ts_ucb_plays_the_least_regret_per_uncertainty():
     found = policy.score(situation, cells, np.random.default_rng(5)).values
     np.testing.assert_allclose(found, -(f - P @ x) / (P @ np.sqrt(q)), rtol=1e-10)
     with pytest.raises(cb.CausalBanditsError, match="a ratio is compared"):
-        policy.refuse_budget()
+        refuse_budget(policy)
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -149,7 +149,9 @@ def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     policy = cb.CausalElimination(noise_scale=0.1, batch=50)
     _, agent = played_shares(env, policy, 420)
     situation = policy.situation(env.problem)
-    left = [policy.rivals(situation, cells) for cells in (policy.init(env.problem), agent._statistic.before)]
+    left = [
+        policy.rivals(situation, cells) for cells in (policy.init(env.problem), agent._statistic.cells_at_batch_start)
+    ]
     assert len(left[0]) == situation.size
     assert len(left[1]) < situation.size
     assert env.best().intervention in [situation.action(position).intervention for position in left[1]]

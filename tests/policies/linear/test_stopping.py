@@ -22,7 +22,7 @@ def told(agent, env, rounds, seed=1):
 
 def regression(policy, problem, rng, rounds=400):
     """What a policy keeps of rounds of all actions, and the cells of the same rounds."""
-    env, kept, cells = zoo.email_campaign(), policy.start(problem), cb.CausalUCB().init(problem)
+    env, kept, cells = zoo.email_campaign(), policy.init(problem), cb.CausalUCB().init(problem)
     for _ in range(rounds):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         seen = env.pull(action.intervention, rng)

@@ -141,9 +141,9 @@ def test_equal_rewards_do_not_end_exploration():
     """Rewards of 0.1 add up with rounding, which must not be taken for noise: every cell is seen before long."""
     env = figure2(0.0, 0.1, sd=0.0)
     policy = cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.init_or_raise(env.problem), np.random.default_rng(0)
+    situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
     for number in range(300):
-        action = policy.choose(situation, kept, rng).action
+        action = policy.decide(policy.feasible(situation, kept), kept, rng).action
         z, reward = env.draw(action.choices, rng)
         policy.update(situation, kept, Outcome(action, z, reward, reward, number))
     assert kept.count.min() > 0
@@ -207,10 +207,10 @@ def test_a_reward_whose_square_overflows_is_refused():
 
 def test_totals_of_outcomes_make_the_statistic():
     env, policy = figure2(100.0, 1000.0), cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.init_or_raise(env.problem), np.random.default_rng(0)
+    situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
     outcomes = []
     for number in range(200):
-        action = policy.choose(situation, kept, rng).action
+        action = policy.decide(policy.feasible(situation, kept), kept, rng).action
         z, reward = env.draw(action.choices, rng)
         outcomes.append(Outcome(action, z, reward, reward, number))
         policy.update(situation, kept, outcomes[-1])

@@ -20,7 +20,8 @@ from causalbandits.policies.robust.e_process import (
     e_factor,
     log_mean_exp,
 )
-from causalbandits.policies.robust.implications import expected_rows, log_dirichlet_multinomial, testable_implications
+from causalbandits.policies.robust.implications import expected_rows, log_dirichlet_multinomial
+from causalbandits.policies.robust.implications import testable_implications as implications_of
 from causalbandits.policies.robust.monitor import ARROW, REPAIRED, ROW, UNCHANGED, Monitor
 from oracles.environments import BELIEF, EMAIL, with_arrow
 
@@ -155,7 +156,7 @@ def test_a_knob_that_has_joined_the_parents_explains_what_it_does():
 
     def join_b(watch):
         watch.joined[1] = 1
-        watch.note(0, ARROW, 1, 5.0, REPAIRED)
+        watch.record_alarm(0, ARROW, 1, 5.0, REPAIRED)
         watch.restart(problem)
 
     law = lambda a, z: coin((0.1 if z else 0.3) + 0.6 * (a in (1, 3)))  # noqa: E731
@@ -195,7 +196,7 @@ def test_evidence_on_rows_is_the_ratio_of_likelihoods_of_their_counts(rows):
     problem = cb.zoo.email_campaign().problem
     if rows:
         problem = problem.with_model(cb.fit(problem.model, problem.model.sample(rows, rng=1)))
-    watch, claims = Monitor.start(problem), testable_implications(problem)
+    watch, claims = Monitor.start(problem), implications_of(problem)
     for outcome in told(problem, 300, seed=2):
         watch.add_outcome(problem, outcome, 1.0, None)
     places = claims.split_by_name(np.arange(claims.size))["template"]
@@ -214,7 +215,7 @@ def test_rows_count_what_fit_counts():
     """Of the same rounds: a variable that was set says nothing of its table, nor one whose parents were not seen."""
     problem = cb.zoo.email_campaign().problem
     outcomes = list(told(problem, 200, seed=3))
-    claims, watch = testable_implications(problem), Monitor.start(problem)
+    claims, watch = implications_of(problem), Monitor.start(problem)
     for outcome in outcomes:
         watch.add_outcome(problem, outcome, 1.0, None)
     complete = [o for o in outcomes if o.action.choices[0] and o.action.choices[1]]
@@ -240,7 +241,7 @@ def test_what_the_table_calls_impossible_is_an_alarm_at_once():
     action = problem.actions.find({"a": 0})
     watch.add_outcome(problem, Outcome(action, (1,), 1.0, 1.0, 0), 1.0, None)
     about, row, log_e = watch.find_alarm(0.05)
-    assert (about, testable_implications(problem).format_row(row)) == (ROW, "P(z | a=0)")
+    assert (about, implications_of(problem).format_row(row)) == (ROW, "P(z | a=0)")
     assert log_e > 600
     watch.record_alarm(0, about, row, log_e, UNCHANGED)
     assert watch.find_alarm(0.05) is None
@@ -267,7 +268,7 @@ def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
 
 def test_a_constant_added_to_all_rewards_changes_no_evidence():
     env, policy = with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
-    situation, statistic, rng = BELIEF.situation(), policy.init_or_raise(BELIEF), np.random.default_rng(1)
+    situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watches = [Monitor.start(BELIEF) for _ in range(2)]
     for t in range(200):
         choice = policy.decide(situation, statistic, rng)
@@ -283,7 +284,7 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
 
 def test_an_outlier_leaves_evidence_finite():
     policy = cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
-    situation, statistic, rng = BELIEF.situation(), policy.init_or_raise(BELIEF), np.random.default_rng(1)
+    situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watch = Monitor.start(BELIEF)
     for t in range(60):
         choice = policy.decide(situation, statistic, rng)
@@ -298,7 +299,7 @@ def test_an_outlier_leaves_evidence_finite():
 
 def test_learnt_tables_are_those_of_a_problem_with_these_tables():
     problem = cb.zoo.email_campaign().problem
-    claims = testable_implications(problem)
+    claims = implications_of(problem)
     counts = np.zeros(claims.size)
     claims.split_by_name(counts)["subject"][0] = 0.0, 400.0
     learnt = claims.with_learned_tables(counts)
@@ -364,8 +365,8 @@ def test_who_comes_is_not_tested():
     for t in range(200):
         told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, context=(1,))
         watch.add_outcome(problem.condition_codes((1,)), told, 1.0, None)
-    row = testable_implications(problem).names.index("c")
-    assert testable_implications(problem).format_row(row) == "P(c)"
+    row = implications_of(problem).names.index("c")
+    assert implications_of(problem).format_row(row) == "P(c)"
     assert watch.log_rows[row].tolist() == [0.0] * len(watch.log_rows[row])
 
 
@@ -434,7 +435,7 @@ def test_who_comes_is_tested_where_nobody_looked():
     for t in range(100):
         told = Outcome(problem.actions.action(0), (0,), 1.0, 1.0, t, observed={"c": 1})
         watch.add_outcome(problem, told, 1.0, None)
-    row = testable_implications(problem).names.index("c")
+    row = implications_of(problem).names.index("c")
     assert log_mean_exp(watch.log_rows[row].tolist()) > math.log(100)
 
 

@@ -50,7 +50,7 @@ def play(agent, env, rounds, seed=0, context=None):
     world, played = np.random.default_rng(seed), []
     for _ in range(rounds):
         decision = agent.ask(context=context)
-        here = env if context is None else env.given(context)
+        here = env if context is None else env.condition(context)
         seen, z, reward = here.draw_all(env.problem.choices(decision.intervention), world)
         told = {n: env.problem.model[n].states[c] for n, c in seen.items() if n not in env.problem.parents}
         told = {n: v for n, v in told.items() if n not in (context or {})}
@@ -71,7 +71,7 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
     with mock.patch("causalbandits.problem.chance_constraints.COMPLIANCE_PROBABILITY", 0.0):
         problem = cb.Problem(data, case.manipulable, case.parents, require={name: {some: limit}})
     assert problem.constrained_variables == tuple(require)
-    tables, statistic = learned_tables(problem), BETA.init_or_raise(problem)
+    tables, statistic = learned_tables(problem), BETA.init(problem)
     statistic.seen_at_draw[:] = statistic.seen[:] = rng.integers(0, 30, size=tables.size)
     with (
         mock.patch("causalbandits.policies.tables.chance_constraints.POSTERIOR_SAMPLES", draws),

@@ -46,7 +46,7 @@ def play(agent, env, rounds, seed=0):
 
 def under(situation, tables):
     """A situation in which variables have other tables."""
-    return situation.with_candidates(situation.search.with_tables(tables))
+    return situation.with_candidates(situation.candidates.with_tables(tables))
 
 
 def columns(log):
@@ -73,7 +73,7 @@ def test_rows_count_only_where_a_variable_and_its_causes_were_seen(env):
     problem = env.problem.without_tables()
     tables, policy = learned_tables(problem), BETA
     statistic, action = (
-        policy.init_or_raise(problem),
+        policy.init(problem),
         problem.actions.find({"purpose": "Promo", "send_time": "morning"}),
     )
     template = tables.split_by_name(np.arange(tables.size))["template"]
@@ -236,12 +236,12 @@ def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fif
 
 def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):
     problem = env.problem.without_tables()
-    statistic, situation, rng = BETA.init_or_raise(problem), BETA.situation(problem), np.random.default_rng(5)
+    statistic, situation, rng = BETA.init(problem), BETA.situation(problem), np.random.default_rng(5)
     state = copy.deepcopy(rng.bit_generator.state)
     first = with_sampled_tables(situation, statistic, 1.0, rng)
     assert with_sampled_tables(situation, statistic, 1.0, rng).candidates is first.candidates
     assert rng.bit_generator.state == state
-    again = with_sampled_tables(situation, BETA.init_or_raise(problem), 1.0, np.random.default_rng(5))
+    again = with_sampled_tables(situation, BETA.init(problem), 1.0, np.random.default_rng(5))
     index = np.arange(problem.configurations, dtype=float)
     assert np.array_equal(again.project(index).values, first.project(index).values)
     other = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(6))
@@ -495,7 +495,7 @@ def test_costs_and_budgets_go_with_learnt_tables(env):
     agent = cb.Agent(world.problem.without_tables(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
     play(agent, world, 300)
     assert 9 < agent.budget.spent <= 10
-    assert len(agent._replay_if_stale().drawn) <= 1
+    assert len(agent._replay_if_stale().sampled_tables) <= 1
     run = cb.simulate(world, ["c-ts-beta-learnt", "ts-beta"], horizon=1500, replications=6, seed=1, workers=2)
     learnt, plain = (run.regret(id)[:, -1].mean() for id in ("c-ts-beta-learnt", "ts-beta"))
     assert learnt < plain / 2
@@ -520,8 +520,8 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     problem, made, drawn = world.problem.without_tables(), [], []
     whole, draw = Block._table_from, LearnedTables.sample_entries
     monkeypatch.setattr(Block, "_table_from", lambda own, tables: made.append(own) or whole(own, tables))
-    monkeypatch.setattr(LearnedTables, "drawn", lambda own, *given: drawn.append(own) or draw(own, *given))
-    statistic, rng = BETA.init_or_raise(problem), np.random.default_rng(0)
+    monkeypatch.setattr(LearnedTables, "sample_entries", lambda own, *given: drawn.append(own) or draw(own, *given))
+    statistic, rng = BETA.init(problem), np.random.default_rng(0)
     contexts = [{"segment": segment} for segment in problem.model["segment"].states]
     for context in contexts:
         BETA.situation(problem.condition(context)).candidates.projection  # noqa: B018 (made before it is counted)
@@ -529,7 +529,7 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     for context in 2 * contexts:
         BETA.decide(BETA.situation(problem.condition(context)), statistic, rng)
     assert len(drawn) == 1
-    shared = {block for block in made if not block.known}
+    shared = {block for block in made if not block.evidence}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)
     assert {block.knob_names for block in shared} == {("send_time",)}
 

@@ -68,7 +68,7 @@ def test_searched_positions_are_allowed_actions_with_the_distribution_they_are_s
     problem = twins[0]
     identity = np.eye(problem.configurations)
     scored = np.array([problem.situation().project(cell).values for cell in identity]).T
-    numbers = [problem.search.action(i).number for i in range(problem.search.size)]
+    numbers = [problem.candidates.action(i).number for i in range(problem.candidates.size)]
     assert len(set(numbers)) == len(numbers)
     assert len(scored) == len(numbers)
     for row, number in list(zip(scored, numbers, strict=True))[:10]:

@@ -23,8 +23,8 @@ def apart(rng, graph):
     """Knobs, parents, and what no knob leads to, drawn from a graph; None where that is empty."""
     names = [str(name) for name in rng.permutation([name for name in graph.names if name != "Y"])]
     knobs = names[: int(rng.integers(1, 3))]
-    mixed = graph.mixed(graph.names)
-    after = mixed.shown(mixed.descendants(mixed.bits(knobs), mixed.all))
+    admg = graph.admg(graph.names)
+    after = admg.names_of(admg.descendants(admg.bits(knobs), admg.all_nodes))
     before = [name for name in names if name not in after]
     context = before[: int(rng.integers(1, 3))]
     parents = [name for name in names if name not in context][:2] + (context[:1] if rng.random() < 0.5 else [])

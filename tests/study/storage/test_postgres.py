@@ -161,7 +161,7 @@ def test_a_budget_is_kept_to_by_processes_there(address: str) -> None:
 def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("uvicorn")
-    from test_service import Served
+    from tests.service.test_service import Served
 
     from causalbandits.service.server import build_service
 

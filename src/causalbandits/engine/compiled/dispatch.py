@@ -28,7 +28,7 @@ from causalbandits.policies import (
     Regression,
     Statistic,
 )
-from causalbandits.policies.cells import BeliefPolicy, CellPolicy, SamplingPolicy, WorthPolicy, effective_horizon
+from causalbandits.policies.cells import CellPolicy, GittinsPolicy, SamplingPolicy, effective_horizon
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, BetaGridCells, MainEffectCells
@@ -67,7 +67,7 @@ class Scene(NamedTuple):
 
 def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
     """Every context; one that never occurs is shown as one that does."""
-    searches_all = policy.searches_all
+    searches_all = policy.traits.searches_all
 
     def build() -> Scene:
         moments, contexts = Moments(env, policy, problem), env.problem.contexts
@@ -79,7 +79,7 @@ def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
         numbers = [moment.situation.problem.context_number for moment in by_context]
         return Scene(problem, env, tuple(by_context), tuple(number or 0 for number in numbers))
 
-    return env.compute_once(("scene", problem, searches_all, policy.learns_tables), build)
+    return env.compute_once(("scene", problem, searches_all, policy.traits.learns_tables), build)
 
 
 def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
@@ -95,7 +95,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_before: range) -> Call:
     """The rounds before which `told` rewards had come in."""
-    if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
+    if isinstance(policy, GittinsPolicy | CausalTSUCB) and isinstance(statistic, Cells):
         return _gittins_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
         return _exploration_call(policy, scene, statistic)
@@ -107,9 +107,9 @@ def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_be
 
 
 def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: range) -> Call:
-    anytime = not policy.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
-    has_fixed_index = not policy.randomised and not anytime and not policy.learns_scales
-    moving = anytime or policy.learns_scales
+    anytime = not policy.traits.randomised and not (isinstance(policy, HorizonPolicy) and policy.horizon is not None)
+    has_fixed_index = not policy.traits.randomised and not anytime and not policy.traits.learns_scales
+    moving = anytime or policy.traits.learns_scales
     explorations = np.array([policy.exploration(n) for n in (rewards_before if anytime else [0])])
     samples = policy.draws if isinstance(policy, SamplingPolicy) else 1
     rule = arrays.CellRule(
@@ -120,7 +120,9 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
         samples,
         _action_costs(scene, policy.weighs_costs),
     )
-    tree = scene.problem.compute_once(("tree", policy.searches_all, scene.context_codes), lambda: _flat_tree(scene))
+    tree = scene.problem.compute_once(
+        ("tree", policy.traits.searches_all, scene.context_codes), lambda: _flat_tree(scene)
+    )
     tree = tree if policy.causal else tree._replace(cells=_action_cells(scene))
     arguments = (rule, tree, true_world(scene, policy), _statistic_arrays(cells))
     if not has_fixed_index:
@@ -154,14 +156,14 @@ def _statistic_arrays(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arr
     return arrays.CellSums(cells.count, cells.total)
 
 
-def _gittins_call(policy: BeliefPolicy, scene: Scene, cells: Cells, rewards_before: range) -> Call:
+def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cells, rewards_before: range) -> Call:
     effective_horizons = (
-        _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, WorthPolicy) else np.zeros(1)
+        _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, GittinsPolicy) else np.zeros(1)
     )
     samples = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
-    moving, action_costs = policy.learns_scales, _action_costs(scene, True)
+    moving, action_costs = policy.traits.learns_scales, _action_costs(scene, True)
     rule = arrays.GittinsRule(_index_parameters(policy, cells), moving, effective_horizons, samples, action_costs)
     world, sums = true_world(scene, policy), _statistic_arrays(cells)
     if isinstance(cells, MainEffectCells):
@@ -289,7 +291,9 @@ def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
             _context_arrays(scene), envs, projections, [_true_costs(moment) for moment in scene.moments]
         )
 
-    return scene.env.compute_once(("world", scene.problem, policy.searches_all, policy.learns_tables), build)
+    return scene.env.compute_once(
+        ("world", scene.problem, policy.traits.searches_all, policy.traits.learns_tables), build
+    )
 
 
 def _true_projection(moment: Moment) -> Projection:

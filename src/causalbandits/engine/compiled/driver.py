@@ -30,7 +30,7 @@ from causalbandits.policies import (
     LinUCB,
     Statistic,
 )
-from causalbandits.policies.cells import ROWS_LIMIT, BeliefPolicy, CellPolicy, SamplingPolicy
+from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
@@ -79,20 +79,24 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, BeliefPolicy) and policy.has_main_effects and not isinstance(policy, CausalGittins):
+    if (
+        isinstance(policy, GittinsPolicy | CausalTSUCB)
+        and policy.has_main_effects
+        and not isinstance(policy, CausalGittins)
+    ):
         return False
     if problem.unit == "actions":
-        return not policy.learns_tables and _can_play_by_actions(env, policy, problem)
+        return not policy.traits.learns_tables and _can_play_by_actions(env, policy, problem)
     if problem.parents != env.problem.parents:
         return False
-    if policy.unit_rewards and env.reward.bounded is not True:
+    if policy.traits.unit_rewards and env.reward.bounded is not True:
         return False
     if env.problem.contexts.size > CONTEXTS_COMPILED:
         return False
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.learns_tables and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_tables and (_learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
@@ -113,14 +117,14 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
 
 
 def _learns_scales(policy: AnyPolicy) -> bool:
-    return isinstance(policy, SamplingPolicy) and policy.learns_scales
+    return isinstance(policy, SamplingPolicy) and policy.traits.learns_scales
 
 
 def _can_play_by_actions(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
     if not isinstance(policy, CellPolicy) or env.problem.unit == "actions":
         return False
-    if policy.unit_rewards and env.reward.bounded is not True:
+    if policy.traits.unit_rewards and env.reward.bounded is not True:
         return False
     contexts = env.problem.contexts.size
     if contexts > CONTEXTS_COMPILED or (
@@ -145,7 +149,7 @@ def play_compiled(
     from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    scene, statistic = build_scene(env, policy, problem), policy.init_or_raise(problem)
+    scene, statistic = build_scene(env, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
     learning = _build_learning(policy, scene, statistic, streams)
     start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.errors import PolicyError
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.cells.gittins import BeliefPolicy
+from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import Problem, Scores, Situation
 
 NO_INFORMATION = 1e-15
@@ -49,12 +50,13 @@ class ActionMixture(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalIDS(BeliefPolicy):
+class CausalIDS(PosteriorPolicy):
     """Play the mixture of two actions that loses least for what it tells of the best action.
 
     `samples` draws of the means say what is lost and what is told.
     """
 
+    causal = True
     has_kernel = False
     samples: int = 64
 
@@ -62,9 +64,13 @@ class CausalIDS(BeliefPolicy):
         super().__post_init__()
         validate_draws(self.samples, "samples")
 
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(no_budget="regret is weighed against information. Use c-ts-beta, c-gittins-beta")
+
     @property
     def id(self) -> str:
-        return f"c-ids-{self.prior if not self.learns_scales else 'scaled'}"
+        return f"c-ids-{self.prior if not self.traits.learns_scales else 'scaled'}"
 
     def situation(self, problem: Problem, **restrictions: Any) -> Situation:
         return problem.situation(every=True, **restrictions)
@@ -100,12 +106,6 @@ class CausalIDS(BeliefPolicy):
         """Information over squared regret, of each action by itself."""
         regrets, gains, _ = self.regret_and_information(situation, statistic, rng)
         return Scores.of(gains / np.maximum(regrets * regrets, 1e-300))
-
-    def refuse_budget(self) -> None:
-        raise PolicyError(
-            f"{self.id}: a budget mixes two actions by their values, and here regret is weighed against information. "
-            "Use c-ts-beta, c-gittins-beta or another policy that gives values, or costs without a budget."
-        )
 
 
 def minimise_information_ratio(regrets: Array, gains: Array) -> ActionMixture:

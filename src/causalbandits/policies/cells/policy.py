@@ -1,7 +1,11 @@
-"""Policies that keep a count and a sum per cell. Cells are configurations of the reward's parents or actions:
-the second is the first with P(z | a) = identity, which is all that separates UCB from C-UCB and TS from C-TS.
-A configuration's rewards count in every context; an action's are worth something else in each, so that it has a cell
-for every context.
+"""Policies with a count and a sum per cell, and those of them that have a posterior for every cell.
+
+Cells are configurations of the reward's parents, or actions: the second is the first with P(z | a) = identity, which is
+all that separates UCB from C-UCB and TS from C-TS. A configuration's rewards count in every context; an action's are
+worth something else in each, so that it has a cell for every context.
+
+    beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+    gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 """
 
 from __future__ import annotations
@@ -19,21 +23,20 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Incumbent, Policy, runner_up_of, two_best_positions, validate_draws
+from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import (
-    Choice,
+    Bounds,
+    Incumbent,
     Outcome,
     OutcomeSums,
-    sample_choice_by_position,
-    with_pacing_propensity,
+    runner_up_of,
+    two_best_positions,
 )
 from causalbandits.policies.posteriors import (
     INDEX,
-    LARGEST_REWARD,
     SAMPLERS,
     Beta,
     BetaGridCells,
-    Bounds,
     EmpiricalGaussian,
     Gaussian,
     IndexParameters,
@@ -53,7 +56,8 @@ from causalbandits.policies.posteriors import (
 )
 from causalbandits.policies.statistics import Cells, PooledCells
 from causalbandits.policies.stopping import error_probability_by_pairs, error_probability_by_rows, sub_gaussian_scale
-from causalbandits.policies.validation import require_context, validate_one_of, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
 from causalbandits.problem.projection import CELL_LIMIT, PowerSums
@@ -104,8 +108,9 @@ class CellPolicy(Policy[Cells]):
     has_kernel: ClassVar[bool] = True
     """Whether simulated rounds of it can be compiled, if it is in the registry."""
 
-    learns_scales: ClassVar[bool] = False
-    """Whether the rewards' scales are learnt from the rewards."""
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(searches_all=not self.causal, needs_parents=self.causal)
 
     @property
     @abstractmethod
@@ -121,6 +126,7 @@ class CellPolicy(Policy[Cells]):
         return 0.0
 
     def init(self, problem: Problem) -> Cells:
+        validate_parents(self, problem)
         if not self.causal:
             return self.empty_cells(action_cell_count(self.id, problem))
         if problem.configurations > CELL_LIMIT:
@@ -133,7 +139,7 @@ class CellPolicy(Policy[Cells]):
 
     def empty_cells(self, cells: int) -> Cells:
         """What is kept of so many cells before the first reward."""
-        return PooledCells.empty(cells) if self.learns_scales else Cells.empty(cells)
+        return PooledCells.empty(cells) if self.traits.learns_scales else Cells.empty(cells)
 
     def relevant_cells(self, problem: Problem) -> Codes | slice | None:
         """The cells that matter in a context: the others' index need not be made; None where all do."""
@@ -164,7 +170,7 @@ class CellPolicy(Policy[Cells]):
         draws: int | None = None,
         parameters: IndexParameters | None = None,
     ) -> Array:
-        """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
+        """One number per cell; of several draws, a row each. `parameters` are those of these cells, if not of all."""
         p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
         sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
@@ -185,8 +191,7 @@ class CellPolicy(Policy[Cells]):
         )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if type(self).score is not CellPolicy.score:  # an index alone does not say what such a policy is after
-            return super().score_each(situations, statistic, rng)
+        """By one index for all situations; a subclass that scores otherwise scores one situation at a time."""
         index = self.index(statistic, rng)
         return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
@@ -206,26 +211,18 @@ class CellPolicy(Policy[Cells]):
             return situation.take(index)
         return situation.take(index[..., self.relevant_cells(situation.problem)])
 
-    def validate_reward(self, reward: float) -> None:
-        super().validate_reward(reward)
-        if self.learns_scales and abs(reward) > LARGEST_REWARD:
-            raise PolicyError(
-                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
-                f"{reward:g}. Tell rewards in larger units."
-            )
-
     def cell(self, problem: Problem, action: Action, z: Z) -> int:
         """Where an outcome counts; `problem` is as it was known to be."""
         return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        reward = outcome.successes if self.counts_successes else outcome.reward
+        reward = outcome.successes if self.traits.counts_successes else outcome.reward
         statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         cells = self.init(problem)
         for context, action, z, sums in outcome_sums.rows():
-            total = sums.successes if self.counts_successes else sums.total
+            total = sums.successes if self.traits.counts_successes else sums.total
             cells.add_sums(self.cell(problem.condition_codes(context), action, z), sums.rounds, total, sums.squares)
         return cells
 
@@ -283,14 +280,6 @@ class CellPolicy(Policy[Cells]):
         gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
         return error_probability_by_rows(powers, row, cells.count, gaps, noise)
 
-    @property
-    def searches_all(self) -> bool:  # type: ignore[override]
-        return not self.causal
-
-    @property
-    def needs_parents(self) -> bool:  # type: ignore[override]
-        return self.causal
-
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if not self.causal:
             weights = np.zeros(len(statistic.count))
@@ -313,12 +302,6 @@ class CellPolicy(Policy[Cells]):
         )
 
 
-# A posterior for every cell, of which policies draw, or make an index: its prior and its scales.
-#
-# beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
-# gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
-
-
 @dataclass(frozen=True, kw_only=True)
 class PosteriorPolicy(CellPolicy):
     """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
@@ -328,11 +311,11 @@ class PosteriorPolicy(CellPolicy):
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
 
     With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
-    rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
-    A Beta prior is learnt likewise (see `policies.rates`), which pays where rates are low.
+    rewards (see `posteriors.empirical_gaussian`), and rewards in other units, or counted from elsewhere, lead to the
+    same decisions. A Beta prior is learnt likewise (see `posteriors.empirical_beta`), which pays where rates are low.
 
     With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
-    are (see `policies.effects`).
+    are (see `posteriors.main_effects`).
     """
 
     prior: Literal["beta", "gaussian", "main effects"] = "gaussian"
@@ -354,16 +337,17 @@ class PosteriorPolicy(CellPolicy):
             raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
         if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
-        if self.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
+        if self.traits.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError(
                 "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
             )
-        if self.learns_scales:
+        if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
-    @property
-    def learns_scales(self) -> bool:  # type: ignore[override]
-        return self.scales == "learnt" or self.has_main_effects
+    @cached_property
+    def traits(self) -> Traits:
+        is_beta, learns_scales = self.prior == "beta", self.scales == "learnt" or self.has_main_effects
+        return super().traits._replace(unit_rewards=is_beta, counts_successes=is_beta, learns_scales=learns_scales)
 
     @property
     def has_main_effects(self) -> bool:
@@ -390,16 +374,17 @@ class PosteriorPolicy(CellPolicy):
             return Beta(*pseudo_counts_per_cell(self.successes, self.failures))
         return Gaussian(self.noise_scale, self.prior_scale)
 
-    @property
-    def unit_rewards(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
-
-    @property
-    def counts_successes(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
+    def posterior_in(self, situation: Situation, statistic: Cells) -> tuple[IndexParameters, Cells]:
+        """The posterior's parameters, solved once for a decision, and the sums; both of the cells that matter now."""
+        p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
+        return (p, statistic) if cells is None else (parameters_at_cells(p, cells), statistic.subset(cells))
 
     def empty_cells(self, cells: int) -> Cells:
-        return BetaGridCells.empty(cells) if self.prior == "beta" and self.learns_scales else super().empty_cells(cells)
+        return (
+            BetaGridCells.empty(cells)
+            if self.prior == "beta" and self.traits.learns_scales
+            else super().empty_cells(cells)
+        )
 
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
@@ -417,39 +402,6 @@ class PosteriorPolicy(CellPolicy):
         return super().from_sums(problem, outcome_sums)
 
     def largest_expected_reward(self, problem: Problem) -> float:
-        return math.inf if self.prior == "beta" or self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingPolicy(PosteriorPolicy):
-    """A policy that draws from the posterior.
-
-    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M draws.
-    """
-
-    draws: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate_draws(self.draws)
-
-    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        if self.draws == 1:
-            return super().decide(situation, statistic, rng)
-        sampled_situation = self.sample_situation(situation, statistic, rng)
-        index = self.current_index(situation, statistic, rng, self.draws)
-        best = (
-            sampled_situation.best_of_draws(index)
-            if self.causal
-            else self.score_cells(sampled_situation, index).best_positions()
+        return (
+            math.inf if self.prior == "beta" or self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
         )
-        return with_pacing_propensity(
-            sample_choice_by_position(best.tolist(), situation.action, rng), situation.pacing_rule, situation.action
-        )
-
-    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if self.draws == 1:
-            return super().score_each(situations, statistic, rng)
-        index = self.index(statistic, rng, self.draws)
-        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]

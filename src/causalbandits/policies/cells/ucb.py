@@ -1,6 +1,9 @@
-"""UCB and C-UCB (Lu et al. 2020, Algorithm 1): optimism per action, or per configuration of the reward's parents.
+"""UCB, C-UCB and their KL forms: optimism per action, or per configuration of the reward's parents.
 
-UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+UCB, C-UCB (Lu et al. 2020, Algorithm 1)
+    UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+KL-UCB, C-KL-UCB, for rewards in [0, 1] (Garivier and Cappé 2011)
+    UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
 play argmax_a sum_z P(z | a) UCB_z
 """
 
@@ -22,6 +25,7 @@ from causalbandits.policies.posteriors import (
     refuse_fixed_scales,
 )
 from causalbandits.policies.statistics import Cells, PooledCells
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Problem
 
@@ -30,12 +34,11 @@ from causalbandits.problem import Problem
 class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
     `prior_scale`: size of the unknown means, the bonus of an unseen cell. With `scales="learnt"` both, and the centre
-    of the means, are learnt from the rewards (see `policies.scales`):
+    of the means, are learnt from the rewards (see `posteriors.empirical_gaussian`):
 
     UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
     """
 
-    randomised = False
     noise_scale: float = 1.0
     prior_scale: float = 1.0
     scales: Literal["given", "learnt"] = "given"
@@ -44,12 +47,12 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         super().__post_init__()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_one_of("scales", self.scales, ("given", "learnt"))
-        if self.learns_scales:
+        if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
-    @property
-    def learns_scales(self) -> bool:  # type: ignore[override]
-        return self.scales == "learnt"
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False, learns_scales=self.scales == "learnt")
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
         if isinstance(statistic, PooledCells):
@@ -64,7 +67,7 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         return 2.0 * math.log(self.clock(rounds))
 
     def largest_expected_reward(self, problem: Problem) -> float:
-        return math.inf if self.learns_scales else 3 * (self.noise_scale + self.prior_scale)
+        return math.inf if self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ class UCB(OptimisticPolicy):
 
     @property
     def id(self) -> str:
-        return "ucb-scaled" if self.learns_scales else "ucb"
+        return "ucb-scaled" if self.traits.learns_scales else "ucb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +89,16 @@ class CausalUCB(OptimisticPolicy):
 
     @property
     def id(self) -> str:
-        return "c-ucb-scaled" if self.learns_scales else "c-ucb"
-
-
-# KL-UCB and C-KL-UCB: optimism with the bound that fits rewards in [0, 1] (Garivier and Cappé 2011).
-#
-# UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
-# play argmax_a sum_z P(z | a) UCB_z
+        return "c-ucb-scaled" if self.traits.learns_scales else "c-ucb"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index."""
 
-    randomised = False
-    unit_rewards = True
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False, unit_rewards=True)
 
     @cached_property
     def index_parameters(self) -> KLUpperBound:

@@ -39,6 +39,13 @@ class SamplingAllocation(NamedTuple):
         support = tuple((situation.action(int(a)), float(self.eta[a])) for a in self.positions)
         return Choice(situation.action(position), float(self.eta[position]), support)
 
+    def sample_scores(self, situation: Situation, rng: np.random.Generator) -> Scores:
+        """1 for an action that is drawn, 0 for the others; with the budget's prices where there is one."""
+        values = np.zeros(situation.size)
+        values[int(rng.choice(situation.size, p=self.eta))] = 1.0
+        scores = Scores.of(values)
+        return situation.net_of_costs(scores) if situation.is_paced else scores
+
 
 def optimal_allocation(rows: Array, contrasts: Array) -> SamplingAllocation:
     """The shares of actions with these rows that make the largest variance of some sums of means smallest."""
@@ -88,6 +95,4 @@ class CausalDesign(CellPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """1 for an action that is drawn, 0 for the others."""
-        values = np.zeros(situation.size)
-        values[int(rng.choice(situation.size, p=self.allocation(situation).eta))] = 1.0
-        return Scores.of(values)
+        return self.allocation(situation).sample_scores(situation, rng)

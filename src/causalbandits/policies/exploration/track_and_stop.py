@@ -27,6 +27,7 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.posteriors import UpperBound
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.stopping import WIDTHS
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situation, action_distributions, dot_in_order
 from causalbandits.problem.projection import largest_magnitude
@@ -50,7 +51,6 @@ class CausalTrackAndStop(CellPolicy):
     """
 
     causal = True
-    randomised = False
     id = "c-track-and-stop"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
@@ -60,6 +60,10 @@ class CausalTrackAndStop(CellPolicy):
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         if not is_real(self.epsilon) or not 0 <= self.epsilon < math.inf:
             raise PolicyError(f"epsilon, how much worse is good enough, must be 0 or more; got {self.epsilon!r}.")
+
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False)
 
     @cached_property
     def index_parameters(self) -> UpperBound:
@@ -74,7 +78,8 @@ class CausalTrackAndStop(CellPolicy):
         current = situation.net_of_costs(Scores(dot_in_order(rows, means), largest_magnitude(means)))
         values = dot_in_order(rows, marginal_gains(rows, current, statistic.count, self.epsilon))
         largest = float(values.max())
-        return Scores(values / largest if largest > 0 else values, 1.0)
+        scores = Scores(values / largest if largest > 0 else values, 1.0)
+        return situation.net_of_costs(scores) if situation.is_paced else scores
 
 
 def plug_in_means(count: Array, total: Array) -> Array:

@@ -16,9 +16,9 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.policies._qr import back_substitute, squared_norms
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.feedback import Choice, sample_choice, with_pacing_propensity
+from causalbandits.policies.feedback import Bounds, Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
-from causalbandits.policies.posteriors import Bounds, perturb
+from causalbandits.policies.posteriors import perturb
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Action, Scores, Situation, dot_in_order

@@ -2,7 +2,7 @@
 
 theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K, are worth max_a <m_a, theta^k>;  mean_a = <m_a, theta_hat>
 uncertainty_a = s sum_b |m_ab|,  m_ab the part of m_a that block b decides about, in the norm of its own part of V^-1
-play the action with the least ratio (`ratios`)
+play the action with the least ratio (`cells.ts_ucb`)
 
 Above and below the line are sums over blocks, so that the least ratio is found without listing the actions (Dinkelbach
 1967): if lambda is the ratio of one action, that with the largest mean + lambda u, a maximum for each block alone, has
@@ -12,18 +12,19 @@ a lower ratio, or none has. Where features are of all parents together, there is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.errors import PolicyError
 from causalbandits.policies._qr import squared_norms
 from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells import regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.linear.cl_ts import LinearPosterior
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.traits import Traits
 from causalbandits.problem import AdditiveFeatures, Scores, Situation, Stack, dot_in_order
 from causalbandits.problem.candidates import ProductActions
 
@@ -51,6 +52,10 @@ class CausalLinearTSUCB(LinearPosterior):
     def __post_init__(self) -> None:
         super().__post_init__()
         validate_draws(self.samples, "samples")
+
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(no_budget="a ratio is compared, which is none. Use cl-ts")
 
     @property
     def id(self) -> str:
@@ -114,12 +119,6 @@ class CausalLinearTSUCB(LinearPosterior):
         for b, (where, means) in enumerate(blocks):
             total += block_norms(means[None], inverse[where][None])[0][projection.row_of_action(b)]
         return self.noise_scale * total
-
-    def refuse_budget(self) -> None:
-        raise PolicyError(
-            f"{self.id}: a budget mixes two actions by their values, and here a ratio is compared, which is none. Use "
-            "cl-ts or another policy that gives values, or costs without a budget."
-        )
 
 
 def invert_triangular(R: Array) -> Array:

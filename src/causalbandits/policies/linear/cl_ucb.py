@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from causalbandits.policies._qr import squared_norms
 from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.feedback import Bounds
 from causalbandits.policies.linear.policy import LinearPolicy, self_normalised_radius
-from causalbandits.policies.posteriors import Bounds, upper_confidence_bound
+from causalbandits.policies.posteriors import upper_confidence_bound
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Action, Scores, Situation, dot_in_order
 
@@ -27,7 +30,6 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     `noise_scale` is s, `prior_scale` is S, a bound on the norm of theta, `feature_bound` is L, one on f(z)'s.
     """
 
-    randomised = False
     ridge = 1.0
     feature_bound: float = 1.0
 
@@ -35,6 +37,10 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
         HorizonPolicy.__post_init__(self)
         LinearPolicy.__post_init__(self)
         validate_positive(feature_bound=self.feature_bound)
+
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(randomised=False)
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.linear.cl_ts import CausalLinearThompsonSampling
 from causalbandits.policies.linear.cl_ucb import CausalLinearUCB
 from causalbandits.policies.linear.policy import LinearPolicy
+from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context
 from causalbandits.problem import Action, Problem, Scores, Situation, dot_in_order
 from causalbandits.problem.actions import Choices2D
@@ -26,7 +28,9 @@ from causalbandits.problem.actions import Choices2D
 class ChoicePolicy(LinearPolicy):
     """What the two share: the features. They look at no parents, so that none need be told."""
 
-    searches_all = True
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(searches_all=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +79,7 @@ class ChoicePolicy(LinearPolicy):
 
     def best_action_for(self, situation: Situation, theta: Array) -> Action:
         scores = situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
-        return situation.action(scores.best_position())
+        return situation.best(scores)
 
     def parameter_fingerprint(self, problem: Problem) -> str:
         return ""

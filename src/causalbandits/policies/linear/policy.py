@@ -15,13 +15,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from causalbandits._typing import Array, Z
-from causalbandits.policies.base import Incumbent, Policy, RunnerUp, runner_up_of, two_best_positions
-from causalbandits.policies.feedback import Outcome, OutcomeSums
+from causalbandits.policies.base import Policy
+from causalbandits.policies.feedback import Incumbent, Outcome, OutcomeSums, RunnerUp, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import (
     RivalContrasts,
@@ -30,7 +31,8 @@ from causalbandits.policies.stopping import (
     linear_error_probability,
     observed_directions,
 )
-from causalbandits.policies.validation import validate_bool, validate_one_of, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import validate_bool, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import (
     Action,
     AdditiveFeatures,
@@ -67,9 +69,9 @@ class LinearPolicy(Policy[Regression]):
         validate_bool("intercept", self.intercept)
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
-    @property
-    def needs_parents(self) -> bool:  # type: ignore[override]
-        return self.regressor == "observed"
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(needs_parents=self.regressor == "observed")
 
     @property
     @abstractmethod
@@ -117,7 +119,7 @@ class LinearPolicy(Policy[Regression]):
         is_separable = situation.additive and isinstance(search, ProductActions) and search.row_indices is None
         if not (is_separable and isinstance(features, AdditiveFeatures) and isinstance(search, ProductActions)):
             scores = situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
-            return situation.action(scores.best_position())
+            return situation.best(scores)
         rows = np.empty(len(search.blocks), dtype=np.intp)
         stacks = situation.compute_once(("stacks", features), lambda: features.stacks(search.rows))
         for stack, costs in zip(stacks, self._stack_costs(situation, features, stacks), strict=True):
@@ -157,6 +159,7 @@ class LinearPolicy(Policy[Regression]):
         return np.array([self.resolve_features(problem).at(z) for z in np.ndindex(*problem.shape)])
 
     def init(self, problem: Problem) -> Regression:
+        validate_parents(self, problem)
         return Regression.empty(self.dimension(problem), self.ridge)
 
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
@@ -218,7 +221,7 @@ class LinearPolicy(Policy[Regression]):
     def error_probability(
         self, situation: Situation, statistic: Regression, action: Action, epsilon: float
     ) -> float | None:
-        """By the rule of `policies.linear_stopping`: the mean reward is taken to be linear."""
+        """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
         observed = observed_directions(statistic, self.ridge, size)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:

@@ -29,7 +29,6 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
     squared_distance,
 )
 from causalbandits.policies.posteriors.estimates import (
-    Bounds,
     ParentDistribution,
     bounds_of_weighted_mean,
     estimate_means,
@@ -55,6 +54,7 @@ from causalbandits.policies.posteriors.main_effects import (
     MainEffectCells,
     MainEffects,
     main_effects_at_cells,
+    main_effects_mean,
     posterior_main_effects,
     regress_jit,
     weight_increment,
@@ -69,7 +69,6 @@ __all__ = [
     "Belief",
     "Beta",
     "BetaGridCells",
-    "Bounds",
     "EmpiricalGaussian",
     "EmpiricalUpperBound",
     "Gaussian",
@@ -89,6 +88,7 @@ __all__ = [
     "has_enough_rewards",
     "log_rising_factorial",
     "main_effects_at_cells",
+    "main_effects_mean",
     "match_moments",
     "mean_and_bonus",
     "noise_and_prior_variance",

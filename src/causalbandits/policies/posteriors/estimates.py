@@ -1,4 +1,4 @@
-"""What is known of the cells' means, and bounds on an action's mean: sum over z of w_z mean_z.
+"""Estimates of the cells' means, and bounds on an action's mean reward: sum over z of w_z mean_z.
 
 A cell without rewards is taken to be like the others, at their common mean m: so nothing here depends on where the
 rewards' zero is. A Gaussian prior is centred at m, too; a Beta prior is where it is.
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
+from causalbandits.policies.feedback import Bounds
 from causalbandits.policies.posteriors.empirical_beta import EmpiricalBeta
 from causalbandits.policies.posteriors.empirical_gaussian import (
     EmpiricalGaussian,
@@ -47,15 +48,6 @@ from causalbandits.policies.posteriors.main_effects import (
 from causalbandits.policies.statistics import Cells
 
 SCALES_UNKNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
-
-
-class Bounds(NamedTuple):
-    """Bounds on an action's mean reward, where they come from, and what they take for granted."""
-
-    lower: float
-    upper: float
-    kind: str
-    assumes: str
 
 
 class ParentDistribution(NamedTuple):

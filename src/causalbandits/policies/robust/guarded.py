@@ -1,4 +1,4 @@
-"""C-TS that watches its own model, and mends it (the tests are those of `evidence`).
+"""C-TS that tests its own model and repairs it (the tests are those of `e_process`).
 
 theta_z ~ posterior, 32 times; pi(a): the share of the draws for which a is best; play a ~ pi
 the reward depends on knob k given z:  theta_z becomes theta_{z,x}, x what is done with k
@@ -19,10 +19,17 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
-from causalbandits.policies.base import Incumbent, Policy, validate_draws
+from causalbandits.policies.base import Policy, validate_draws
 from causalbandits.policies.cells import CausalThompsonSampling, incumbent_by_means
-from causalbandits.policies.feedback import Choice, Outcome, sample_choice_by_position, with_pacing_propensity
-from causalbandits.policies.posteriors import Bounds, bounds_of_weighted_mean, estimate_means
+from causalbandits.policies.feedback import (
+    Bounds,
+    Choice,
+    Incumbent,
+    Outcome,
+    sample_choice_by_position,
+    with_pacing_propensity,
+)
+from causalbandits.policies.posteriors import bounds_of_weighted_mean, estimate_means
 from causalbandits.policies.robust.evidence import Evidence, alarm_of, evidence_of
 from causalbandits.policies.robust.monitor import (
     ARROW,
@@ -38,7 +45,8 @@ from causalbandits.policies.robust.monitor import (
     joined_cell,
     joint_choice_count,
 )
-from causalbandits.policies.validation import validate_one_of
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import validate_one_of, validate_parents
 from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
 from causalbandits.problem.candidates import AllActions, ListedActions
 from causalbandits.problem.projection import CELL_LIMIT
@@ -62,7 +70,6 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     (in every context, all of which must then be known); "warn" only says so.
     """
 
-    in_order = True
     prior: Literal["beta", "gaussian"] = "gaussian"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
@@ -100,17 +107,12 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             draws=self.draws,
         )
 
-    @property
-    def unit_rewards(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
-
-    @property
-    def needs_context(self) -> bool:  # type: ignore[override]
-        return self.on_alarm == "leave"
-
-    @property
-    def counts_successes(self) -> bool:  # type: ignore[override]
-        return self.prior == "beta"
+    @cached_property
+    def traits(self) -> Traits:
+        is_beta = self.prior == "beta"
+        return Traits(
+            unit_rewards=is_beta, counts_successes=is_beta, needs_context=self.on_alarm == "leave", sequential=True
+        )
 
     def largest_expected_reward(self, problem: Problem) -> float:
         return self.inner.largest_expected_reward(problem)
@@ -118,6 +120,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     # --- deciding -------------------------------------------------------------------------------------
 
     def init(self, problem: Problem) -> MonitoredCells:
+        validate_parents(self, problem)
         self.inner.init(problem)  # which refuses what is too large
         return MonitoredCells.empty(problem)
 
@@ -146,10 +149,10 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
 
-    def choose_within_budget(
+    def decide_within_budget(
         self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        choice = super().choose_within_budget(situation, statistic, rng, tracker)
+        choice = super().decide_within_budget(situation, statistic, rng, tracker)
         if not self.audit:
             return choice
         feasible = self.feasible(situation, statistic)
@@ -158,12 +161,13 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
 
     def _context_number(self, problem: Problem) -> int:
         """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
-        number = problem.context_number if self.needs_context else 0
+        number = problem.context_number if self.traits.needs_context else 0
         if number is None:
             raise PolicyError(
                 "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
                 f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. With on_alarm='mend' a part will do."
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. "
+                "With on_alarm='mend' a part will do."
             )
         return number
 
@@ -215,7 +219,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     # --- taking in ------------------------------------------------------------------------------------
 
     def _reward(self, outcome: Outcome) -> float:
-        return outcome.successes if self.counts_successes else outcome.reward
+        return outcome.successes if self.traits.counts_successes else outcome.reward
 
     def update(self, situation: Situation, statistic: MonitoredCells, outcome: Outcome) -> None:
         problem = situation.problem
@@ -283,8 +287,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return ()
         way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and those of "
-            f"{', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
+            f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------

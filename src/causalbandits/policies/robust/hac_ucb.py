@@ -16,11 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import HorizonPolicy, Incumbent
+from causalbandits.policies.base import HorizonPolicy
 from causalbandits.policies.cells import action_cell_count, incumbent_by_means
-from causalbandits.policies.feedback import Outcome
+from causalbandits.policies.feedback import Bounds, Incumbent, Outcome
 from causalbandits.policies.posteriors import (
-    Bounds,
     KLUpperBound,
     UpperBound,
     bounds_of_weighted_mean,
@@ -28,7 +27,8 @@ from causalbandits.policies.posteriors import (
     mean_and_bonus,
 )
 from causalbandits.policies.statistics import Cells, Statistic, add_to_cell
-from causalbandits.policies.validation import require_context
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_parents
 from causalbandits.problem import Action, Problem, Scores, Situation
 
 UNIT_INTERVAL_BOUND = UpperBound(0.5, 0.5)
@@ -60,12 +60,10 @@ class HACUCB(HorizonPolicy[TwoViews]):
     """Use the graph until it is contradicted: for research, beside `GuardedThompsonSampling`. Rewards lie in [0, 1]."""
 
     id = "hac-ucb"
-    randomised = False
-    unit_rewards = True
-    searches_all = True
-    needs_context = True
+    traits = Traits(randomised=False, unit_rewards=True, searches_all=True, needs_context=True)
 
     def init(self, problem: Problem) -> TwoViews:
+        validate_parents(self, problem)
         actions, cells = action_cell_count(self.id, problem), problem.configurations
         return TwoViews(0, np.zeros(actions), np.zeros(actions), np.zeros(cells), np.zeros(cells), 0)
 

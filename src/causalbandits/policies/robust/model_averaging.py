@@ -1,8 +1,17 @@
-"""Thompson sampling over candidate problems (Ortega and Braun 2014): a belief over models, of which one is drawn.
+"""Thompson sampling over candidate problems (Ortega and Braun 2014): a posterior over models, of which one is drawn.
 
 Each round draws a candidate by its posterior, then its means, and plays what would be best if both were true. What an
 action leads to is evidence for the candidates, because the action was set and not seen; what rewards are is evidence
 where candidates differ in the reward's parents.
+
+All that is kept are counts: how often an action, in a context, led to a configuration, and how often to a success. From
+these follow the evidence for each candidate and the posterior of its means:
+
+    log P(data | m) = sum over actions a of log P_m(z's of a | do(a)) + sum over cells of log B(a + s, b + f) / B(a, b)
+
+A candidate's cells are the configurations of its own parents, or, where it has none, the actions; candidates with the
+same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from a
+distribution of its own, with Jeffreys' prior.
 """
 
 from __future__ import annotations
@@ -13,7 +22,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,28 +30,14 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, is_iterable
 from causalbandits.errors import PolicyError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalGraph
-from causalbandits.policies.base import Incumbent, Policy
+from causalbandits.policies.base import Policy
 from causalbandits.policies.cells import incumbent_by_means
-from causalbandits.policies.feedback import Outcome, OutcomeSums
-from causalbandits.policies.posteriors import Bounds
+from causalbandits.policies.feedback import Bounds, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.validation import require_context, validate_positive
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import format_count
-
-# Candidate problems of which one is right, on the arrays of the problem that is played.
-#
-# All that is kept are counts: how often an action, in a context, led to a configuration, and how often to a success.
-# From
-# these follow the evidence for each candidate and the posterior of its means:
-#
-#     log P(data | m) = sum over actions a of log P_m(z's of a | do(a)) + sum over cells of log B(a + s, b + f) / B(a,
-# b)
-#
-# A candidate's cells are the configurations of its own parents, or, where it has none, the actions; candidates with
-# the
-# same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from
-# a distribution of its own, with Jeffreys' prior.
 
 CANDIDATE_LIMIT = 2**22
 """Candidates have so many probabilities at most, all together."""
@@ -228,9 +223,7 @@ class ModelsThompsonSampling(Policy[Cells]):
     `successes` and `failures` are the Beta prior of the means.
     """
 
-    unit_rewards: ClassVar[bool] = True
-    counts_successes: ClassVar[bool] = True
-    searches_all: ClassVar[bool] = True
+    traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
     successes: float = 1.0
@@ -264,6 +257,7 @@ class ModelsThompsonSampling(Policy[Cells]):
         )
 
     def init(self, problem: Problem) -> Cells:
+        validate_parents(self, problem)
         return Cells.empty(math.prod(self.candidates(problem).shape))
 
     def _cell(self, problem: Problem, action: Action, z: tuple[int, ...]) -> int:

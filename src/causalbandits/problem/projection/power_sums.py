@@ -28,7 +28,7 @@ class PowerSums:
     """`powers.sums(x, k)[a]` = sum over z of P(z | a)^k x[z] for every action of a projection's set.
 
     >>> from causalbandits import zoo
-    >>> powers = PowerSums(zoo.figure2().problem.situation().search.projection)
+    >>> powers = PowerSums(zoo.figure2().problem.situation().candidates.projection)
     >>> row = powers.row(3)
     >>> float(row.sum().round(12)), bool(abs((row**3).sum() - powers.sums(np.ones(16), 3)[3]) < 1e-15)
     (1.0, True)

@@ -1,7 +1,6 @@
-"""The dashboard: pages, their panels and pictures."""
+"""The dashboard: HTML pages with panels and charts."""
 
 from causalbandits.service.dashboard.pages import (
-    COOKIE,
     is_own_form,
     list_studies,
     log_in,
@@ -16,7 +15,6 @@ from causalbandits.service.dashboard.pages import (
 )
 
 __all__ = [
-    "COOKIE",
     "is_own_form",
     "list_studies",
     "log_in",

@@ -53,7 +53,7 @@ def export_columns(problem: Problem) -> list[str]:
 
 def export_records(log: Log, rows: list[Row]) -> Iterator[dict[str, Any]]:
     """What is written of each decision; knobs that were left alone are empty."""
-    policies = {policy.version: policy.record["id"] for policy in log.policies()}
+    policies = {policy.version: policy.record["id"] for policy in log.registers.policies()}
     problem = log.problem
     for row in rows:
         intervention, context = dict(row.choice.action.intervention), dict(problem.contexts.values(row.context))

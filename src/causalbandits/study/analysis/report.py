@@ -43,8 +43,8 @@ class OutcomeSummary(NamedTuple):
 def summary(n: int, total: int, squares: int) -> OutcomeSummary:
     """From exact sums.
 
-    >>> from causalbandits.study.storage.fixed_point import steps
-    >>> summary(4, steps(2.0), steps(1.0) * steps(1.0) * 2)
+    >>> from causalbandits.study.storage import to_fixed_point
+    >>> summary(4, to_fixed_point(2.0), to_fixed_point(1.0) * to_fixed_point(1.0) * 2)
     OutcomeSummary(n=4, mean=0.5, standard_error=0.288...)
     """
     if n == 0:
@@ -132,7 +132,7 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
             policy,
             counts,
             session.events,
-            session.log.early_count(),
+            session.log.registers.early_count(),
             *means,
             session.mode.mode,
             budget,
@@ -154,7 +154,7 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
         "intervention": dict(action.intervention),
         "propensity": propensity,
         "support": None if support is None else [[dict(candidate.intervention), share] for candidate, share in support],
-        "policy": session.log.policies()[row.policy - 1].record,
+        "policy": session.log.registers.policies()[row.policy - 1].record,
         "asked": row.asked,
         "due": row.due,
         "status": row.status,
@@ -162,7 +162,7 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
         "reward": None if row.reward is None else from_fixed_point(row.reward),
         "from_events": row.events,
         "events": [event_record(event) for event in session.log.events_of(row.number)],
-        "mode": session.log.modes()[row.mode - 1].mode,
+        "mode": session.log.registers.modes()[row.mode - 1].mode,
         "would": None if row.would is None else dict(row.would.intervention),
         "leads_to": predicted_configurations(session, row),
         "comes_out_again": is_reproducible(session, row),

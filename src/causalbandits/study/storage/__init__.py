@@ -1,9 +1,20 @@
-"""How a study is stored: the event log, its tables in SQLite or PostgreSQL, and checksums."""
+"""The database of a study, SQLite or PostgreSQL: an append-only event log and what is materialised from it.
 
-from causalbandits.study.storage.exact_sums import Key, SumTable, encode_rows
-from causalbandits.study.storage.fixed_point import (
+store, sqlite, postgres, location    what a study asks of a database, its two implementations, and how one is opened
+schema                               the tables, and their version
+rows, encoding                       rows as objects; how they are written: codes as text, a checksum for every row
+log                                  decisions, events and the head row
+registers, statistic                 the smaller tables; the materialised statistic and its snapshots
+exact_sums                           sums of rewards in fixed-point arithmetic
+integrity                            replay of the event log, and its comparison with what is stored
+"""
+
+from causalbandits.study.storage.exact_sums import (
     FIXED_POINT_ONE,
     MAX_FIXED_POINT,
+    Key,
+    SumTable,
+    encode_rows,
     from_fixed_point,
     squares_from_fixed_point,
     to_fixed_point,
@@ -22,13 +33,15 @@ from causalbandits.study.storage.rows import (
     IS_TOLD,
     REOPENING_KINDS,
     WAITING_STATUSES,
+    Head,
     LogEvent,
     ModeRecord,
     Row,
     apply_event,
 )
 from causalbandits.study.storage.schema import load_facts, migrate, save_facts
-from causalbandits.study.storage.sqlite import SQLite, Store
+from causalbandits.study.storage.sqlite import SQLite
+from causalbandits.study.storage.store import Store
 
 __all__ = [
     "CHANGING_KINDS",
@@ -42,6 +55,7 @@ __all__ = [
     "MAX_FIXED_POINT",
     "REOPENING_KINDS",
     "WAITING_STATUSES",
+    "Head",
     "Key",
     "Log",
     "LogEvent",

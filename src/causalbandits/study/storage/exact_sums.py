@@ -1,15 +1,55 @@
-"""Exact sums of outcomes per (context, action, configuration), in whole numbers: the same bits in any order."""
+"""Exact sums of rewards per (context, action, configuration), in fixed-point arithmetic.
+
+A reward is stored as the nearest multiple of 2^-40, a whole number of steps. Sums of whole numbers are exact, so that
+no order, repetition, correction or retraction of outcomes can change a bit of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from causalbandits._typing import Z
+from causalbandits.errors import TellError
 from causalbandits.policies import Outcome, OutcomeSums, Sums
 from causalbandits.problem import Action
-from causalbandits.study.storage.fixed_point import from_fixed_point, squares_from_fixed_point, to_fixed_point
+from causalbandits.study.storage.encoding import encode_codes
+
+FRACTION_BITS = 40
+"""Rewards are kept in steps of 2^-40, about 1e-12."""
+
+FIXED_POINT_ONE = 2**FRACTION_BITS
+"""A reward of 1."""
+
+MAX_FIXED_POINT = 2**62
+"""What fits a database's whole numbers."""
+
+
+def to_fixed_point(reward: float) -> int:
+    """The nearest whole number of steps.
+
+    >>> to_fixed_point(1.0) == 2**40, to_fixed_point(0.1) / 2**40
+    (True, 0.1...)
+    """
+    # Scaling by a power of two is exact.
+    fixed_point = round(reward * 2.0**FRACTION_BITS)
+    if abs(fixed_point) > MAX_FIXED_POINT:
+        raise TellError(
+            f"A study keeps rewards in steps of 2^-{FRACTION_BITS}, up to a size of "
+            f"{MAX_FIXED_POINT / 2**FRACTION_BITS:.3g}; got {reward:g}. Tell them in larger units. Nothing was changed."
+        )
+    return fixed_point
+
+
+def from_fixed_point(number: int) -> float:
+    """The reward of so many steps, or a sum of rewards, to the nearest floating-point number."""
+    return float(number / FIXED_POINT_ONE)
+
+
+def squares_from_fixed_point(number: int) -> float:
+    """A sum of squares of steps as one of rewards."""
+    return float(number / 2 ** (2 * FRACTION_BITS))
+
 
 Key = tuple[Z | None, Action, Z | None]
 """Context, action, configuration (None where the parents' values were lost)."""
@@ -24,7 +64,7 @@ class ExactSums(NamedTuple):
     successes: int = 0
 
     def plus(self, reward: int, successes: int, sign: int) -> ExactSums:
-        """One outcome more, or one less."""
+        """With one outcome more (sign 1) or less (-1)."""
         return ExactSums(
             self.n + sign,
             self.total + sign * reward,
@@ -44,17 +84,17 @@ class SumTable(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
-        """Take in an outcome (1), or take it back (-1); where."""
+        """Add an outcome (1), or take it back (-1); the key that has changed."""
         key = outcome.context, outcome.action, (outcome.z or None)
         self.count(key, to_fixed_point(outcome.reward), to_fixed_point(outcome.successes), sign)
         return key
 
     def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
-        """The same in steps."""
+        """The same, in steps."""
         self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
     def totals(self, is_informative: Callable[[Action, Z | None], bool]) -> OutcomeSums:
-        """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""
+        """Sums in floating point of what a policy learns from, in the order of the keys, however they came about."""
         totals = OutcomeSums()
         for key in sorted((k for k, line in self.items() if line.n), key=_sort_key):
             context, action, z = key
@@ -70,21 +110,6 @@ class SumTable(dict[Key, ExactSums]):
 def _sort_key(key: Key) -> tuple[Z, Z, Z]:
     context, action, z = key
     return context or (), action.choices, z or ()
-
-
-def encode_codes(codes: Iterable[int] | None) -> str:
-    """Codes as a database keeps them; empty where there are none.
-
-    >>> text_of((0, -1, 2)), text_of(None)
-    ('0,-1,2', '')
-    """
-    return "" if codes is None else ",".join(map(str, codes))
-
-
-@lru_cache(maxsize=2**14)
-def decode_codes(text: str | None) -> Z | None:
-    """The codes that `encode_codes` wrote; None where there are none."""
-    return tuple(map(int, text.split(","))) if text else None
 
 
 def encode_rows(table: SumTable) -> Iterator[tuple[str, str, str, int, str, str, str]]:

@@ -1,4 +1,4 @@
-"""Is the statistic what the log says? Derived from the events alone."""
+"""Replay of the event log from its beginning, and verification: what is stored is what the events say, bit for bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, find_corrupt_rows
+from causalbandits.study.storage.encoding import CHECKSUMMED_COLUMNS, find_corrupt_rows
 from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.rows import (
@@ -18,18 +18,20 @@ from causalbandits.study.storage.rows import (
     IS_PAST,
     WAITING_STATUSES,
     CurrentOutcome,
+    Head,
     LogEvent,
     Row,
     apply_event,
 )
 from causalbandits.study.storage.statistic import encode_snapshot
+from causalbandits.study.storage.store import Store
 
 MAX_DIFFERENCES = 10
 """So many differences are named."""
 
 
 class Verification(NamedTuple):
-    """What was compared, and every difference in words: none, if all is well."""
+    """The result of `verify`: what was compared, and every difference in words; true if there is none."""
 
     decisions: int
     events: int
@@ -47,7 +49,7 @@ NO_OUTCOME, NO_PAST_OUTCOME = CurrentOutcome(), CurrentOutcome(IS_PAST)
 
 
 class Replay:
-    """The study as some events left it, derived from them alone."""
+    """The state of a study after some events, derived from them alone."""
 
     def __init__(
         self,
@@ -61,7 +63,8 @@ class Replay:
         self._outcomes_by_decision: dict[int, CurrentOutcome] = {}
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
-        self._sums = 0, 0
+        self.sums = 0, 0
+        """How many outcomes count, and their sum, in steps."""
         for self.events, event in enumerate(events, 1):
             self.apply(event)
             if event.number != self.events:
@@ -74,7 +77,7 @@ class Replay:
         return self._outcomes_by_decision.get(number, NO_OUTCOME if number >= 0 else NO_PAST_OUTCOME)
 
     def apply(self, event: LogEvent) -> None:
-        """One event more."""
+        """Apply one more event."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
@@ -96,18 +99,18 @@ class Replay:
             self.table.count(key, outcome.reward, self._log.binarise(outcome.reward, row.number), sign)
 
     def _compare_sums(self, event: LogEvent) -> None:
-        """How many count by then, and their sum."""
-        expected, stated = self._sums, (event.counted, event.collected)
+        """Compare the sums that an event states with those derived."""
+        expected, stated = self.sums, (event.counted, event.collected)
         if event.kind in CHANGING_KINDS:
             reward = event.reward if event.kind in COUNTING_KINDS else None
             gained = (reward is not None) - (event.was_reward is not None)
             expected = expected[0] + gained, expected[1] + (reward or 0) - (event.was_reward or 0)
         if expected != stated:
             self.differences.append(f"event {event.number} says {stated} of the sums, and the log {expected}")
-        self._sums = expected
+        self.sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
-        """Those that count, in the order in which they were first told."""
+        """Outcomes that count, in the order in which they were first told."""
         first_told = [
             (outcome.told_at or 0, number)
             for number, outcome in self._outcomes_by_decision.items()
@@ -119,7 +122,7 @@ class Replay:
             yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
 
     def frontier(self, n_decisions: int) -> int:
-        """All decisions before this one were closed."""
+        """The number of the first decision that waits for its outcome, of the first `n_decisions`."""
         waiting = (
             number
             for number in self.rows
@@ -130,7 +133,7 @@ class Replay:
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Millions of rows that refer to nothing in circles: looking for circles among them takes a fifth of the time."""
+    """Millions of rows without reference cycles: the collector's search for cycles would take a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -142,10 +145,10 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 @_pause_garbage_collection()
 def verify_log(log: Log) -> Verification:
-    """Fold the log again, and compare with what is kept, bit for bit."""
+    """Replay the log, and compare the result with what is stored, bit for bit."""
     errors = log.store.integrity_errors()
     if not errors:
-        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.snapshots())
+        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.statistic.snapshots())
         errors += find_corrupt_rows(
             log.store, [table for table in CHECKSUMMED_COLUMNS if table not in ("decisions", "events")]
         )
@@ -162,14 +165,33 @@ def verify_log(log: Log) -> Verification:
             differences.append(
                 f"decision {number} is kept as {stored_outcome.status}, and the log says {replayed_outcome.status}"
             )
-    stored_lines, replayed_lines = set(encode_rows(log.table())), set(encode_rows(replay.table))
+    stored_lines, replayed_lines = set(encode_rows(log.statistic.table())), set(encode_rows(replay.table))
     differences += [
         f"the statistic keeps {line}, and the log does not say so" for line in sorted(stored_lines - replayed_lines)
     ]
     differences += [
         f"the log says {line}, and the statistic does not keep it" for line in sorted(replayed_lines - stored_lines)
     ]
+    differences += _head_differences(log, replay, len(replay.rows) - past)
     return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
+
+
+def _head_differences(log: Log, replay: Replay, n_decisions: int) -> list[str]:
+    """Where the head row differs from the tables that it describes, in words."""
+    if _row_count(log.store, "head") != 1:
+        return ["the head row is missing"]
+    head = log.head()
+    policy, mode, early = (_row_count(log.store, table) for table in ("policies", "modes", "early"))
+    derived = Head(n_decisions, replay.events, policy, mode, *replay.sums, early)
+    return [
+        f"the head row says {getattr(head, name)} of {name}, and the log {getattr(derived, name)}"
+        for name in Head._fields
+        if getattr(head, name) != getattr(derived, name)
+    ]
+
+
+def _row_count(store: Store, table: str) -> int:
+    return int(store.query_one(f"SELECT count(*) FROM {table}")[0])
 
 
 def _abbreviate(differences: list[str]) -> tuple[str, ...]:

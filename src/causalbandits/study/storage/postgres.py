@@ -1,8 +1,8 @@
 """A study in PostgreSQL, for many hosts: `postgresql://user@host/database?study=campaign`. Needs psycopg.
 
 Each study has a schema of its own. One writer at a time (an advisory lock for each transaction), and a commit returns
-when it is on disk (`synchronous_commit=on`). A connection that was lost is made anew: before a transaction without a
-word, within one as an error, after which the same may be asked or told again.
+when it is on disk (`synchronous_commit=on`). A lost connection is opened again: silently before a transaction; within
+one the transaction fails, and the same call may be repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from causalbandits.errors import StateError, StorageError, short_repr
-from causalbandits.study.storage.sqlite import BUSY_SECONDS, READ_ONLY_MESSAGE
+from causalbandits.study.storage.store import BUSY_SECONDS, read_only_error, storage_error
 
 if TYPE_CHECKING:
     import psycopg
@@ -68,13 +68,13 @@ class Postgres:
         return self._connection
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
         with self.lock:
             if self._connection is not None:
                 self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with self.lock:
             try:
                 return self._execute(sql, parameters)
@@ -97,12 +97,8 @@ class Postgres:
         return self._connection is None or self._connection.closed
 
     def _storage_error(self, error: Exception) -> StorageError:
-        if isinstance(error, self._psycopg.errors.LockNotAvailable):
-            return StorageError(
-                f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
-                "changed; try again."
-            )
-        return StorageError(f"{self.path}: {str(error).strip()} Nothing was changed.")
+        is_busy = isinstance(error, self._psycopg.errors.LockNotAvailable)
+        return storage_error(self.path, error, is_busy=is_busy)
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first row that a query finds; None if there is none."""
@@ -112,12 +108,12 @@ class Postgres:
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
         if self._read_only:
-            raise StorageError(READ_ONLY_MESSAGE.format(self.path))
+            raise read_only_error(self.path)
         self.changes += 1
         self.query(sql, parameters)
 
     def reader(self) -> Postgres:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
         return Postgres(self._address, new=False, read_only=True)
 
     def integrity_errors(self) -> list[str]:

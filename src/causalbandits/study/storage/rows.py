@@ -1,4 +1,4 @@
-"""The lines of a study's tables, as objects."""
+"""Rows of a study's tables as objects, and how an event changes what counts as a decision's outcome."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from causalbandits.study.propensities import PropensityMixture
 IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
 
 IS_PAST = "past"
-"""A round that was not decided here; numbered from -1 downwards."""
+"""A round of the past, which was not decided here; numbered from -1 downwards."""
 
 WAITING_STATUSES = (IS_OPEN, IS_HELD)
-"""What counts as their outcome is yet to come."""
+"""Statuses in which no outcome counts yet."""
 
 COUNTING_KINDS = ("outcome", "correct", "expire", "past")
-"""After these something counts."""
+"""Kinds of events after which an outcome counts."""
 
 CHANGING_KINDS = (*COUNTING_KINDS, "retract", "forget")
-"""After the last two nothing does; `parents`, `held_event` and `late` change nothing that counts."""
+"""Kinds that change what counts; after the last two nothing does. `parents`, `held` and `late` change nothing."""
 
 REOPENING_KINDS = ("retract", "held")
-"""After these it waits again, or still."""
+"""Kinds after which the decision waits again, or still."""
 
 STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
-"""What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
+"""The status after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
 
 
 class CurrentOutcome(NamedTuple):
-    """What a decision is, and what counts as its outcome."""
+    """A decision's status, and what counts as its outcome."""
 
     status: str = IS_OPEN
     told_at: int | None = None
@@ -44,12 +44,12 @@ class CurrentOutcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A decision, and what counts as its outcome by now."""
+    """A row of `decisions`: a decision, and what counts as its outcome by now."""
 
     number: int
     key: str | None
     request: str
-    """What was asked: the context's codes, and the eligible actions' choices, as JSON."""
+    """The request: the context's codes, and the eligible actions' choices, as JSON."""
     choice: Choice
     context: Z | None
     policy: int
@@ -69,11 +69,11 @@ class Row(NamedTuple):
     would: Action | None = None
     """What the policy would have done, where something else was done."""
     mixture: PropensityMixture | None = None
-    """How chances were mixed, where a floor was."""
+    """How propensities were mixed, where there is a floor."""
 
     @property
     def current_outcome(self) -> CurrentOutcome:
-        """What counts by now."""
+        """The status and the outcome that counts."""
         return CurrentOutcome(self.status, self.told_at, self.z, self.reward, self.observed)
 
     def eligible(self, problem: Problem) -> list[Action] | None:
@@ -83,7 +83,7 @@ class Row(NamedTuple):
 
 
 class LogEvent(NamedTuple):
-    """Something that was told of a decision."""
+    """A row of `events`: something that was told of a decision."""
 
     number: int
     decision: int
@@ -101,7 +101,7 @@ class LogEvent(NamedTuple):
 
 
 def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
-    """What counts after an event."""
+    """The status and the outcome that counts after an event."""
     if event.kind == "late":
         return current
     if event.kind in COUNTING_KINDS:
@@ -111,6 +111,22 @@ def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
     if event.kind in CHANGING_KINDS:
         return CurrentOutcome(status)
     return CurrentOutcome(status, current.told_at, event.z, current.reward, event.observed)
+
+
+class Head(NamedTuple):
+    """The head row: what a process asks first in every transaction, to see whether anything has changed since."""
+
+    decisions: int
+    events: int
+    policy: int
+    """The version of the policy that decides."""
+    mode: int
+    """The version of the mode that the study is in."""
+    counted: int
+    collected: int
+    """How many outcomes count, and their sum, in steps."""
+    early: int
+    """How many outcomes are stored that came before their decision."""
 
 
 class PolicyRecord(NamedTuple):
@@ -128,7 +144,7 @@ class ModeRecord(NamedTuple):
     version: int
     mode: str
     baseline: Z | None
-    """The choices of what is done in the shadow."""
+    """The choices of the action that is played in the shadow."""
     since_decision: int
     since_event: int
     at: float

@@ -1,14 +1,17 @@
-"""The tables of a study, and how older ones are brought up to date.
+"""The tables of a study, their version, and migrations from one version to the next.
 
     facts       what the study is: problem, seed, rules, budget; never changed once it has begun
     policies    who decides, and since when
     modes       how decisions come about (online, shadow, ...), since when, who chose that and why
     decisions   each decision, and what counts as its outcome by now
-    events      what was told of decisions, in the order in which it came: the truth; each with how many outcomes count
-                by then, and their sum, so that a history is a few lookups
-    statistic   (context, action, z) -> n and sums: the fold of the events, changed in the same transaction as they are
-    snapshots   the statistic as it was, every so many events, so that old decisions are derived again in no time
+    events      the event log: what was told of decisions, in the order in which it came; all else is derived from it.
+                Each has how many outcomes count by then, and their sum, so that a timeline is a few lookups
+    statistic   materialised: (context, action, z) -> n and sums, changed in the same transaction as the events
+    snapshots   the statistic as it was, every so many events, so that old decisions are replayed from the nearest
     early       outcomes that came before their decision, and wait for it
+    head        one row: how many decisions, events and early outcomes there are, which policy and mode are current, and
+                the sums after the last event. Updated in the same transaction as what it describes, so that one SELECT
+                tells a process whether others have changed anything
     versions    which versions of these tables the study has had, and since when
 
 Codes are written as text, "0,2,1"; sums pass 64 bits, so that they are whole numbers written as text, never added by
@@ -22,8 +25,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.checksums import facts_checksum
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.encoding import facts_checksum
+from causalbandits.study.storage.store import Store
 
 STUDY_FORMAT = "causalbandits-study"
 
@@ -35,7 +38,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             record TEXT NOT NULL,
             since_decision BIGINT NOT NULL,
             since_event BIGINT NOT NULL,
-            seal TEXT NOT NULL
+            checksum TEXT NOT NULL
         )""",
         """CREATE TABLE decisions (
             number BIGINT PRIMARY KEY,
@@ -56,7 +59,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             observed TEXT,
             mode INTEGER NOT NULL,
             would TEXT,
-            seal TEXT NOT NULL
+            checksum TEXT NOT NULL
         )""",
         "CREATE INDEX decisions_open ON decisions (status, due)",
         """CREATE TABLE events (
@@ -71,7 +74,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             counted BIGINT NOT NULL,
             collected TEXT NOT NULL,
             at DOUBLE PRECISION NOT NULL,
-            seal TEXT NOT NULL
+            checksum TEXT NOT NULL
         )""",
         "CREATE INDEX events_of_decision ON events (decision)",
         """CREATE TABLE statistic (
@@ -88,7 +91,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             key TEXT PRIMARY KEY,
             told TEXT NOT NULL,
             at DOUBLE PRECISION NOT NULL,
-            seal TEXT NOT NULL
+            checksum TEXT NOT NULL
         )""",
         """CREATE TABLE modes (
             version INTEGER PRIMARY KEY,
@@ -99,15 +102,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             at DOUBLE PRECISION NOT NULL,
             who TEXT NOT NULL,
             why TEXT NOT NULL,
-            seal TEXT NOT NULL
+            checksum TEXT NOT NULL
         )""",
-        "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL, seal TEXT NOT NULL)",
+        "CREATE TABLE snapshots (event BIGINT PRIMARY KEY, content TEXT NOT NULL, checksum TEXT NOT NULL)",
+        """CREATE TABLE head (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            decisions BIGINT NOT NULL,
+            events BIGINT NOT NULL,
+            policy INTEGER NOT NULL,
+            mode INTEGER NOT NULL,
+            counted BIGINT NOT NULL,
+            collected TEXT NOT NULL,
+            early BIGINT NOT NULL,
+            checksum TEXT NOT NULL
+        )""",
         "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
     ),
 )
-"""The statements that lead from each version to the next."""
+"""The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-SCHEMA_VERSION = len(MIGRATIONS)
+OLDEST_VERSION = 2
+"""Tables of version 1 had no head row; no release has written them."""
+
+SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
 
 
 def migrate(store: Store, now: float) -> None:
@@ -126,7 +143,7 @@ def migrate(store: Store, now: float) -> None:
 
 def _migrate_from(store: Store, before: int, now: float) -> None:
     for version in range(before + 1, SCHEMA_VERSION + 1):
-        for statement in MIGRATIONS[version - 1]:
+        for statement in MIGRATIONS[version - OLDEST_VERSION]:
             store.execute(statement)
         store.execute("INSERT INTO versions (version, at) VALUES (?, ?)", (version, now))
     store.execute("UPDATE facts SET value = ? WHERE name = 'version'", (json.dumps(SCHEMA_VERSION),))
@@ -137,7 +154,7 @@ def _stored_version(store: Store) -> int:
 
 
 def load_facts(store: Store) -> dict[str, Any]:
-    """What a study is, from its database; a clear word if it is none."""
+    """The facts of a study; refused where the database is none, is damaged, or has an older version."""
     try:
         facts = {name: json.loads(text) for name, text in store.query("SELECT name, value FROM facts")}
         if facts["format"] != STUDY_FORMAT or not isinstance(facts["version"], int) or facts["version"] < 1:
@@ -145,14 +162,20 @@ def load_facts(store: Store) -> dict[str, Any]:
     except (StateError, KeyError, ValueError, TypeError) as error:
         kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
         raise kind(f"{store.path} is no study, or is damaged: {error}") from None
-    if facts.get("seal") != facts_checksum(facts):
+    if facts["version"] < OLDEST_VERSION:
+        raise StateError(
+            f"{store.path} was written by an older version of this library: its tables have version "
+            f"{facts['version']}, and this one reads versions from {OLDEST_VERSION} on. Nothing was changed; go on "
+            "with it in the version that wrote it, or make a new study."
+        )
+    if facts.get("checksum") != facts_checksum(facts):
         raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
     return facts
 
 
 def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
-    """Make the tables, and write down what the study is; within a transaction."""
-    _migrate_from(store, 0, now)
+    """Create the tables, and store the facts; within a transaction."""
+    _migrate_from(store, OLDEST_VERSION - 1, now)
     all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
-    for name, fact in {**all_facts, "seal": facts_checksum(all_facts)}.items():
+    for name, fact in {**all_facts, "checksum": facts_checksum(all_facts)}.items():
         store.execute("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))

@@ -1,7 +1,7 @@
-"""Where a study is kept: a file of SQLite, opened by as many processes as you like (or PostgreSQL: see `postgres`).
+"""A study in a file of SQLite, which as many processes as you like may open.
 
-What is acknowledged is on disk (`synchronous=FULL`), one writer at a time (`BEGIN IMMEDIATE`), readers never wait for
-it (write-ahead log).
+What is acknowledged is on disk (`synchronous=FULL`), one writer at a time (`BEGIN IMMEDIATE`), and readers never wait
+for it (write-ahead log).
 """
 
 from __future__ import annotations
@@ -9,61 +9,19 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-
-BUSY_SECONDS = 30.0
-"""So long another process's transaction is waited for."""
+from causalbandits.study.storage.store import BUSY_SECONDS, read_only_error, storage_error
 
 APPLICATION_ID = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
 
-READ_ONLY_MESSAGE = "{}: this connection only looks. Nothing was changed; use the study that it was made from."
-
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
-
-
-class Store(Protocol):
-    """A database, as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
-
-    path: Any
-    """Where it is, for people."""
-    lock: Any
-    """Held by the one thread that uses it."""
-
-    @property
-    def changes(self) -> int:
-        """Grows with every change that is tried."""
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether a transaction is under way."""
-
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
-
-    def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row that a query finds; None if there is none."""
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that changes something; within a transaction."""
-
-    def integrity_errors(self) -> list[str]:
-        """What the database itself finds wrong, in words."""
-
-    def reader(self) -> Store:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
-
-    def close(self) -> None:
-        """No more."""
 
 
 class SQLite:
@@ -94,20 +52,16 @@ class SQLite:
             raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
 
     def _storage_error(self, error: Exception) -> StorageError:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            return StorageError(
-                f"{self.path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was "
-                "changed; try again."
-            )
-        return StorageError(f"{self.path}: {error}. Nothing was changed.")
+        is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+        return storage_error(self.path, error, is_busy=is_busy)
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
         with self.lock:
             self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with self.lock:
             try:
                 return self._connection.execute(sql, parameters).fetchall()
@@ -122,7 +76,7 @@ class SQLite:
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """A statement that changes something; within a transaction."""
         if self._read_only:
-            raise StorageError(READ_ONLY_MESSAGE.format(self.path))
+            raise read_only_error(self.path)
         with self.lock:
             try:
                 self._connection.execute(sql, parameters)
@@ -130,7 +84,7 @@ class SQLite:
                 raise self._storage_error(error) from error
 
     def reader(self) -> SQLite:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
         return SQLite(self.path, new=False, read_only=True)
 
     def integrity_errors(self) -> list[str]:

@@ -1,42 +1,29 @@
-"""The statistic as a study's database keeps it, now and after some earlier events."""
+"""The materialised statistic: exact sums for each (context, action, configuration) that occurred, and snapshots.
+
+A snapshot is the whole statistic after some event, so that an old state is replayed from the nearest one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from causalbandits._cache import BoundedCache
-from causalbandits._typing import Z
-from causalbandits.campaign import decode_action
-from causalbandits.problem import Action, Problem
-from causalbandits.problem.actions import ACTION_CACHE_SIZE
-from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, decode_codes, encode_codes, encode_rows
-from causalbandits.study.storage.registers import Registers
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.problem import Action
+from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
+from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, encode_rows
+from causalbandits.study.storage.store import Store
 
 
-class StatisticTable(Registers):
-    """(context, action, z) -> sums, line by line, and snapshots of it."""
+class StatisticTable:
+    """(context, action, z) -> sums, row by row, and snapshots."""
 
-    def __init__(self, store: Store, problem: Problem) -> None:
-        super().__init__(store)
-        self.problem = problem
-        self._actions: BoundedCache[Z, Action] = BoundedCache(ACTION_CACHE_SIZE)
-
-    def action(self, choices: Iterable[int]) -> Action:
-        """The one with these choices."""
-        codes = tuple(choices)
-        cached = self._actions.get(codes)
-        return self._actions.store(codes, decode_action(self.problem, codes)) if cached is None else cached
-
-    def _decode_action(self, choices: str) -> Action:
-        return self.action(decode_codes(choices) or ())
+    def __init__(self, store: Store, action: Callable[[Iterable[int]], Action]) -> None:
+        self.store, self._action = store, action
 
     @report_corruption
     def table(self) -> SumTable:
-        """As it is kept."""
+        """The stored statistic."""
         return self._decode_table(
             self.store.query("SELECT context, choices, z, n, total, squares, successes FROM statistic")
         )
@@ -44,7 +31,7 @@ class StatisticTable(Registers):
     def _decode_table(self, rows: Iterable[Any]) -> SumTable:
         return SumTable(
             {
-                (decode_codes(context), self._decode_action(choices), decode_codes(z)): ExactSums(
+                (decode_codes(context), self._action(decode_codes(choices) or ()), decode_codes(z)): ExactSums(
                     n, int(total), int(squares), int(successes)
                 )
                 for context, choices, z, n, total, squares, successes in rows
@@ -52,7 +39,7 @@ class StatisticTable(Registers):
         )
 
     def save_line(self, key: Key, line: ExactSums) -> None:
-        """A line of the statistic changes."""
+        """Insert or update a row of the statistic."""
         context, action, z = key
         names = encode_codes(context), encode_codes(action.choices), encode_codes(z)
         self.store.execute(
@@ -65,18 +52,18 @@ class StatisticTable(Registers):
     # Snapshots
 
     def add_snapshot(self, event: int, table: SumTable) -> None:
-        """The statistic after an event."""
+        """Store the statistic after an event."""
         values = append_checksum(event, encode_snapshot(table))
-        self.store.execute("INSERT INTO snapshots (event, content, seal) VALUES (?, ?, ?)", values)
+        self.store.execute("INSERT INTO snapshots (event, content, checksum) VALUES (?, ?, ?)", values)
 
     @report_corruption
     def snapshots(self) -> dict[int, str]:
-        """All of them, as they are kept, by their events."""
+        """All snapshots as text, by their events."""
         return dict(self.store.query("SELECT event, content FROM snapshots"))
 
     @report_corruption
     def snapshot(self, up_to: int) -> tuple[int, SumTable]:
-        """The last one up to an event, and after which event it was made; an empty table if there is none."""
+        """The last snapshot up to an event, with its event; an empty table if there is none."""
         row = self.store.query_one(
             "SELECT event, content FROM snapshots WHERE event <= ? ORDER BY event DESC LIMIT 1", (up_to,)
         )
@@ -84,5 +71,5 @@ class StatisticTable(Registers):
 
 
 def encode_snapshot(table: SumTable) -> str:
-    """What is kept of a statistic: the same for the same sums."""
+    """A statistic as text: the same for the same sums."""
     return json.dumps([list(line) for line in encode_rows(table)])

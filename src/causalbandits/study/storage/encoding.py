@@ -1,7 +1,9 @@
-"""A seal on every row of the log: what disks, copies and people change behind a study's back is noticed by `verify`.
+"""How a row is written: codes as text, and a checksum over its columns.
 
-A row's seal is a hash of what was written and never changes. What does change, a decision's status and the statistic,
-is derived from the events and compared.
+What disks, copies and people change behind a study's back is noticed by `verify`. The checksum covers the columns that
+are written once and never change. What does change is compared with what the events say: a decision's status and
+outcome, the statistic, and the head row, which has a checksum of its own as well, because every transaction begins
+with it.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from causalbandits._typing import Z
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.sqlite import Store
+from causalbandits.study.storage.store import Store
 
 CHECKSUMMED_COLUMNS = {
     "decisions": "number, key, request, context, choices, propensity, support, policy, events, asked, due, mode, would",
@@ -22,15 +25,32 @@ CHECKSUMMED_COLUMNS = {
     "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
     "snapshots": "event, content",
     "early": "key, told, at",
+    "head": "decisions, events, policy, mode, counted, collected, early",
 }
-"""The columns that never change, by table."""
+"""The columns that a row's checksum covers, by table: those that never change, and all of the head row, whose checksum
+changes with it."""
 
-MUTABLE_FACTS = ("version", "seal")
-"""Facts that are not sealed."""
+MUTABLE_FACTS = ("version", "checksum")
+"""Facts that the checksum does not cover."""
+
+
+def encode_codes(codes: Iterable[int] | None) -> str:
+    """Codes as text; empty where there are none.
+
+    >>> encode_codes((0, -1, 2)), encode_codes(None)
+    ('0,-1,2', '')
+    """
+    return "" if codes is None else ",".join(map(str, codes))
+
+
+@lru_cache(maxsize=2**14)
+def decode_codes(text: str | None) -> Z | None:
+    """The codes that `encode_codes` wrote; None where there are none."""
+    return tuple(map(int, text.split(","))) if text else None
 
 
 def append_checksum(*values: Any) -> tuple[Any, ...]:
-    """A row, and its seal."""
+    """A row's values and their checksum."""
     return (*values, checksum(values))
 
 
@@ -49,13 +69,13 @@ def _normalise_number(value: float) -> float:
 
 
 def facts_checksum(facts: Mapping[str, Any]) -> str:
-    """A hash of what a study is."""
+    """The checksum of a study's facts."""
     immutable = {name: fact for name, fact in facts.items() if name not in MUTABLE_FACTS}
     return hashlib.blake2b(json.dumps(immutable, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterator[Any]:
-    """Those that are what was written: the columns that never change first, and the seal last; the others in words."""
+    """Rows, covered columns first and checksum last, whose checksum is right; the others go to `errors`, in words."""
     n_columns = CHECKSUMMED_COLUMNS[table].count(",") + 1
     for row in rows:
         if row[-1] == checksum(row[:n_columns]):
@@ -65,15 +85,15 @@ def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterato
 
 
 def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
-    """The rows of some tables that are not what was written, in words."""
+    """Rows of some tables whose checksum is wrong, in words."""
     errors: list[str] = []
     for table in tables:
-        for _ in filter_intact(table, store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, seal FROM {table}"), errors):
+        for _ in filter_intact(
+            table, store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, checksum FROM {table}"), errors
+        ):
             pass
     return errors
 
-
-# What cannot be read was damaged: by a disk, a copy or a person.
 
 Reader = TypeVar("Reader")
 Parameters = ParamSpec("Parameters")
@@ -83,7 +103,7 @@ Result = TypeVar("Result")
 def report_corruption(
     method: Callable[Concatenate[Reader, Parameters], Result],
 ) -> Callable[Concatenate[Reader, Parameters], Result]:
-    """A method of what has a `store`, which says so where it cannot read what is there."""
+    """Decorate a method that decodes rows of `self.store`: what cannot be decoded was damaged, and is reported so."""
 
     @wraps(method)
     def read_or_report(reader: Reader, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
