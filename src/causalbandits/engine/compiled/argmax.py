@@ -60,34 +60,50 @@ def first_tied(scores, length, scale):
 
 
 @register_jitable
-def first_best(values, length):
-    """As `Scores.of(values).best_position()`."""
-    if length == 2:
-        scale = max(1.0, max(abs(values[0]), abs(values[1])))
-        return int(values[0] < tie_threshold(values[1], scale))
-    return first_tied(values, length, largest_magnitude(values, length))
-
-
-@register_jitable
-def min_tie_scale(action_costs):
+def min_tie_scale(costs):
     """The scale of ties is no smaller than this: 1, or the largest cost."""
-    return max(1.0, action_costs.largest)
+    if costs is None:
+        return 1.0
+    return max(1.0, costs.largest)
 
 
 @register_jitable
 def subtract_costs(scores, costs, start, length):
-    """As `Scores.less`; the costs begin at `start`, unless there are none."""
-    if len(costs):
+    """As `Scores.less`, of actions whose costs begin at `start`; nothing where there are no costs."""
+    if costs is not None:
         for a in range(length):
-            scores[a] -= costs[start + a]
+            scores[a] -= costs.costs[start + a]
 
 
 @register_jitable
-def first_best_net_of_costs(scores, costs, start, length, largest):
-    """As `Scores.of(scores).less(costs, largest).best_position()`; the costs begin at `start`."""
-    scale = max(largest, largest_magnitude(scores, length))
-    for i in range(length):
-        scores[i] -= costs[start + i]
+def net_of_cost(score, costs, position):
+    """The same of one action."""
+    if costs is None:
+        return score
+    return score - costs.costs[position]
+
+
+@register_jitable
+def first_best_net_of_costs(scores, costs, start, length):
+    """As `Scores.of(scores).less(costs, costs.largest).best_position()`, of actions whose costs begin at `start`."""
+    if costs is None:
+        return first_tied(scores, length, largest_magnitude(scores, length))
+    scale = max(costs.largest, largest_magnitude(scores, length))
+    subtract_costs(scores, costs, start, length)
+    return first_tied(scores, length, scale)
+
+
+@register_jitable
+def first_best_net_of_row_costs(scores, costs, block, length):
+    """The same for the rows of a block; blocks are numbered through all contexts."""
+    if costs is None:
+        if length == 2:  # the common case
+            scale = max(1.0, max(abs(scores[0]), abs(scores[1])))
+            return int(scores[0] < tie_threshold(scores[1], scale))
+        return first_tied(scores, length, largest_magnitude(scores, length))
+    scale, start = max(costs.largest[block], largest_magnitude(scores, length)), costs.costs.starts[block]
+    for row in range(length):
+        scores[row] -= costs.costs.values[start + row]
     return first_tied(scores, length, scale)
 
 
@@ -99,9 +115,13 @@ def pick_sample(samples, rng):
 
 @register_jitable
 def build_tournaments(number, players, least):
+<<<<<<< HEAD
     """Binary trees of maxima, a line each: the i-th player's value is at `text_width / 2 + i`, the largest of all
     at 1.
     """
+=======
+    """Binary trees of maxima, a row each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
+>>>>>>> c-engine
     half = 1
     while half < players:
         half *= 2
@@ -131,21 +151,22 @@ def first_in_tournament(tournaments, line, least):
 
 
 @register_jitable
-def add_column(scores, change, entries):
-    """Add a multiple of a column to the scores; the largest of them."""
+def add_column(scores, change, columns, start):
+    """Add a multiple of the column of P that begins at `start` to the scores; the largest of them."""
     a = b = c = d = -math.inf
     length = len(scores)
     unrolled = length - length % 4
     for i in range(0, unrolled, 4):
-        s0, s1 = scores[i] + change * entries[i], scores[i + 1] + change * entries[i + 1]
-        s2, s3 = scores[i + 2] + change * entries[i + 2], scores[i + 3] + change * entries[i + 3]
+        at = start + i
+        s0, s1 = scores[i] + change * columns[at], scores[i + 1] + change * columns[at + 1]
+        s2, s3 = scores[i + 2] + change * columns[at + 2], scores[i + 3] + change * columns[at + 3]
         scores[i], scores[i + 1], scores[i + 2], scores[i + 3] = s0, s1, s2, s3
         a = s0 if s0 > a else a
         b = s1 if s1 > b else b
         c = s2 if s2 > c else c
         d = s3 if s3 > d else d
     for i in range(unrolled, length):
-        scores[i] += change * entries[i]
+        scores[i] += change * columns[start + i]
         a = scores[i] if scores[i] > a else a
     return max(max(a, b), max(c, d))
 

@@ -66,7 +66,7 @@ class FlatTree(NamedTuple):
 
 
 class RowCosts(NamedTuple):
-    """What the choices of blocks cost, in every context; empty where nothing costs anything."""
+    """What the choices of blocks cost, in every context."""
 
     costs: Ragged
     """By block and row: what is subtracted from its score."""
@@ -105,6 +105,15 @@ class Additive(NamedTuple):
     """Of each context."""
 
 
+class RewardNoise(NamedTuple):
+    """How rewards vary around their mean."""
+
+    bernoulli: bool
+    sd: float
+    degrees: int | None
+    """Of Student's t; None: they vary as a Gaussian does."""
+
+
 class FlatWorld(NamedTuple):
     """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
 
@@ -124,10 +133,7 @@ class FlatWorld(NamedTuple):
     """By configuration; empty where the mean is a sum over parents."""
     gap: Array
     """By searched action; empty where the gap is found by block."""
-    bernoulli: bool
-    sd: float
-    degrees: int | None
-    """Of Student's t, in which rewards vary around their mean; None: they vary as a Gaussian does."""
+    noise: RewardNoise
 
 
 class ByBlock(NamedTuple):
@@ -143,7 +149,8 @@ class ByBlock(NamedTuple):
     """A block's features, by code."""
     additive: Additive
     """The mean reward, where it is additive, too."""
-    priced: RowCosts
+    costs: RowCosts | None
+    """None where nothing costs anything: rounds of their own are compiled for that."""
 
 
 class Regressors(NamedTuple):
@@ -158,10 +165,10 @@ class Regressors(NamedTuple):
 
 
 class ActionCosts(NamedTuple):
-    """What actions cost."""
+    """What actions cost; None in its place where nothing costs anything, or the policy does not weigh it."""
 
     costs: Array
-    """By position; empty where nothing costs anything, or the policy does not mind."""
+    """By position."""
     largest: float
 
 
@@ -174,7 +181,7 @@ class CellRule(NamedTuple):
     """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
     draws: int
-    priced: ActionCosts
+    costs: ActionCosts | None
 
 
 class LinearRule(NamedTuple):
@@ -185,7 +192,7 @@ class LinearRule(NamedTuple):
     spread: float
     betas: Array
     draws: int
-    priced: ActionCosts
+    costs: ActionCosts | None
 
 
 class CellSums(NamedTuple):
@@ -244,14 +251,23 @@ class Streams(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is written down of some rounds, round by round."""
+    """Where the compiled rounds add up regret and reward: see `primitives.record_round`."""
 
     last: int
     """How many rounds are played."""
-    gaps: Array
-    rewards: Array
-    played: Ints
-    """Positions; of no use where actions are too many to be listed."""
+    checkpoints: Ints
+    """After which of them the sums are written down, and a 0 at the end."""
+    regret: Array
+    reward: Array
+    """The sums up to each checkpoint, and room for those up to the last round."""
+    totals: Array
+    """Regret and reward so far."""
+    slot: Ints
+    """One number: which checkpoint is next."""
+    counts_plays: int
+    """1 where it is counted how often each position was played, else 0."""
+    plays: Ints
+    """By position; one number for all of them where these are not counted."""
 
 
 class ContextArrays(NamedTuple):
@@ -284,7 +300,7 @@ class GittinsRule(NamedTuple):
     patiences: Array
     """By round."""
     draws: int
-    priced: ActionCosts
+    costs: ActionCosts | None
 
 
 class FlatRows(NamedTuple):
@@ -320,7 +336,7 @@ class TrackingRule(NamedTuple):
     """`policies.tracking.CausalTrackAndStop`."""
 
     epsilon: float
-    priced: ActionCosts
+    costs: ActionCosts | None
 
 
 def build_share_arrays(shares: Sequence[SamplingAllocation]) -> ShareArrays:

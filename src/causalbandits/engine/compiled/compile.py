@@ -18,10 +18,11 @@ from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
 from causalbandits.engine.compiled.screen import screen_rounds
 from causalbandits.engine.compiled.thompson import thompson_rounds
 from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
-from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_rounds
+from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_context_rounds, ucb_rounds
 
 KERNELS: dict[str, Any] = {
     "settled": ucb_rounds,
+    "settled in contexts": ucb_context_rounds,
     "settled actions": ucb_action_rounds,
     "drawn": thompson_rounds,
     "linear": linear_rounds,
@@ -61,9 +62,14 @@ SOURCES = (
     "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",
 )
+<<<<<<< HEAD
 """The files of every function that the kernels call and of the tuples they read: a change in any of them compiles
 anew.
 """
+=======
+"""The files of every function that the kernels call and of the tuples they read: after a change in any, they are
+compiled anew."""
+>>>>>>> c-engine
 
 
 @cache

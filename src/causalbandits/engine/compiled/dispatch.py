@@ -89,9 +89,6 @@ def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
     return all(policy.is_separable(moment.situation) for moment in scene.moments)
 
 
-NO_COSTS = arrays.ActionCosts(np.zeros(0), 0.0)
-"""What nothing costs."""
-
 Call = tuple[str, tuple[Any, ...]]
 """Which rounds, and their first four arguments: rule, table, world, what is kept."""
 
@@ -128,7 +125,11 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
     )
     tree = tree if policy.causal else tree._replace(cells=_action_cells(scene))
     arguments = (rule, tree, true_world(scene, policy), _statistic_arrays(cells))
-    return ("drawn" if not has_fixed_index else "settled" if policy.causal else "settled actions"), arguments
+    if not has_fixed_index:
+        return "drawn", arguments
+    if not policy.causal:
+        return "settled actions", arguments
+    return ("settled" if arguments[2].before is None else "settled in contexts"), arguments
 
 
 def _index_parameters(policy: CellPolicy, cells: Cells) -> Any:
@@ -240,11 +241,11 @@ def _regressor_arrays(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
     return layout.build_regressors(means, policy.configuration_features(scene.problem))
 
 
-def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts:
+def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None:
     """What the searched actions cost, if that is weighed."""
     costs = scene.problem.costs
     if costs is None or not weighs_costs:
-        return NO_COSTS
+        return None
     costs_by_context = [moment.situation.costs for moment in scene.moments]
     return arrays.ActionCosts(
         np.concatenate([context_costs for context_costs in costs_by_context if context_costs is not None]),
@@ -253,7 +254,7 @@ def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts:
 
 
 def _linear_rule(
-    policy: LinearPolicy, dimension: int, rewards_before: range, action_costs: arrays.ActionCosts
+    policy: LinearPolicy, dimension: int, rewards_before: range, action_costs: arrays.ActionCosts | None
 ) -> arrays.LinearRule:
     observed = policy.regressor == "observed"
     if isinstance(policy, CausalLinearThompsonSampling):

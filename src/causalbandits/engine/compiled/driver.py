@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
-from causalbandits.engine.compiled.arrays import Ints, Record
+from causalbandits.engine.compiled.arrays import Record
 from causalbandits.engine.compiled.dispatch import Scene, build_call, build_scene, plays_by_block, true_world
 from causalbandits.engine.compiled.learned_arrays import TableLearning, can_learn
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
@@ -38,33 +38,28 @@ from causalbandits.policies.tables import CellsAndTables
 from causalbandits.problem import Problem
 from causalbandits.problem.candidates import ProductActions
 
-# What compiled rounds write down, round by round, and the sums that are kept of it after some of them.
-
 
 class Recorder:
-    """Rounds are played in parts; there is room for the longest of them."""
+    """The sums of regret and reward after the rounds that are asked for; rounds are played in parts."""
 
-    def __init__(self, rounds: Rounds, longest: int) -> None:
-        self.sums = Trajectory(np.empty(len(rounds)), np.empty(len(rounds)))
-        """After each of the rounds that are asked for."""
-        self._rounds, self._totals = rounds, [0.0, 0.0]
-        self._record = Record(0, np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64))
+    def __init__(self, rounds: Rounds, positions: int | None) -> None:
+        self._sums = Trajectory(np.empty(len(rounds) + 1), np.empty(len(rounds) + 1))
+        self.plays = np.zeros(positions or 1, dtype=np.int64)
+        """How often each position was played, if it is said how many these are; else how many rounds."""
+        self._rounds, self._totals, self._counts_plays = rounds, np.zeros(2), int(positions is not None)
 
-    def record(self, rounds: int) -> Record:
-        """Where so many rounds are written down."""
-        return self._record._replace(last=rounds)
+    @property
+    def sums(self) -> Trajectory:
+        """After each of the rounds that were asked for."""
+        return Trajectory(self._sums.regret[:-1], self._sums.reward[:-1])
 
-    def add_sums(self, start: int, end: int, plays: Ints) -> None:
-        """Keep the sums of a part; and count what was played, unless there is no room for that."""
+    def record(self, start: int, end: int) -> Record:
+        """Where the rounds of a part are added up."""
         first, last = np.searchsorted(self._rounds, (start, end), side="right")
-        of_part, checkpoint_offsets = slice(0, end - start), self._rounds[first:last] - start - 1
-        for i, recorded in enumerate((self._record.gaps, self._record.rewards)):
-            part = recorded[of_part]
-            part[0] += self._totals[i]
-            np.cumsum(part, out=part)  # one after another, as the plain driver adds
-            self.sums[i][first:last], self._totals[i] = part[checkpoint_offsets], part[-1]
-        if len(plays):
-            plays += np.bincount(self._record.played[of_part], minlength=len(plays))
+        checkpoints = np.append(self._rounds[first:last] - start, 0)
+        sums = self._sums.regret[first : last + 1], self._sums.reward[first : last + 1], self._totals
+        slot = np.zeros(1, dtype=np.int64)
+        return Record(end - start, checkpoints, *sums, slot, self._counts_plays, self.plays)
 
 
 CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
@@ -156,10 +151,9 @@ def play_compiled(
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
     scene, statistic = build_scene(env, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
-    plays = np.zeros(scene.size if counts_plays else 0, dtype=np.int64)
     learning = _build_learning(policy, scene, statistic, streams)
     start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)
-    recorder = Recorder(rounds, min(step, int(rounds[-1])))
+    recorder = Recorder(rounds, scene.size if counts_plays else None)
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
@@ -171,17 +165,16 @@ def play_compiled(
         if learning is not None:
             name, (rule, *_) = "learnt", arguments
             arguments = rule, *learning.arguments()
-        stopped = kernel(name)(*arguments, streams, recorder.record(end - start))
+        stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:
             end = start + learning.advance(stopped)
-        recorder.add_sums(start, end, plays)
         statistic.rounds, start = end, end
         if isinstance(statistic, MainEffectCells) and statistic.rewards_until_fit == 0:
             statistic.fit()
         if isinstance(statistic, BatchedCells):
             statistic.start_next_batch_if_due()
         if watch is not None and end == rounds[slot]:
-            watch(slot, statistic, lambda: _plays_by_number(plays, scene))
+            watch(slot, statistic, lambda: _plays_by_number(recorder.plays, scene))
     return recorder.sums
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from causalbandits.engine.compiled.argmax import first_tied, largest, largest_magnitude, min_tie_scale, subtract_costs
-from causalbandits.engine.compiled.primitives import add_to_cell
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.primitives import add_to_cell, record_round
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 from causalbandits.policies import exploration
 from causalbandits.policies.exploration import LEAST_GAP, TRACKED_WIDTH, UNSEEN_COUNT
 from causalbandits.problem import DIFFERENCE_TOLERANCE
@@ -41,15 +41,16 @@ def _design_rounds(version):
 
     def play(rule, plan, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             position = world.first[context] + sample_position(plan, context, rng)
-            z, reward, gap = sample_outcome(world, position, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 
     return play
@@ -120,20 +121,20 @@ def _track_and_stop_rounds(version):
 
     def play(rule, rows, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         before, context_codes, world_rng = world.before, context_buffer(world.before), streams.world
         cells, positions = len(statistic.counts), len(world.gap)
         means, gains = np.empty(cells), np.empty(cells)
         values, distances, weights = np.empty(positions), np.empty(positions), np.empty(positions)
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first, start = world.first[context], rows.starts[context]
             actions = world.first[context + 1] - first
             plug_in_means_jit(statistic.counts, statistic.totals, means)
             dot_in_order_jit(rows.values, start, means, actions, values)
-            subtract_costs(values, rule.priced.costs, first, actions)
-            best = first_tied(values, actions, max(largest_magnitude(means, cells), min_tie_scale(rule.priced)))
+            subtract_costs(values, rule.costs, first, actions)
+            best = first_tied(values, actions, max(largest_magnitude(means, cells), min_tie_scale(rule.costs)))
             marginal_gains_jit(
                 rows.values, start, best, values, actions, statistic.counts, rule.epsilon, distances, weights, gains
             )
@@ -143,8 +144,9 @@ def _track_and_stop_rounds(version):
                 for a in range(actions):
                     values[a] /= most
             position = first + first_tied(values, actions, 1.0)
-            z, reward, gap = sample_outcome(world, position, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 
     return play

@@ -26,10 +26,11 @@ from causalbandits.engine.compiled.primitives import (
     add_to_cell,
     at_cell,
     pool_reward,
+    record_round,
     update_parameters,
 )
-from causalbandits.engine.compiled.projection import column, is_one_table, project, write_in_action_order
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.projection import column, is_one_table, project, tree_position, write_in_action_order
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 from causalbandits.policies import cells
 from causalbandits.policies.cells import EQUAL_ROWS
 from causalbandits.policies.posteriors import INDEX
@@ -202,13 +203,6 @@ def fill_columns(tree, context, length, first, actions, positions, buffer_a, buf
 
 
 @register_jitable
-def tree_position(tree, context, cell):
-    """Where a cell stands in the order of a context's tree."""
-    start = tree.place.starts[context]
-    return tree.place.values[start + cell] if tree.place.starts[context + 1] > start else cell
-
-
-@register_jitable
 def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
     """What actions are worth beyond their means, as far as it could make them better than the best mean."""
     best, top = scores[b], ROUNDING_MARGIN * psi(effective_horizon)
@@ -221,14 +215,19 @@ def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
 
 
 def gittins_rounds(version):
+<<<<<<< HEAD
     """Every action's worth: as `worth.gittins_bonus_of_each`, but a reward adds to the sums what it changes, as in
     `has_settled`.
+=======
+    """Every action's index, as in `policies.cells.gittins`; but a reward adds to the sums what it changes, as for UCB.
+>>>>>>> c-engine
 
-    Sums that belong to the best by its mean are made afresh when that is another one, or comes after many changes.
+    Sums that belong to the best by its mean are computed anew when that is another one, or comes after many changes.
     """
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         world_rng, buffer = streams.world, tree.buffer
@@ -237,7 +236,7 @@ def gittins_rounds(version):
         mean, variance, reduction = np.empty(cells), np.empty(cells), np.empty(cells)
         context_means, buffer_a, buffer_b = np.empty(cells), np.empty(buffer), np.empty(buffer)
         sums, spare_sums = np.empty((buffer, SUMS)), np.empty((buffer, SUMS))
-        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
         sizes = build_tournaments(1, cells, floor)
         means, scores = np.empty(positions), np.empty(positions)
         v, gain, rest = np.empty(positions), np.empty(positions), np.empty(positions)
@@ -246,7 +245,6 @@ def gittins_rounds(version):
         has_column, has_columns = np.zeros((cells, contexts), dtype=np.bool_), np.zeros(contexts, dtype=np.bool_)
         changed, changes = np.empty(RECOMPUTE_EVERY + 1, dtype=np.int64), np.empty((RECOMPUTE_EVERY + 1, 3))
         synced_at, incumbent, logged, z = np.full(contexts, -1), np.full(contexts, -1), 0, -1
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
             if t == 1 or rule.moving:
@@ -345,8 +343,10 @@ def gittins_rounds(version):
                     )
             add_gittins_bonuses(scores, b, scale, v[first:end], gain[first:end], rest[first:end], effective_horizon)
             action = first_tied(scores, actions, scale)
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             if not rule.moving:

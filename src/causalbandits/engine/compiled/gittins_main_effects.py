@@ -15,8 +15,8 @@ from causalbandits.engine.compiled.argmax import (
     tie_threshold,
 )
 from causalbandits.engine.compiled.gittins import ROUNDING_MARGIN, gittins_bonus, psi
-from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, update_parameters
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, record_round, update_parameters
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 
 
 @register_jitable
@@ -55,6 +55,7 @@ def gittins_main_effects_rounds(version):
 
     def play(rule, flat_rows, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         rows, world_rng = flat_rows.rows, streams.world
@@ -64,8 +65,7 @@ def gittins_main_effects_rounds(version):
         shared, by_feature, along = np.zeros((cells, d)), np.zeros((d, cells)), np.empty(d)
         difference, together = np.empty(cells), np.empty(cells)
         scores = np.empty(positions)
-        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
-        gaps, rewards, played = record.gaps, record.rewards, record.played
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
         for t in range(1, record.last + 1):
             p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
             context = sample_context(before, world.context_starts, context_codes, world_rng)
@@ -126,8 +126,10 @@ def gittins_main_effects_rounds(version):
                 scores[a] += gittins_bonus(v, gain, rest, effective_horizon)
                 best = max(best, scores[a])
             action = first_tied(scores, actions, scale)
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 

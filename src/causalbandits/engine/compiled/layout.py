@@ -20,6 +20,7 @@ from causalbandits.engine.compiled.arrays import (
     Law,
     Ragged,
     Regressors,
+    RewardNoise,
     RowCosts,
     as_ints,
     build_ragged,
@@ -135,14 +136,13 @@ def _build_flat_world(
     env: Environment, before: ContextArrays, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
 ) -> FlatWorld:
     law = _build_law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
-    return FlatWorld(*before, as_ints(first), law, as_ints(starts), mean, gap, *_noise_parameters(env.reward))
+    return FlatWorld(*before, as_ints(first), law, as_ints(starts), mean, gap, _reward_noise(env.reward))
 
 
-def _noise_parameters(reward: Reward) -> tuple[bool, float, int | None]:
-    """How rewards vary around their mean: whether as a coin does, else how far, and with which tails."""
+def _reward_noise(reward: Reward) -> RewardNoise:
     if isinstance(reward, StudentReward):
-        return False, reward.scale, reward.degrees
-    return isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), None
+        return RewardNoise(False, reward.scale, reward.degrees)
+    return RewardNoise(isinstance(reward, BernoulliReward), float(getattr(reward, "sd", 0.0)), None)
 
 
 def build_by_block(
@@ -161,14 +161,13 @@ def build_by_block(
         means=build_ragged([means for context in parts for _, means in context]),
         features=build_ragged(tables),
         additive=_build_additive(envs, rows),
-        priced=_row_costs(envs[0].problem.costs, searches),
+        costs=_row_costs(envs[0].problem.costs, searches),
     )
 
 
-def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCosts:
+def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCosts | None:
     if costs is None:
-        nothing, none = build_ragged([]), build_ragged([], np.int64)
-        return RowCosts(nothing, np.zeros(0), nothing, none, np.zeros(0))
+        return None
     row_costs = [block_costs for search in searches for block_costs in search.row_costs(costs)]
     prices = [
         np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])

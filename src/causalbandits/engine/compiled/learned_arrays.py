@@ -56,9 +56,7 @@ class LearnedTableWorld(NamedTuple):
     """By searched action and knob."""
     mean: Array
     gap: Array
-    bernoulli: bool
-    sd: float
-    degrees: int | None
+    noise: arrays.RewardNoise
 
 
 class LearnedTableSums(NamedTuple):
@@ -100,9 +98,7 @@ class TableLearning:
         self._tree = layout.build_tree([search.projection], scene.problem.configurations)
         mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
-        self._world = LearnedTableWorld(
-            mechanisms, choices, world.mean, world.gap, world.bernoulli, world.sd, world.degrees
-        )
+        self._world = LearnedTableWorld(mechanisms, choices, world.mean, world.gap, world.noise)
 
     def arguments(self) -> tuple[arrays.FlatTree, LearnedTableWorld, LearnedTableSums]:
         """What the rounds are called with, but for the rule: the tree under the tables that were drawn last."""

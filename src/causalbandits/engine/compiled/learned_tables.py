@@ -9,7 +9,7 @@ from causalbandits.engine.compiled.argmax import (
     pick_sample,
     subtract_costs,
 )
-from causalbandits.engine.compiled.primitives import add_to_cell, combine, noise, prepare_cell
+from causalbandits.engine.compiled.primitives import add_to_cell, combine, noise, prepare_cell, record_round
 from causalbandits.engine.compiled.projection import project, write_in_action_order
 from causalbandits.engine.compiled.sampling import sample_reward
 
@@ -20,13 +20,12 @@ def learned_table_rounds(version):
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
         mechanisms, choices = world.course, world.choices
-        p, rng, world_rng, costs = rule.p, streams.policy, streams.world, rule.priced.costs
-        cells, actions, floor = len(statistic.counts), len(world.gap), min_tie_scale(rule.priced)
+        p, rng, world_rng, costs = rule.p, streams.policy, streams.world, rule.costs
+        cells, actions, floor = len(statistic.counts), len(world.gap), min_tie_scale(rule.costs)
         values, centre, width = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
-        ordered_scores = np.empty(actions if len(tree.node_of_action.values) else 0)
+        scores = np.empty(actions)
         best, codes = np.empty(rule.draws, dtype=np.int64), np.empty(len(mechanisms.sizes), dtype=np.int64)
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for c in range(cells):
             centre[c], width[c] = prepare_cell(p, statistic, c, rule.explorations[0])
         t, due = 0, False
@@ -38,10 +37,8 @@ def learned_table_rounds(version):
                 for c in range(cells):
                     values[c] = combine(p, centre[c], width[c], values[c])
                 scale = largest_magnitude(values, cells)
-                scores = project(tree, 0, values, cells, buffer_a, buffer_b)
-                if len(ordered_scores):
-                    write_in_action_order(tree, 0, scores, actions, ordered_scores)
-                    scores = ordered_scores
+                nodes = project(tree, 0, values, cells, buffer_a, buffer_b)
+                write_in_action_order(tree, 0, nodes, actions, scores)
                 subtract_costs(scores, costs, 0, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[pick_sample(rule.draws, rng)]
@@ -63,8 +60,8 @@ def learned_table_rounds(version):
                         due or statistic.of_rows[mechanisms.rows[v] + row] >= statistic.limits[mechanisms.rows[v] + row]
                     )
                 z += mechanisms.steps[v] * codes[v]
-            reward = sample_reward(world, world.mean[z], world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = world.gap[action], reward, action
+            reward = sample_reward(world.noise, world.mean[z], world_rng)
+            record_round(record, t, action, world.gap[action], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             centre[z], width[z] = prepare_cell(p, statistic, z, rule.explorations[0])
         return t, due

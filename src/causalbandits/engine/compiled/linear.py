@@ -3,14 +3,15 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from causalbandits.engine.compiled.argmax import first_best, first_best_net_of_costs, pick_sample
+from causalbandits.engine.compiled.argmax import first_best_net_of_costs, first_best_net_of_row_costs, pick_sample
+from causalbandits.engine.compiled.primitives import record_round
 from causalbandits.engine.compiled.sampling import (
     action_cost,
     additive_mean_and_gap,
     context_buffer,
+    knob_buffer,
     sample_context,
     sample_number,
-    sample_outcome,
     sample_reward,
 )
 from causalbandits.policies import back_substitute_jit, posteriors, qr_update_jit, squared_norms_jit
@@ -28,10 +29,11 @@ def linear_rounds(version):
 
     def play(rule, regressors, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
-        means, d, costs = regressors.means, regressors.means.shape[1], rule.priced.costs
+        means, d, costs = regressors.means, regressors.means.shape[1], rule.costs
         most = 0
         for c in range(len(first_of) - 1):
             most = max(most, first_of[c + 1] - first_of[c])
@@ -39,7 +41,6 @@ def linear_rounds(version):
         room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
         columns, workspace, last = room.reshape(d, most), room.reshape(d, most), -1
         best = np.empty(rule.draws, dtype=np.int64)
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first = first_of[context]
@@ -62,18 +63,27 @@ def linear_rounds(version):
                     squared_norms(columns, R, workspace, norms)
                     for a in range(actions):
                         scores[a] = upper_confidence_bound(scores[a], beta, norms[a])
-                if len(costs):
-                    best[draw] = first_best_net_of_costs(scores, costs, first, actions, rule.priced.largest)
-                else:
-                    best[draw] = first_best(scores, actions)
+                best[draw] = first_best_net_of_costs(scores, costs, first, actions)
             action = best[pick_sample(rule.draws, rng)]
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
             qr_update(R, u, x, reward)
 
     return play
+
+
+@register_jitable
+def gather_features(where, features, first_block, indices, x):
+    """The features of a configuration or an action from those of its blocks, by code or row."""
+    for b in range(len(indices)):
+        first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
+        at = features.starts[first_block + b] + indices[b] * width
+        for i in range(width):
+            x[where.values[first + i]] = features.values[at + i]
 
 
 def by_block_rounds(version):
@@ -92,9 +102,9 @@ def by_block_rounds(version):
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
         best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
-        row_costs, least = by_block.priced, by_block.priced.least
-        knob_costs = least.copy()
-        gaps, rewards, played = record.gaps, record.rewards, record.played
+        costs, knob_costs = by_block.costs, knob_buffer(by_block.costs)
+        where, means, features, additive = by_block.where, by_block.means, by_block.features, by_block.additive
+        law, row_counts = world.law, by_block.rows
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first_block = context * blocks
@@ -103,55 +113,44 @@ def by_block_rounds(version):
                     theta[i] = perturb(u[i], rule.spread, rng.standard_normal())
                 back_substitute(R, theta)
                 for b in range(blocks):
-                    first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                    at = by_block.means.starts[first_block + b]
-                    for row in range(by_block.rows[first_block + b]):
-                        score = by_block.means.values[at] * theta[by_block.where.values[first]]
+                    first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
+                    at = means.starts[first_block + b]
+                    for row in range(row_counts[first_block + b]):
+                        score = means.values[at] * theta[where.values[first]]
                         for i in range(1, width):
-                            score += by_block.means.values[at + i] * theta[by_block.where.values[first + i]]
+                            score += means.values[at + i] * theta[where.values[first + i]]
                         scores[row] = score
                         at += width
-                    if len(least):
-                        costs, start, dearest = (
-                            row_costs.costs.values,
-                            row_costs.costs.starts[first_block + b],
-                            row_costs.largest[first_block + b],
-                        )
-                        best[draw, b] = first_best_net_of_costs(
-                            scores, costs, start, by_block.rows[first_block + b], dearest
-                        )
-                    else:
-                        best[draw, b] = first_best(scores, by_block.rows[first_block + b])
+                    best[draw, b] = first_best_net_of_row_costs(
+                        scores, costs, first_block + b, row_counts[first_block + b]
+                    )
             sample = pick_sample(rule.draws, rng)
             action = 0
             for b in range(blocks):
                 rows[b] = best[sample, b]
-                own_starts[0, b] = world.law.cdf.starts[first_block + b] + rows[b] * world.law.sizes[b]
+                own_starts[0, b] = law.cdf.starts[first_block + b] + rows[b] * law.sizes[b]
                 action = (
-                    action * by_block.rows[first_block + b] + rows[b]
+                    action * row_counts[first_block + b] + rows[b]
                 )  # of no use where there are too many to be listed
             action += first_of[context]
-            z = sample_number(world.law, own_starts, 0, codes, world_rng)
+            z = sample_number(law, own_starts, 0, codes, world_rng)
             if len(world.gap):
                 mean, gap = world.mean[z], world.gap[action]
             else:
                 mean, gap = additive_mean_and_gap(
-                    by_block.additive,
+                    additive,
                     context,
                     rows,
                     codes,
                     states,
-                    action_cost(row_costs, first_block, rows, knob_costs),
+                    action_cost(costs, first_block, rows, knob_costs),
                 )
-            reward = sample_reward(world, mean, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, action
-            source, indices = (by_block.features, codes) if rule.observed else (by_block.means, rows)
-            line = 0 if rule.observed else first_block
-            for b in range(blocks):
-                first, width = by_block.where.starts[b], by_block.where.starts[b + 1] - by_block.where.starts[b]
-                at = source.starts[line + b] + indices[b] * width
-                for i in range(width):
-                    x[by_block.where.values[first + i]] = source.values[at + i]
+            reward = sample_reward(world.noise, mean, world_rng)
+            record_round(record, t, action, gap, reward)
+            if rule.observed:
+                gather_features(where, features, 0, codes, x)
+            else:
+                gather_features(where, means, first_block, rows, x)
             qr_update(R, u, x, reward)
 
     return play

@@ -161,6 +161,13 @@ def write_in_action_order(tree, context, nodes, actions, scores):
 
 
 @register_jitable
+def tree_position(tree, context, cell):
+    """Where a cell stands in the order of a context's tree; -1 where it does not agree with the context."""
+    start = tree.place.starts[context]
+    return tree.place.values[start + cell] if tree.place.starts[context + 1] > start else cell
+
+
+@register_jitable
 def column(tree, context, at, cells, buffer_a, buffer_b):
     """P(z | a) for every node of the last level, of the configuration at a place."""
     y, out = buffer_a, buffer_b

@@ -61,11 +61,11 @@ def first_cell(before, policy_contexts, context, cells):
 
 
 @register_jitable
-def sample_reward(world, mean, rng):
-    """A reward with this mean."""
-    if world.bernoulli:
+def sample_reward(noise, mean, rng):
+    """A reward with this mean; of a few numbers, and no arrays, which would be copied at every call."""
+    if noise.bernoulli:
         return 1.0 if rng.random() < mean else 0.0
-    return mean + world.sd * sample_noise(world.degrees, rng)
+    return mean + noise.sd * sample_noise(noise.degrees, rng)
 
 
 @register_jitable
@@ -84,16 +84,17 @@ def sample_noise(degrees, rng):
 
 
 @register_jitable
-def sample_outcome(world, position, codes, rng):
-    """One step of the world, as `Environment` takes it: the configuration, the reward, and the gap of the action."""
-    z = sample_number(world.law, world.starts, position, codes, rng)
-    return z, sample_reward(world, world.mean[z], rng), world.gap[position]
+def knob_buffer(costs):
+    """Where the costs of knobs are put: of those that no block has they stay the least."""
+    if costs is None:
+        return np.empty(0)
+    return costs.least.copy()
 
 
 @register_jitable
 def action_cost(row_costs, first_block, rows, knob_costs):
-    """What the action costs that takes these rows: as `Costs.of`, knob by knob; a context's blocks begin at `here`."""
-    if len(knob_costs) == 0:
+    """What the action costs that takes these rows: as `Costs.of`, knob by knob; the context's blocks begin there."""
+    if row_costs is None:
         return 0.0
     for b in range(len(rows)):
         first, last = row_costs.knobs.starts[b], row_costs.knobs.starts[b + 1]

@@ -25,6 +25,7 @@ from causalbandits.engine.compiled.primitives import (
     noise,
     pool_reward,
     prepare_cell,
+    record_round,
     sample_parameters,
     update_parameters,
 )
@@ -36,7 +37,7 @@ from causalbandits.engine.compiled.projection import (
     project_both,
     write_in_action_order,
 )
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 
 
 def screen_rounds(version):
@@ -44,6 +45,7 @@ def screen_rounds(version):
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
@@ -53,7 +55,7 @@ def screen_rounds(version):
         centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b, pairs_a, pairs_b = np.empty(room), np.empty(room), np.empty((room, 2)), np.empty((room, 2))
         scores, means = np.empty(positions), np.empty(positions)
-        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
         sizes = build_tournaments(1, cells, floor)
         caches_columns = cells * positions <= COLUMN_CACHE_SIZE
         columns = np.empty(cells * positions if caches_columns else positions)
@@ -62,7 +64,6 @@ def screen_rounds(version):
         changed, changes = np.empty(RECOMPUTE_EVERY + 1, dtype=np.int64), np.empty(RECOMPUTE_EVERY + 1)
         synced_at, logged, z = np.full(contexts, -1), 0, -1
         best = np.empty(rule.draws, dtype=np.int64)
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
             if t == 1 or rule.moving:
@@ -121,7 +122,7 @@ def screen_rounds(version):
                             nodes = column(tree, context, at, length, buffer_a, buffer_b)
                             write_in_action_order(tree, context, nodes, actions, columns[start : start + actions])
                             has_column[changed[i], context] = True
-                        add_column(means[first:end], changes[i], columns[start : start + actions])
+                        add_column(means[first:end], changes[i], columns, start)
             synced_at[context] = logged
             scale = largest_magnitude(expected, length) if rule.moving else 0.0
             if not rule.moving:
@@ -149,8 +150,10 @@ def screen_rounds(version):
                     v, ra, rb = v + square * variance, ra + rows[ia, i] * weighted, rb + rows[ib, i] * weighted
                 scores[action] += gittins_bonus(v, ra - rb, rb, effective_horizon)
                 action = first_tied(scores, actions, scale)
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             if not rule.moving:

@@ -18,11 +18,18 @@ from causalbandits.engine.compiled.primitives import (
     noise,
     pool_reward,
     prepare_cell,
+    record_round,
     sample_parameters,
     update_parameters,
 )
 from causalbandits.engine.compiled.projection import project, write_in_action_order
-from causalbandits.engine.compiled.sampling import context_buffer, first_cell, sample_context, sample_outcome
+from causalbandits.engine.compiled.sampling import (
+    context_buffer,
+    first_cell,
+    sample_context,
+    sample_number,
+    sample_reward,
+)
 
 
 def thompson_rounds(version):
@@ -30,6 +37,7 @@ def thompson_rounds(version):
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, policy_contexts = world.before, world.told
         context_codes = context_buffer(before)
@@ -39,11 +47,10 @@ def thompson_rounds(version):
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
         centre, width = np.empty(total_cells), np.empty(total_cells)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
-        ordered_scores = np.empty(len(world.gap) if causal and len(tree.node_of_action.values) else 0)
-        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
+        scores = np.empty(len(world.gap))
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
         best = np.empty(rule.draws, dtype=np.int64)
         changed = -1
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             p, exploration = update_parameters(rule.p, statistic), rule.explorations[min(t, len(rule.explorations)) - 1]
             if t == 1 and not rule.moving:
@@ -69,15 +76,19 @@ def thompson_rounds(version):
                     c = base + compatible_cell(tree.cells, context, i)
                     values[i] = combine(at_cell(q, c), centre[c], width[c], values[i])
                 scale = largest_magnitude(values, length)
-                scores = project(tree, context, values, length, buffer_a, buffer_b) if causal else values
-                if len(ordered_scores):
-                    write_in_action_order(tree, context, scores, actions, ordered_scores)
-                    scores = ordered_scores
+                if causal:
+                    nodes = project(tree, context, values, length, buffer_a, buffer_b)
+                    write_in_action_order(tree, context, nodes, actions, scores)
+                else:
+                    for a in range(actions):
+                        scores[a] = values[a]
                 subtract_costs(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[pick_sample(rule.draws, rng)]
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             changed = z if causal else base + action
             pool_reward(statistic, changed, reward)
             add_to_cell(statistic.counts, statistic.totals, changed, reward)

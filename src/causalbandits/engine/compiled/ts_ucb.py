@@ -18,11 +18,12 @@ from causalbandits.engine.compiled.primitives import (
     noise,
     pool_reward,
     prepare_cell,
+    record_round,
     sample_parameters,
     update_parameters,
 )
 from causalbandits.engine.compiled.projection import project, write_in_action_order
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 from causalbandits.policies import cells
 
 regret_per_uncertainty = register_jitable(cells.regret_per_uncertainty)
@@ -33,6 +34,7 @@ def ts_ucb_rounds(version):
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
@@ -42,8 +44,7 @@ def ts_ucb_rounds(version):
         centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b = np.empty(room), np.empty(room)
         scores, means = np.empty(len(world.gap)), np.empty(len(world.gap))
-        costs, z = rule.priced.costs, -1
-        gaps, rewards, played = record.gaps, record.rewards, record.played
+        costs, z = rule.costs, -1
         for t in range(1, record.last + 1):
             p = update_parameters(rule.p, statistic)
             for c in range(cells):
@@ -83,8 +84,10 @@ def ts_ucb_rounds(version):
             for a in range(actions):
                 scores[a] = -regret_per_uncertainty(target, means[a], scores[a])
             action = first_tied(scores, actions, largest_magnitude(scores, actions))
-            z, reward, gap = sample_outcome(world, first + action, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, first + action
+            position = first + action
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 

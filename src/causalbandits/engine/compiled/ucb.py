@@ -16,6 +16,7 @@ from causalbandits.engine.compiled.argmax import (
     first_in_tournament,
     largest,
     min_tie_scale,
+    net_of_cost,
     subtract_costs,
     tie_scale,
     tie_threshold,
@@ -28,13 +29,62 @@ from causalbandits.engine.compiled.primitives import (
     add_to_cell,
     combine,
     prepare_cell,
+    record_round,
 )
-from causalbandits.engine.compiled.projection import column, project, write_in_action_order
-from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_outcome
+from causalbandits.engine.compiled.projection import column, project, tree_position, write_in_action_order
+from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 
 
 def ucb_rounds(version):
     """A number per configuration that neither is drawn nor moves with the round changes only where a reward came in.
+
+    So a reward adds a multiple of one column of P to the scores.
+    """
+
+    def play(rule, tree, world, statistic, streams, record):
+        key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
+        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
+        cells, actions = len(statistic.counts), len(world.gap)
+        values, codes = np.empty(cells), np.empty(len(law.sizes), dtype=np.int64)
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
+        sizes = build_tournaments(1, cells, floor)
+        buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
+        scores, best = np.empty(actions), 0.0
+        caches_columns = cells * actions <= COLUMN_CACHE_SIZE
+        columns = np.empty(cells * actions if caches_columns else actions)
+        has_column = np.zeros(cells, dtype=np.bool_)
+        for c in range(cells):
+            centre, width = prepare_cell(p, statistic, c, exploration)
+            values[c] = combine(p, centre, width, 0.0)
+            update_tournament(sizes, 0, c, abs(values[c]))
+        for t in range(1, record.last + 1):
+            if t % RECOMPUTE_EVERY == 1:
+                nodes = project(tree, 0, values, cells, buffer_a, buffer_b)
+                write_in_action_order(tree, 0, nodes, actions, scores)
+                subtract_costs(scores, costs, 0, actions)
+                best = largest(scores, actions)
+            position = first_at_least(scores, tie_threshold(best, max(floor, sizes[0, 1])))
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
+            add_to_cell(statistic.counts, statistic.totals, z, reward)
+            centre, width = prepare_cell(p, statistic, z, exploration)
+            value = combine(p, centre, width, 0.0)
+            update_tournament(sizes, 0, z, abs(value))
+            start = z * actions if caches_columns else 0
+            if not (caches_columns and has_column[z]):
+                nodes = column(tree, 0, tree_position(tree, 0, z), cells, buffer_a, buffer_b)
+                write_in_action_order(tree, 0, nodes, actions, columns[start : start + actions])
+                has_column[z] = True
+            best = add_column(scores, value - values[z], columns, start)
+            values[z] = value
+
+    return play
+
+
+def ucb_context_rounds(version):
+    """The same in contexts.
 
     Each context keeps its scores, and the changes since it last came are added when it comes again; if these are many,
     the scores are computed afresh.
@@ -42,13 +92,14 @@ def ucb_rounds(version):
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
         cells, positions, contexts = len(statistic.counts), len(world.gap), len(first_of) - 1
         values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
         context_values = np.empty(cells)
-        costs, floor = rule.priced.costs, min_tie_scale(rule.priced)
+        costs, floor = rule.costs, min_tie_scale(rule.costs)
         sizes = build_tournaments(1, cells, floor)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
         scores, best = np.empty(positions), np.empty(contexts)
@@ -63,7 +114,6 @@ def ucb_rounds(version):
             centre, width = prepare_cell(p, statistic, c, exploration)
             values[c] = combine(p, centre, width, 0.0)
             update_tournament(sizes, 0, c, abs(values[c]))
-        gaps, rewards, played = record.gaps, record.rewards, record.played
         for t in range(1, record.last + 1):
             if t % RECOMPUTE_EVERY == 1:
                 synced_at[:] = -1
@@ -95,12 +145,13 @@ def ucb_rounds(version):
                             )
                             write_in_action_order(tree, context, nodes, actions, columns[start : start + actions])
                             has_column[z, context] = True
-                        best[context] = add_column(context_scores, changes[i], columns[start : start + actions])
+                        best[context] = add_column(context_scores, changes[i], columns, start)
             synced_at[context] = logged
             scale = tie_scale(values, tree.cells, context, floor, max(floor, sizes[0, 1]))
             position = first + first_at_least(context_scores, tie_threshold(best[context], scale))
-            z, reward, gap = sample_outcome(world, position, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             centre, width = prepare_cell(p, statistic, z, exploration)
             value = combine(p, centre, width, 0.0)
@@ -117,36 +168,35 @@ def ucb_action_rounds(version):
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
+        law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, policy_contexts = world.before, world.told
         context_codes = context_buffer(before)
         p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
-        cells, actions, costs = len(statistic.counts), first_of[1], rule.priced.costs
+        cells, actions, costs = len(statistic.counts), first_of[1], rule.costs
         groups, codes = cells // actions, np.empty(len(world.law.sizes), dtype=np.int64)
-        floor = min_tie_scale(rule.priced)
+        floor = min_tie_scale(rule.costs)
         sizes = build_tournaments(groups, actions, floor)
         tournaments = build_tournaments(groups, actions, -math.inf)
         for c in range(cells):
             centre, width = prepare_cell(p, statistic, c, exploration)
             value = combine(p, centre, width, 0.0)
             update_tournament(sizes, c // actions, c % actions, abs(value))
-            update_tournament(
-                tournaments, c // actions, c % actions, value - costs[c % actions] if len(costs) else value
-            )
-        gaps, rewards, played = record.gaps, record.rewards, record.played
+            update_tournament(tournaments, c // actions, c % actions, net_of_cost(value, costs, c % actions))
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             group = policy_contexts[context]
             scale = max(floor, sizes[group, 1])
             action = first_in_tournament(tournaments, group, tie_threshold(tournaments[group, 1], scale))
             position = first_of[context] + action
-            _, reward, gap = sample_outcome(world, position, codes, world_rng)
-            gaps[t - 1], rewards[t - 1], played[t - 1] = gap, reward, position
+            z = sample_number(law, law_starts, position, codes, world_rng)
+            reward = sample_reward(reward_noise, world.mean[z], world_rng)
+            record_round(record, t, position, world.gap[position], reward)
             cell = group * actions + action
             add_to_cell(statistic.counts, statistic.totals, cell, reward)
             centre, width = prepare_cell(p, statistic, cell, exploration)
             value = combine(p, centre, width, 0.0)
             update_tournament(sizes, group, action, abs(value))
-            update_tournament(tournaments, group, action, value - costs[action] if len(costs) else value)
+            update_tournament(tournaments, group, action, net_of_cost(value, costs, action))
 
     return play
