@@ -199,14 +199,8 @@ def _check_size(plan: Plan, replications: int) -> None:
     if numbers > RESULT_LIMIT:
         raise SizeError(
             f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x "
-<<<<<<< HEAD
-            f"{numbers_each} "
-            f"numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or keep fewer rounds "
-            "(rounds=)."
-=======
             f"{numbers_each} numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer "
             "replications, or keep fewer rounds (rounds=)."
->>>>>>> c-engine
         )
 
 

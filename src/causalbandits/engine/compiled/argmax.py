@@ -115,13 +115,7 @@ def pick_sample(samples, rng):
 
 @register_jitable
 def build_tournaments(number, players, least):
-<<<<<<< HEAD
-    """Binary trees of maxima, a line each: the i-th player's value is at `text_width / 2 + i`, the largest of all
-    at 1.
-    """
-=======
     """Binary trees of maxima, a row each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
->>>>>>> c-engine
     half = 1
     while half < players:
         half *= 2

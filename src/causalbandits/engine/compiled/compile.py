@@ -62,14 +62,8 @@ SOURCES = (
     "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",
 )
-<<<<<<< HEAD
-"""The files of every function that the kernels call and of the tuples they read: a change in any of them compiles
-anew.
-"""
-=======
 """The files of every function that the kernels call and of the tuples they read: after a change in any, they are
 compiled anew."""
->>>>>>> c-engine
 
 
 @cache

@@ -215,12 +215,7 @@ def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
 
 
 def gittins_rounds(version):
-<<<<<<< HEAD
-    """Every action's worth: as `worth.gittins_bonus_of_each`, but a reward adds to the sums what it changes, as in
-    `has_settled`.
-=======
     """Every action's index, as in `policies.cells.gittins`; but a reward adds to the sums what it changes, as for UCB.
->>>>>>> c-engine
 
     Sums that belong to the best by its mean are computed anew when that is another one, or comes after many changes.
     """
