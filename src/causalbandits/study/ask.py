@@ -5,35 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from causalbandits._typing import is_integer
-from causalbandits.campaign import BATCH_LIMIT, Context, Decision, Eligible, eligible_actions
-from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
+from causalbandits.campaign import (
+    Context,
+    Decision,
+    Eligible,
+    condition_on_context,
+    eligible_actions,
+    refuse_beyond_budget,
+    validate_batch_size,
+)
+from causalbandits.errors import ConflictError
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
-from causalbandits.study.session import Session
-from causalbandits.study.storage import Row, validate_key
+from causalbandits.study.session import Session, validate_key
+from causalbandits.study.storage import Row
 from causalbandits.study.tell import OutcomeRecorder
 
 
 class Asker:
-    """The questions that a study is asked; every method within a transaction of its state."""
+    """Answers requests for decisions; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session, outcomes: OutcomeRecorder) -> None:
         self._session, self._outcomes = session, outcomes
 
-    def condition(self, context: Context | None) -> Problem:
-        """The problem, where some of its context is known."""
-        problem = self._session.problem
-        conditioned = problem if context is None else problem.condition(context)
-        if not self._session.accepts_impossible and not conditioned.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the study with impossible="accept".'
-            )
-        return conditioned
-
     def ask_one(self, context: Context | None, eligible: Eligible | None, key: str | None) -> Decision:
-        """A decision; the one that was made with this key, if one was."""
+        """The decision that was made with this key, or a new one."""
         if key is not None:
             validate_key(key)
         question, request = self._parse_request(context, eligible)
@@ -47,23 +43,21 @@ class Asker:
     def ask_batch(
         self, n: int, context: Context | None, eligible: Eligible | None, key: str | None = None
     ) -> list[Decision]:
-        """So many decisions, or none of them where a budget does not allow for all.
+        """`n` decisions, or none of them where the budget does not allow for all; with a key: key/0, key/1, ...
 
-        Those that a key names together have the keys key/0, key/1, ...
+        Asked again with the same key, the same decisions.
         """
-        if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
-            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        validate_batch_size(n)
         question, request = self._parse_request(context, eligible)
         keys = [None if key is None else f"{key}/{k}" for k in range(n + 1)]
         if key is not None and (previous_rows := self._previous_decisions(key, keys, request)):
             return [_decision_of(row) for row in previous_rows]
         ledger = self._session.ledger
-        if ledger is not None and n > (rounds_left := ledger.tracker.status.rounds_left):
-            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        refuse_beyond_budget(n, None if ledger is None else ledger.tracker)
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 
     def _previous_decisions(self, key: str, keys: Sequence[str | None], request: str) -> list[Row]:
-        """The decisions that keys have already, if all but the last have one: it would be of a longer question."""
+        """The decisions that were made with these keys; the last key would belong to a larger `n`, and must be free."""
         validate_key(key)
         candidates = []
         for batch_key in keys:
@@ -76,7 +70,8 @@ class Asker:
         return matches
 
     def _parse_request(self, context: Context | None, eligible: Eligible | None) -> tuple[DecisionRequest, str]:
-        conditioned = self.condition(context)
+        session = self._session
+        conditioned = condition_on_context(session.problem, context, accept_impossible=session.accepts_impossible)
         eligible_list = None if eligible is None else _parse_eligible(self._session.problem, eligible)
         if eligible_list is not None:
             self._session.fold.policy.situation(

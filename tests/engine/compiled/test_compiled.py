@@ -403,11 +403,11 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
     (cold, cold_hits), (warm, warm_hits) = run(), run()
     assert (cold_hits, warm_hits) == (0, 1)
     assert cold == warm
-    indices = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
-    text = indices.read_text(encoding="utf-8")
+    index = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
+    text = index.read_text(encoding="utf-8")
     edited = text.replace("np.sqrt(2.0 * exploration / n)", "np.sqrt(0.02 * exploration / n)")
     assert edited != text
-    indices.write_text(edited, encoding="utf-8")
+    index.write_text(edited, encoding="utf-8")
     changed, hits = run()
     assert hits == 0
     assert changed != cold
