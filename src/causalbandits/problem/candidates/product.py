@@ -1,4 +1,4 @@
-"""Only the actions that can be the best are searched: combinations of what is left of each block's choices."""
+"""The product candidate set: combinations of those choices of each block that can be the best for some reward."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from causalbandits.problem.projection import Projection
 class ProductActions(CandidateSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
-    `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
-    left alone (or, if they must be set, set to the first of the cheapest values that are allowed): as in `least`.
+    `row_indices[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere
+    are left alone (or, if they must be set, set to the first of the cheapest values allowed): as in `baseline`.
     """
 
     space: ActionSpace
@@ -57,7 +57,8 @@ class ProductActions(CandidateSet):
     def _refuse_listing(self) -> None:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
-                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by one (the "
+                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by "
+                "one (the "
                 f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
                 "all, or allow fewer actions."
             )
@@ -143,7 +144,8 @@ class Reduction:
             return f"{scope} actions are searched: {self.unreduced_reason}."
         costs = ", less their costs" if self.has_costs else ""
         lines = [
-            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best for some reward{costs}."
+            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best "
+            f"for some reward{costs}."
         ]
         if self.irrelevant:
             lines.append(f"Without effect on the reward's parents, so left alone: {', '.join(self.irrelevant)}.")
