@@ -81,7 +81,7 @@ def test_totals_have_every_sum(env):
 def test_a_policy_that_cannot_be_made_from_sums_says_so(env):
     class Own(cb.Policy):
         id = "own"
-        start = score = update = None
+        init = score = update = None
 
     with pytest.raises(PolicyError, match="'own' does not say how its statistic is made from sums"):
         Own().from_sums(env.problem, OutcomeSums())

@@ -126,4 +126,4 @@ def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
 
 
 def searched(problem):
-    return (problem.search.action(i).intervention for i in range(problem.search.size))
+    return (problem.candidates.action(i).intervention for i in range(problem.candidates.size))

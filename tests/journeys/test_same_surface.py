@@ -78,8 +78,7 @@ def test_a_study_can_what_an_agent_can_and_a_client_what_a_study_can(tmp_path: P
 
 DIFFERENT_PARAMETERS = {
     ("ask", "key"): "agents have no keys",
-    ("recommendations", "at_most"): "agents list all contexts",
-    ("report", "path"): "an agent writes a page; a study has pages of its own",
+    ("report", "path"): "a page is written where the outcomes are; a service has pages of its own",
     ("expire", "at_most"): "over HTTP, 10,000 at once",
     ("lines", "at_most"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",

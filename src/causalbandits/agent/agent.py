@@ -6,7 +6,8 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from causalbandits._files import parse_path, refuse_unwritable, write_atomically
-from causalbandits._typing import Z, is_integer
+from causalbandits._files import parse_path
+from causalbandits._typing import Z
 from causalbandits.agent import file
 from causalbandits.campaign import (
-    BATCH_LIMIT,
+    Advice,
+    Belief,
     Context,
     Decision,
     Eligible,
@@ -27,22 +29,21 @@ from causalbandits.campaign import (
     Learnt,
     Ledger,
     Pending,
-    Recommendation,
-    Recommendations,
     Resequencer,
-    check_model,
-    contradictions,
-    gather_evidence,
-    outcome_scale_caveats,
+    condition_on_context,
+    parse_seed,
     policy_record,
-    recommend,
+    refuse_beyond_budget,
     restore_policy,
     restrict_to_eligible,
+    sum_cell_moments,
+    validate_batch_size,
     validate_outcome,
+    write_report,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
-from causalbandits.fitting import Check, Interventions
-from causalbandits.model import CausalModel, Intervention, State
+from causalbandits.fitting import Interventions
+from causalbandits.model import Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
     Choice,
@@ -54,7 +55,6 @@ from causalbandits.policies import (
     warn_of_scale,
     warn_of_unknown_tables,
 )
-from causalbandits.policies.robust import Evidence
 from causalbandits.problem import (
     Budget,
     BudgetStatus,
@@ -67,7 +67,7 @@ DIAGNOSTICS_AFTER = 100
 """After so many rewards the policy is asked whether something speaks against the way in which it is used."""
 
 
-class Agent:
+class Agent(Advice):
     """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
 
     >>> import causalbandits as cb
@@ -109,6 +109,7 @@ class Agent:
         self.problem = problem
         self.policy = resolved_policy
         self.impossible = impossible
+        self._accept_impossible = impossible == "accept"
         self._statistic = resolved_policy.init(problem)
         self._pending: dict[int, Pending] = {}
         self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
@@ -128,7 +129,7 @@ class Agent:
             if budget is None
             else build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
         )
-        self._seed = _seed_sequence(seed)
+        self._seed = parse_seed(seed)
         self._rng = np.random.Generator(np.random.PCG64(self._seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
@@ -151,14 +152,6 @@ class Agent:
         return {id: decision.choice.action.intervention for id, decision in self._pending.items()}
 
     @property
-    def model(self) -> CausalModel:
-        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
-
-        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
-        """
-        return self.policy.learned_model(self.problem, self._replay_if_stale()) or self.problem.model
-
-    @property
     def budget(self) -> BudgetStatus | None:
         """What has been spent of the budget, and what is left; None without one."""
         return None if self._budget_tracker is None else self._budget_tracker.status
@@ -178,14 +171,12 @@ class Agent:
         `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
         Where a budget does not allow for all of a batch, none of it is decided.
         """
-        if n is not None and (not is_integer(n) or not 1 <= n <= BATCH_LIMIT):
-            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        if n is not None:
+            validate_batch_size(n)
         situation = self._unconditional if context is None and eligible is None else self._situation(context, eligible)
         if n is None:
             return self._decide(situation)
-        if self._budget_tracker is not None and n > self._budget_tracker.status.rounds_left:
-            rounds_left = self._budget_tracker.status.rounds_left
-            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        refuse_beyond_budget(n, self._budget_tracker)
         decisions: list[Decision] = []
         try:
             for _ in range(n):
@@ -243,11 +234,8 @@ class Agent:
         only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
         which nothing was set teach it about leaving everything alone, not about setting what was seen.
         """
-        column = self.problem.reward if reward is None else reward
-        if not isinstance(column, str):
-            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
-        importer = HistoryImporter(self.problem, self.policy, self._seed, self.impossible == "accept")
-        outcomes = importer.outcomes(past, column, interventions, -1 - self._past_rows)
+        importer = HistoryImporter(self.problem, self.policy, self._seed, self._accept_impossible)
+        outcomes = importer.outcomes(past, reward, interventions, -1 - self._past_rows)
         statistic = self._replay_if_stale()
         try:
             for outcome in outcomes:
@@ -297,80 +285,14 @@ class Agent:
         if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
-        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
-
-        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
-        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
-        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
-        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
-        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
-        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
-        assumes, and where rewards contradict that, is said with it.
-
-        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
-        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
-        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
-        """
-        situation = self._unconditional if context is None else self._situation(context)
-        return self._recommend(situation, level, epsilon, self._diagnostics())
-
-    def recommendations(self, *, level: float = 0.95, epsilon: float = 0.0) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
-
-        Contexts in which nothing may be done, because of what is required, are in `.refused`, with the reason.
-        """
-        current_problem = self.problem.with_model(self.model) if self.policy.traits.learns_tables else self.problem
-        diagnostics, recommendations, refused = self._diagnostics(), [], []
-        for codes, share in current_problem.contexts.by_probability():
-            conditioned = self.problem.condition_codes(codes or None)
-            if conditioned.has_actions:
-                recommendations.append(
-                    (
-                        share,
-                        self._recommend(
-                            self._situation_in_context(conditioned.context_codes), level, epsilon, diagnostics
-                        ),
-                    )
-                )
-            else:
-                refused.append((share, conditioned.infeasibility))
-        return Recommendations(recommendations, refused)
-
-    def evidence(self, *, level: float | None = None) -> Evidence:
-        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
-
-        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
-        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
-        Outcomes count in the order of decisions: those after the first pending one wait for it.
-        """
-        self.problem.require_parents("Evidence")
-        arguments = self.problem, self.policy, self._replay_if_stale(), self._outcomes
-        return gather_evidence(*arguments, min(self._pending, default=None), level)
-
-    def check(self, *, level: float = 0.05) -> Check:
-        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
-
-        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
-        and looking again and again finds something in the end. `evidence` has neither weakness.
-        """
-        self.problem.require_parents("A check")
-        return check_model(self.problem, self._outcomes, level)
-
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
 
         The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
         where outcomes contradict the model.
         """
-        file_path = parse_path(path, "campaign.html")
-        if file_path.suffix.lower() not in (".html", ".htm"):
-            raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
-        refuse_unwritable(file_path)
-        from causalbandits.agent.report import build_page
-        from causalbandits.results import as_html
-
-        write_atomically(file_path, as_html(build_page(self, list(self._outcomes)), file_path.parent).encode())
+        with self._belief() as belief:
+            write_report(self, belief, path)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything, random state included, to a JSON file; never leaves half a file behind.
@@ -448,9 +370,9 @@ class Agent:
     def _decide(self, situation: Situation) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         if self._budget_tracker is None:
-            choice = self.policy.choose(situation, statistic, self._rng)
+            choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
         else:
-            choice = self.policy.choose(situation, statistic, self._rng, self._budget_tracker)
+            choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem)
@@ -458,12 +380,7 @@ class Agent:
         return Decision(id, choice.action.intervention, choice.propensity)
 
     def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
-        problem = self.problem if context is None else self.problem.condition(context)
-        if self.impossible == "refuse" and not problem.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the agent with impossible="accept".'
-            )
+        problem = condition_on_context(self.problem, context, accept_impossible=self._accept_impossible)
         if eligible is None:
             return self.policy.situation(problem)
         return restrict_to_eligible(self.policy, problem, eligible)
@@ -486,9 +403,8 @@ class Agent:
     ) -> Outcome:
         """What was told, if it can be."""
         (action, propensity, support), conditioned = pending
-        accept = self.impossible == "accept"
         z, value, observed_codes = validate_outcome(
-            conditioned, self.policy, action, parents, reward, observed, accept_impossible=accept
+            conditioned, self.policy, action, parents, reward, observed, accept_impossible=self._accept_impossible
         )
         if abs(value) > self._largest_expected:
             warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
@@ -555,20 +471,19 @@ class Agent:
     def _warn_of_alarm(self, alarm: str) -> None:
         warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
-    def _diagnostics(self) -> tuple[str, ...]:
-        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
-        statistic = self._replay_if_stale()
-        return (
-            *outcome_scale_caveats(self.policy, self._outcomes),
-            *self.policy.concerns(self.problem, statistic),
-            *contradictions(self.problem, self.policy, statistic, lambda level: self.check(level=level)),
+    @contextmanager
+    def _belief(self) -> Iterator[Belief]:
+        yield Belief(
+            self.problem,
+            self.policy,
+            self._replay_if_stale(),
+            self._budget_tracker,
+            self._accept_impossible,
+            outcomes=lambda: self._outcomes,
+            first_pending=lambda: min(self._pending, default=None),
+            cell_moments=lambda: sum_cell_moments(self.policy, self._outcomes),
+            check=lambda level: self.check(level=level),
         )
-
-    def _recommend(
-        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
-    ) -> Recommendation:
-        allowance = None if self._budget_tracker is None else self._budget_tracker.budget.per_round
-        return recommend(self.policy, situation, self._replay_if_stale(), level, epsilon, diagnostics, allowance)
 
     def _restore_charges(self) -> None:
         """Charge the budget for all decisions that were not forgotten."""
@@ -577,14 +492,3 @@ class Agent:
             pending = [(decision.choice.action, decision.problem.context_codes) for decision in self._pending.values()]
             for action, context in (*completed, *pending):
                 self._budget_tracker.charge(self.problem.cost(action), context)
-
-
-def _seed_sequence(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    try:
-        sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        # Plain numbers, which a file can hold.
-        entropy = np.asarray(sequence.entropy, dtype=object).tolist()
-        plain_entropy = [int(part) for part in entropy] if isinstance(entropy, list) else int(entropy)
-        return np.random.SeedSequence(plain_entropy, spawn_key=tuple(map(int, sequence.spawn_key)))
-    except (TypeError, ValueError):
-        raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.") from None

@@ -1,5 +1,6 @@
 """What an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
 
+from causalbandits.campaign.advice import Advice, Belief
 from causalbandits.campaign.decision import BATCH_LIMIT, Context, Decision
 from causalbandits.campaign.diagnostics import (
     CONTRADICTION_LEVEL,
@@ -18,16 +19,27 @@ from causalbandits.campaign.recommendation import (
     Recommendation,
     Recommendations,
     explanatory_cell,
-    outcome_scale_caveats,
     recommend,
     scale_caveats,
+    sum_cell_moments,
 )
+from causalbandits.campaign.report import write_report
 from causalbandits.campaign.resequencer import Resequencer
-from causalbandits.campaign.validation import validate_outcome
+from causalbandits.campaign.validation import (
+    condition_on_context,
+    default_parents,
+    parse_seed,
+    refuse_beyond_budget,
+    validate_batch_size,
+    validate_outcome,
+    validate_seed,
+)
 
 __all__ = [
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
+    "Advice",
+    "Belief",
     "CellMoments",
     "Certainty",
     "Context",
@@ -42,18 +54,25 @@ __all__ = [
     "Resequencer",
     "check_counts",
     "check_model",
+    "condition_on_context",
     "contradictions",
     "decode_action",
     "decode_support",
+    "default_parents",
     "eligible_actions",
     "encode_support",
     "explanatory_cell",
     "gather_evidence",
-    "outcome_scale_caveats",
+    "parse_seed",
     "policy_record",
     "recommend",
+    "refuse_beyond_budget",
     "restore_policy",
     "restrict_to_eligible",
     "scale_caveats",
+    "sum_cell_moments",
+    "validate_batch_size",
     "validate_outcome",
+    "validate_seed",
+    "write_report",
 ]

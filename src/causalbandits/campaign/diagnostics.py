@@ -184,7 +184,7 @@ def _cpt_findings(problem: Problem, outcomes: Iterable[Outcome], times: Array) -
 def contradictions(
     problem: Problem, policy: AnyPolicy, statistic: Any, check: Callable[[float], Check]
 ) -> tuple[str, ...]:
-    """Where outcomes contradict the model that a recommendation rests on, in words; `validate_outcome` tests it at a level."""
+    """Where outcomes contradict the model that a recommendation rests on, in words; `check` tests it at a level."""
     if isinstance(policy, GuardedThompsonSampling):
         alarms = policy.alarms(problem, statistic)
         if statistic.given_up:  # and with it all that the graph says of the context
@@ -205,6 +205,6 @@ def contradictions(
 
 def _format_finding(finding: Finding) -> str:
     return (
-        f"the outcomes contradict the model: {finding.claim} (p = {finding.p:.2g}, strength {finding.strength:.2g}); see "
-        "check()"
+        f"the outcomes contradict the model: {finding.claim} (p = {finding.p:.2g}, strength {finding.strength:.2g}); "
+        "see check()"
     )

@@ -1,4 +1,4 @@
-"""What an agent can learn from rounds that it did not decide: each row an outcome, or a reason why it is none."""
+"""Rounds of the past that were not decided here: each row an outcome to learn from, or the reason why it is none."""
 
 from __future__ import annotations
 
@@ -44,12 +44,18 @@ class HistoryImporter:
     accept_impossible: bool
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def outcomes(self, data: Any, reward: str, interventions: Interventions, first: int) -> list[Outcome]:
-        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0."""
+    def outcomes(self, data: Any, reward: str | None, interventions: Interventions, first: int) -> list[Outcome]:
+        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0.
+
+        `reward` names the column of the rewards; None stands for the problem's own reward.
+        """
+        column = self.problem.reward if reward is None else reward
+        if not isinstance(column, str):
+            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
         knobs = self.problem.manipulable if interventions is not None else ()
         columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
-        rounds = read_logged_rounds(data, states, reward, interventions)
+        rounds = read_logged_rounds(data, states, column, interventions)
         branch = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST_SPAWN_KEY))
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):

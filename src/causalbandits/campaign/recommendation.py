@@ -10,14 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Z, is_real
-from causalbandits.campaign.ledger import Ledger
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
-from causalbandits.policies import (
-    AnyPolicy,
-    RunnerUp,
-    find_incumbent,
-)
+from causalbandits.policies import AnyPolicy, Outcome, RunnerUp, find_incumbent
 from causalbandits.problem import Action, Situation
 from causalbandits.problem.projection import TIE
 
@@ -46,7 +41,8 @@ class Certainty(NamedTuple):
         lines = []
         if self.probability is not None and self.loss is not None:
             lines.append(
-                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a round"
+                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a "
+                "round"
             )
         if self.risk is not None:
             lines.append(self._format_stopping_rule(level))
@@ -258,13 +254,8 @@ CellMoments = tuple[int, float, float]
 """Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
 
 
-def outcome_scale_caveats(policy: AnyPolicy, outcomes: Ledger) -> tuple[str, ...]:
-    """Where the rewards contradict the scales that the policy was told."""
-    return scale_caveats(policy, lambda: _cell_moments(policy, outcomes))
-
-
 def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]]) -> tuple[str, ...]:
-    """The same from the moments of each cell."""
+    """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
     if noise is None or prior is None or policy.traits.unit_rewards or policy.traits.learns_scales:
         return ()
@@ -283,7 +274,8 @@ def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]
     return tuple(messages)
 
 
-def _cell_moments(policy: AnyPolicy, outcomes: Ledger) -> Iterable[CellMoments]:
+def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> Iterable[CellMoments]:
+    """The moments of the rewards of each cell, from all outcomes."""
     sums: dict[Hashable, CellMoments] = {}
     pivot = None
     for outcome in outcomes:

@@ -1,4 +1,7 @@
-"""What people tell an agent: taken if it can be, refused with the reason if not."""
+"""What a user gives an agent or a study, checked: contexts, batch sizes, seeds, outcomes.
+
+What cannot be accepted is refused with the reason, before anything is changed. Outcomes come back in codes.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,72 @@ from types import EllipsisType
 
 import numpy as np
 
-from causalbandits._typing import Z
-from causalbandits.errors import CausalBanditsError, TellError
+from causalbandits._typing import Z, is_integer
+from causalbandits.campaign.decision import BATCH_LIMIT, Context
+from causalbandits.errors import BudgetError, CausalBanditsError, TellError
 from causalbandits.model import State
 from causalbandits.policies import AnyPolicy
-from causalbandits.problem import Action, Problem
+from causalbandits.problem import Action, BudgetTracker, Problem
 
 MAX_REWARD = 1e150
 """Rewards beyond this size would overflow where they are squared or summed."""
 
 EncodedOutcome = tuple[Z, float, Mapping[str, int] | None]
 """What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
+
+
+def condition_on_context(problem: Problem, context: Context | None, *, accept_impossible: bool) -> Problem:
+    """The problem where some of its context is known; refuses a context of probability 0."""
+    conditioned = problem if context is None else problem.condition(context)
+    if not accept_impossible and not conditioned.can_occur:
+        raise CausalBanditsError(
+            f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, begin "
+            'with impossible="accept".'
+        )
+    return conditioned
+
+
+def validate_batch_size(n: object) -> None:
+    """Refuse anything but a number of decisions that can be asked for at once."""
+    if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
+        raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+
+
+def refuse_beyond_budget(n: int, tracker: BudgetTracker | None) -> None:
+    """Refuse a batch of more decisions than a budget has rounds left."""
+    if tracker is not None and n > (rounds_left := tracker.status.rounds_left):
+        raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+
+
+def validate_seed(seed: object) -> None:
+    """Refuse anything but a whole number, 0 or more, or None."""
+    if seed is not None and (not is_integer(seed) or seed < 0):
+        raise _seed_error(seed)
+
+
+def parse_seed(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    """The seed, whatever NumPy takes for one, as plain numbers, which a file can hold."""
+    try:
+        sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        entropy = np.asarray(sequence.entropy, dtype=object).tolist()
+        plain_entropy = [int(part) for part in entropy] if isinstance(entropy, list) else int(entropy)
+        return np.random.SeedSequence(plain_entropy, spawn_key=tuple(map(int, sequence.spawn_key)))
+    except (TypeError, ValueError):
+        raise _seed_error(seed) from None
+
+
+def _seed_error(seed: object) -> CausalBanditsError:
+    return CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+
+
+def default_parents(problem: Problem) -> Mapping[str, State]:
+    """The parents' values where they are left out: none where the problem has none; else they are asked for."""
+    if problem.parents:
+        raise TellError(
+            f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
+            "parents=None if they were lost. Nothing was changed."
+        )
+    return {}
 
 
 def validate_outcome(
@@ -33,18 +91,14 @@ def validate_outcome(
     accept_impossible: bool,
     allow_missing_parents: bool = False,
 ) -> EncodedOutcome:
-    """What was told of an action, in codes; a TellError if it cannot be. The problem is as it was known to be.
+    """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
-    `regrets` says that an outcome without the parents' values is taken, too, though the policy learns nothing from it.
+    The problem is conditioned on what was known at the decision. With `allow_missing_parents` an outcome without the
+    parents' values is accepted as well, though the policy learns nothing from it.
     """
     value = _validate_reward(reward)
     if isinstance(parents, EllipsisType):
-        if problem.parents:
-            raise TellError(
-                f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
-                "parents=None if they were lost. Nothing was changed."
-            )
-        parents = {}
+        parents = default_parents(problem)
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
         parents = _with_context_parents(problem, parents)
     try:
@@ -124,6 +178,7 @@ def _encode_observed(
         for name in observed:
             if name in fixed_values and fixed_values[name] != observed[name]:
                 raise TellError(
-                    f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was changed."
+                    f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was "
+                    "changed."
                 )
     return codes

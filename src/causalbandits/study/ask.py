@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from causalbandits._typing import is_integer
-from causalbandits.campaign import BATCH_LIMIT, Context, Decision, Eligible, eligible_actions
-from causalbandits.errors import BudgetError, CausalBanditsError, ConflictError
+from causalbandits.campaign import (
+    Context,
+    Decision,
+    Eligible,
+    condition_on_context,
+    eligible_actions,
+    refuse_beyond_budget,
+    validate_batch_size,
+)
+from causalbandits.errors import ConflictError
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
 from causalbandits.study.session import Session, validate_key
@@ -20,17 +27,6 @@ class Asker:
 
     def __init__(self, session: Session, outcomes: OutcomeRecorder) -> None:
         self._session, self._outcomes = session, outcomes
-
-    def condition(self, context: Context | None) -> Problem:
-        """The problem given a context; refused where the model gives that probability 0."""
-        problem = self._session.problem
-        conditioned = problem if context is None else problem.condition(context)
-        if not self._session.accepts_impossible and not conditioned.can_occur:
-            raise CausalBanditsError(
-                f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, "
-                'make the study with impossible="accept".'
-            )
-        return conditioned
 
     def ask_one(self, context: Context | None, eligible: Eligible | None, key: str | None) -> Decision:
         """The decision that was made with this key, or a new one."""
@@ -51,15 +47,13 @@ class Asker:
 
         Asked again with the same key, the same decisions.
         """
-        if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
-            raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        validate_batch_size(n)
         question, request = self._parse_request(context, eligible)
         keys = [None if key is None else f"{key}/{k}" for k in range(n + 1)]
         if key is not None and (previous_rows := self._previous_decisions(key, keys, request)):
             return [_decision_of(row) for row in previous_rows]
         ledger = self._session.ledger
-        if ledger is not None and n > (rounds_left := ledger.tracker.status.rounds_left):
-            raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        refuse_beyond_budget(n, None if ledger is None else ledger.tracker)
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 
     def _previous_decisions(self, key: str, keys: Sequence[str | None], request: str) -> list[Row]:
@@ -76,7 +70,8 @@ class Asker:
         return matches
 
     def _parse_request(self, context: Context | None, eligible: Eligible | None) -> tuple[DecisionRequest, str]:
-        conditioned = self.condition(context)
+        session = self._session
+        conditioned = condition_on_context(session.problem, context, accept_impossible=session.accepts_impossible)
         eligible_list = None if eligible is None else _parse_eligible(self._session.problem, eligible)
         if eligible_list is not None:
             self._session.fold.policy.situation(

@@ -21,24 +21,23 @@ from typing import Any, Literal, overload
 from causalbandits._files import parse_path
 from causalbandits.campaign import (
     CONTRADICTION_LEVEL,
+    Advice,
+    Belief,
     Context,
     Decision,
     Eligible,
     Learnt,
-    Recommendation,
-    Recommendations,
-    check_model,
-    gather_evidence,
+    default_parents,
     policy_record,
-    recommend,
+    validate_seed,
+    write_report,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError
 from causalbandits.fitting import Check, Interventions
-from causalbandits.model import CausalModel, Intervention, State
+from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy
-from causalbandits.policies.robust import Evidence
 from causalbandits.policies.tables import suppress_warnings
-from causalbandits.problem import Budget, BudgetStatus, Problem, Situation, build_budget_tracker
+from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
 from causalbandits.study.analysis import (
     By,
     Evaluation,
@@ -49,13 +48,13 @@ from causalbandits.study.analysis import (
     build_history,
     build_report,
     check_statistic,
-    diagnose,
     evaluate_target,
     event_record,
     explain_decision,
     is_reproducible,
     mode_record,
     statistic_records,
+    sum_cell_moments,
     write_table,
 )
 from causalbandits.study.ask import Asker
@@ -73,13 +72,13 @@ from causalbandits.study.storage import (
     open_store,
     verify_log,
 )
-from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, default_parents, learn
+from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, learn
 
 MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
 
 
-class Study:
+class Study(Advice):
     """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
 
     >>> import causalbandits as cb, tempfile, os
@@ -138,12 +137,11 @@ class Study:
         resolved_policy.init(problem)
         if default is not None:
             resolved_policy.validate_reward(default)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+        validate_seed(seed)
         if budget is not None:
             build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
         validate_policy_fits(problem, resolved_policy, rules, budget)
-        entropy = secrets.randbits(64) if seed is None else seed
+        entropy = secrets.randbits(64) if seed is None else int(seed)
         facts = {"problem": problem.to_record(), "seed": entropy, "rules": asdict(rules), "made": clock()}
         if budget is not None:
             facts["budget"] = astuple(budget)
@@ -343,12 +341,6 @@ class Study:
             }
 
     @property
-    def model(self) -> CausalModel:
-        """The model as it is known by now; with a policy that learns tables, what was observed has been counted."""
-        with self._session.transaction() as fold:
-            return fold.policy.learned_model(self.problem, fold.statistic) or self.problem.model
-
-    @property
     def budget(self) -> BudgetStatus | None:
         """What has been spent of the budget, and what is left; None without one."""
         with self._session.transaction():
@@ -368,9 +360,15 @@ class Study:
         """Decisions whose outcome has not come (yet), by number."""
         return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
 
-    def report(self) -> StudyReport:
-        """How the study stands: counts, and means by action and by configuration."""
-        with self._session.transaction():
+    def report(self, path: str | os.PathLike[str] | None = None) -> StudyReport:
+        """How the study stands: counts, and means by action and by configuration.
+
+        With `path`, such as "campaign.html", the page that `Agent.report` makes is written as well; it looks at every
+        outcome.
+        """
+        with self._belief() as belief:
+            if path is not None:
+                write_report(self, belief, path)
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
     def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
@@ -389,53 +387,6 @@ class Study:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
         with self._session.transaction():
             return build_history(self._session)
-
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
-        """What to do if the study had to stop now, how sure that is, and whether it may: as `Agent.recommend`.
-
-        What it says against the model comes from the statistic alone, however many decisions there are; `check` and
-        `evidence` look at every one.
-        """
-        with self._session.transaction() as fold:
-            conditioned = self._asker.condition(context)
-            return self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnose(self._session))
-
-    def recommendations(
-        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
-    ) -> Recommendations:
-        """What to do in each context that can occur, or in the likeliest of them: as `Agent.recommendations`."""
-        with self._session.transaction() as fold:
-            diagnostics_found, recommendations, refused = diagnose(self._session), [], []
-            current_problem = self.problem.with_model(self.model) if fold.policy.traits.learns_tables else self.problem
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
-                conditioned = self.problem.condition_codes(codes or None)
-                if conditioned.has_actions:
-                    recommendations.append(
-                        (share, self._recommend(fold.policy.situation(conditioned), level, epsilon, diagnostics_found))
-                    )
-                else:
-                    refused.append((share, conditioned.infeasibility))
-            return Recommendations(recommendations, refused)
-
-    def _recommend(
-        self, situation: Situation, level: float, epsilon: float, diagnostics: tuple[str, ...]
-    ) -> Recommendation:
-        fold, budget = self._session.fold, self._session.budget
-        allowance = None if budget is None else budget.per_round
-        return recommend(fold.policy, situation, fold.statistic, level, epsilon, diagnostics, allowance)
-
-    def evidence(self, *, level: float | None = None) -> Evidence:
-        """What the outcomes say of the model, whenever you look: as `Agent.evidence`. Looks at every outcome."""
-        self.problem.require_parents("Evidence")
-        with self._session.transaction() as fold:
-            arguments = self.problem, fold.policy, fold.statistic, self._log.outcomes()
-            return gather_evidence(*arguments, self._log.first_open(), level)
-
-    def check(self, *, level: float = 0.05) -> Check:
-        """The same claims by Pearson's statistic, approximate while running: as `Agent.check`. Looks at every one."""
-        self.problem.require_parents("A check")
-        with self._session.transaction():
-            return check_model(self.problem, self._log.outcomes(), level)
 
     def quick_check(self, *, level: float = CONTRADICTION_LEVEL) -> Check:
         """As `check`, from the statistic alone: as quick after a million. Rewards other than 0 and 1 are left out."""
@@ -530,3 +481,19 @@ class Study:
         """Whether a decision comes out the same again, from what had been told when it was made."""
         with self._session.transaction():
             return is_reproducible(self._session, self._outcomes.get_decision(id))
+
+    @contextmanager
+    def _belief(self) -> Iterator[Belief]:
+        session = self._session
+        with session.transaction() as fold:
+            yield Belief(
+                self.problem,
+                fold.policy,
+                fold.statistic,
+                None if session.ledger is None else session.ledger.tracker,
+                session.accepts_impossible,
+                outcomes=self._log.outcomes,
+                first_pending=self._log.first_open,
+                cell_moments=lambda: sum_cell_moments(session),
+                check=lambda level: check_statistic(session, level),
+            )

@@ -366,16 +366,6 @@ def _format_decision(row: Row) -> str:
     return f"decision {row.number}"
 
 
-def default_parents(problem: Problem) -> Parents:
-    """The parents' values where `tell` leaves them out: {} for a problem without parents, else refused."""
-    if problem.parents:
-        raise TellError(
-            f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
-            "parents=None if they were lost. Nothing was changed."
-        )
-    return {}
-
-
 def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
@@ -390,13 +380,10 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
     it: one transaction, a checksum, a place in the fold. They are no part of what is decided, evaluated, exported or
     paid for.
     """
-    column = session.problem.reward if reward is None else reward
-    if not isinstance(column, str):
-        raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
     importer = HistoryImporter(
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )
-    outcomes = importer.outcomes(past, column, interventions, -1 - session.log.past_count())
+    outcomes = importer.outcomes(past, reward, interventions, -1 - session.log.past_count())
     request = _history_checksum(outcomes)
     if outcomes and session.log.has_past_rows(request):
         return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})

@@ -9,21 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from causalbandits.campaign import CellMoments, check_counts, contradictions, explanatory_cell, scale_caveats
+from causalbandits.campaign import CellMoments, check_counts, explanatory_cell
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
 from causalbandits.study.session import Session
 from causalbandits.study.storage import FIXED_POINT_ONE, SumTable
-
-
-def diagnose(session: Session) -> tuple[str, ...]:
-    """In words; within a transaction."""
-    policy, statistic = session.fold.policy, session.fold.statistic
-    return (
-        *scale_caveats(policy, lambda: _cell_moments(session)),
-        *policy.concerns(session.problem, statistic),
-        *contradictions(session.problem, policy, statistic, lambda level: check_statistic(session, level)),
-    )
 
 
 def check_statistic(session: Session, level: float) -> Check:
@@ -54,8 +44,8 @@ def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
                 yield Outcome(action, z, reward, reward, context=context), times
 
 
-def _cell_moments(session: Session) -> Iterator[CellMoments]:
-    """Of each cell, from the mean of all on, so that nothing cancels."""
+def sum_cell_moments(session: Session) -> Iterator[CellMoments]:
+    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
     policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():
         if line.n and (z is not None or not policy.traits.needs_parents):

@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any, overload
 from urllib.parse import quote
 
-from causalbandits.campaign import Context, Decision, Recommendation, Recommendations
+from causalbandits.campaign import Context, Decision, Recommendation, Recommendations, default_parents
 from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model import Intervention, State
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy, encode_parameters
@@ -19,7 +19,7 @@ from causalbandits.problem import BudgetStatus, Problem
 from causalbandits.study.remote.transport import Transport
 from causalbandits.study.remote.wire import decode_evidence, decode_recommendation, decode_recommendations
 from causalbandits.study.storage import Verification
-from causalbandits.study.tell import Id, Observed, Parents, Receipt, default_parents
+from causalbandits.study.tell import Id, Observed, Parents, Receipt
 
 EligibleInterventions = Iterable[Mapping[str, State]]
 """Eligible interventions; a function cannot travel."""

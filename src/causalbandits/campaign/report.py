@@ -1,19 +1,19 @@
-"""A page about an agent: what it would do now and how sure that is, what it was told, what speaks against its model."""
+"""A campaign's report, one HTML page: the recommendation, the mean reward over time and by action, the model check."""
 
 from __future__ import annotations
 
 import io
 import itertools
 import math
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from causalbandits.errors import CausalBanditsError
+from causalbandits._files import parse_path, refuse_unwritable, write_atomically
+from causalbandits.campaign.advice import Advice, Belief
+from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.policies import Outcome
-from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, format_number
-
-if TYPE_CHECKING:
-    from causalbandits.agent.agent import Agent
+from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, as_html, format_number
 
 MAX_TABLE_ROWS = 100
 """So many actions and configurations are listed, those with most rewards first."""
@@ -34,47 +34,56 @@ class Average(NamedTuple):
     standard_error: float
 
 
-def build_page(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
-    """The page, part by part; `told` are the outcomes in the order of telling."""
+def write_report(advice: Advice, belief: Belief, path: str | os.PathLike[str]) -> None:
+    """Write the page of a campaign, with what is believed by now, to an .html file; it needs no other file."""
+    file_path = parse_path(path, "campaign.html")
+    if file_path.suffix.lower() not in (".html", ".htm"):
+        raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
+    refuse_unwritable(file_path)
+    write_atomically(file_path, as_html(_build_page(advice, belief), file_path.parent).encode())
+
+
+def _build_page(advice: Advice, belief: Belief) -> list[Part]:
+    outcomes = list(belief.outcomes())
     return [
         Heading("The campaign so far", 1),
-        Text(_format_counts(agent, outcomes)),
+        Text(_format_counts(advice, belief, outcomes)),
         Heading("The answer so far"),
-        *_recommendation_parts(agent, outcomes),
-        *_graph_parts(agent),
+        *_recommendation_parts(advice, outcomes),
+        *_graph_parts(advice),
         *_reward_plot_parts(outcomes),
-        *_average_parts(agent, outcomes),
-        *_model_check_parts(agent, outcomes),
+        *_average_parts(advice, outcomes),
+        *_model_check_parts(advice, outcomes),
     ]
 
 
-def _format_counts(agent: Agent, outcomes: Sequence[Outcome]) -> str:
+def _format_counts(advice: Advice, belief: Belief, outcomes: Sequence[Outcome]) -> str:
     n_decided = sum(outcome.number >= 0 for outcome in outcomes)
     past = f", and {len(outcomes) - n_decided:,} rows of the past" if n_decided < len(outcomes) else ""
     mean = f" Their mean is {format_number(sum(o.reward for o in outcomes) / len(outcomes))}." if outcomes else ""
-    budget = "" if agent.budget is None else f" Budget: {agent.budget}."
+    budget = "" if belief.tracker is None else f" Budget: {belief.tracker.status}."
     return (
-        f"{n_decided:,} rewards were told{past}; {len(agent.pending):,} decisions wait for theirs.{mean} Decided by "
-        f"{agent.policy}.{budget}"
+        f"{n_decided:,} rewards were told{past}; {len(advice.pending):,} decisions wait for theirs.{mean} Decided by "
+        f"{belief.policy}.{budget}"
     )
 
 
-def _recommendation_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
+def _recommendation_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
     if not outcomes:
         return [Text("No reward was told yet.")]
     try:
-        recommendation = agent.recommendations() if agent.problem.context else agent.recommend()
+        recommendation = advice.recommendations() if advice.problem.context else advice.recommend()
     except CausalBanditsError as error:
         return [Text(str(error))]
     return [Code(repr(recommendation))]
 
 
-def _graph_parts(agent: Agent) -> list[Part]:
+def _graph_parts(advice: Advice) -> list[Part]:
     from causalbandits.results.plots import plot_graph
 
     return [
         Heading("The causal graph"),
-        Drawing(_svg(plot_graph(agent.problem, reward=agent.problem.reward or "reward")), GRAPH_CAPTION),
+        Drawing(_svg(plot_graph(advice.problem, reward=advice.problem.reward or "reward")), GRAPH_CAPTION),
     ]
 
 
@@ -106,8 +115,8 @@ def _svg(figure: Any) -> bytes:
     return picture.getvalue()
 
 
-def _average_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
-    problem = agent.problem
+def _average_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
+    problem = advice.problem
     parts = _average_table(
         "Actions",
         "set",
@@ -154,7 +163,7 @@ def _format_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "nothing"
 
 
-def _model_check_parts(agent: Agent, outcomes: Sequence[Outcome]) -> list[Part]:
-    if not outcomes or not agent.problem.parents:
+def _model_check_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
+    if not outcomes or not advice.problem.parents:
         return []
-    return [Heading("Does what came contradict the model?"), Code(repr(agent.check()))]
+    return [Heading("Does what came contradict the model?"), Code(repr(advice.check()))]

@@ -1,0 +1,157 @@
+"""Advice: what can be asked of a campaign without changing it, written once for agents and studies.
+
+A campaign says what it believes by now (`_belief`): the policy, its statistic, the budget and the outcomes so far. All
+that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
+outcomes say against the model; and the model itself, where its tables are learnt.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from causalbandits.campaign.decision import Context
+from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.recommendation import (
+    CellMoments,
+    Recommendation,
+    Recommendations,
+    recommend,
+    scale_caveats,
+)
+from causalbandits.campaign.validation import condition_on_context
+from causalbandits.fitting import Check
+from causalbandits.model import CausalModel, Intervention
+from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies.robust import Evidence
+from causalbandits.problem import BudgetTracker, Problem
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What a campaign has learnt by now. What may take long is a function, and is called only where it is needed."""
+
+    problem: Problem
+    policy: AnyPolicy
+    statistic: Any
+    tracker: BudgetTracker | None
+    """What was spent of the budget; None without one."""
+    accept_impossible: bool
+    """Whether values that have probability 0 under the model are accepted."""
+    outcomes: Callable[[], Iterable[Outcome]]
+    """All that count, in the order in which they were told."""
+    first_pending: Callable[[], int | None]
+    """The earliest decision whose outcome is not known yet."""
+    cell_moments: Callable[[], Iterable[CellMoments]]
+    """The moments of the rewards in each cell of what the policy takes to explain them."""
+    check: Callable[[float], Check]
+    """The model's claims against the outcomes, as far as that is quick: for the caveats of a recommendation."""
+
+    def diagnostics(self) -> tuple[str, ...]:
+        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
+        return (
+            *scale_caveats(self.policy, self.cell_moments),
+            *self.policy.concerns(self.problem, self.statistic),
+            *contradictions(self.problem, self.policy, self.statistic, self.check),
+        )
+
+    def learned_model(self) -> CausalModel | None:
+        """The model with the tables that were learnt; None where they are taken as they are."""
+        return self.policy.learned_model(self.problem, self.statistic)
+
+    def recommend(
+        self, conditioned: Problem, level: float, epsilon: float, diagnostics: tuple[str, ...]
+    ) -> Recommendation:
+        """The best action so far where something is known of the context, or nothing."""
+        allowance = None if self.tracker is None else self.tracker.budget.per_round
+        situation = self.policy.situation(conditioned)
+        return recommend(self.policy, situation, self.statistic, level, epsilon, diagnostics, allowance)
+
+
+class Advice(ABC):
+    """A campaign as far as it can be looked at: base of `Agent` and `Study`."""
+
+    problem: Problem
+
+    @abstractmethod
+    def _belief(self) -> AbstractContextManager[Belief]:
+        """What is believed by now; it stays as it is until the context manager is left."""
+
+    @property
+    @abstractmethod
+    def pending(self) -> Mapping[int, Intervention]:
+        """Decisions whose outcome has not come (yet), by number."""
+
+    @property
+    def model(self) -> CausalModel:
+        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
+
+        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
+        """
+        with self._belief() as belief:
+            return belief.learned_model() or self.problem.model
+
+    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
+
+        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
+        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
+        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
+        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
+        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
+        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
+        assumes, and where rewards contradict that, is said with it. (A study says this from its statistic alone,
+        however many decisions there are; `check` and `evidence` look at every one.)
+
+        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
+        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
+        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
+        """
+        with self._belief() as belief:
+            conditioned = condition_on_context(self.problem, context, accept_impossible=belief.accept_impossible)
+            return belief.recommend(conditioned, level, epsilon, belief.diagnostics())
+
+    def recommendations(
+        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+    ) -> Recommendations:
+        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+
+        With `at_most`, in so many of the likeliest. Contexts in which nothing may be done, because of what is required,
+        are in `.refused`, with the reason.
+        """
+        with self._belief() as belief:
+            learned_model = belief.learned_model() if belief.policy.traits.learns_tables else None
+            current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
+            diagnostics, recommendations, refused = belief.diagnostics(), [], []
+            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+                conditioned = self.problem.condition_codes(codes or None)
+                if conditioned.has_actions:
+                    recommendations.append((share, belief.recommend(conditioned, level, epsilon, diagnostics)))
+                else:
+                    refused.append((share, conditioned.infeasibility))
+            return Recommendations(recommendations, refused)
+
+    def evidence(self, *, level: float | None = None) -> Evidence:
+        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+
+        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
+        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        """
+        self.problem.require_parents("Evidence")
+        with self._belief() as belief:
+            outcomes, first_pending = belief.outcomes(), belief.first_pending()
+            return gather_evidence(self.problem, belief.policy, belief.statistic, outcomes, first_pending, level)
+
+    def check(self, *, level: float = 0.05) -> Check:
+        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+
+        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
+        and looking again and again finds something in the end. `evidence` has neither weakness.
+        """
+        self.problem.require_parents("A check")
+        with self._belief() as belief:
+            return check_model(self.problem, belief.outcomes(), level)
