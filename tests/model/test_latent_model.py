@@ -369,7 +369,8 @@ def test_bad_models_are_refused():
 
 def test_what_is_observed_of_a_model_has_the_same_bits_in_every_process():
     code = (
-        "import hashlib, numpy as np, causalbandits as cb; from hidden_graphs import random_graph, random_model\n"
+        "import hashlib, numpy as np, causalbandits as cb\n"
+        "from oracles.latent_graphs import random_graph, random_model\n"
         "told = hashlib.sha256()\n"
         "for seed in range(4):\n"
         "    rng = np.random.default_rng(seed); model = random_model(rng, random_graph(rng, 5))\n"

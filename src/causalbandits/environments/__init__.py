@@ -1,4 +1,8 @@
-"""Environments: how rewards come about, which only a simulator knows."""
+"""Environments: how rewards come about, which only a simulator knows.
+
+`environment` joins a problem with a reward's mechanism from `rewards`; `black_box` wraps a function of your own; `zoo`
+has the paper's environments and others; `budgeted_regret` is the regret within a budget.
+"""
 
 from causalbandits.environments.black_box import BlackBoxEnvironment
 from causalbandits.environments.budgeted_regret import BudgetedRegret, affordable_means

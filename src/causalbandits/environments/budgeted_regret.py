@@ -1,4 +1,4 @@
-"""What an action brings less than the best that a budget pays for."""
+"""Budgeted regret: what an action brings less than the best mixture that a budget pays for."""
 
 from __future__ import annotations
 

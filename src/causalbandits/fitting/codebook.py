@@ -277,8 +277,8 @@ class Codebook:
         if len(self.values) == STATE_LIMIT:
             examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
-                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a "
-                "few. Put "
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. "
+                "Put "
                 "them into bins first (pandas.cut, say), or name all the states (states=...)."
             )
         self._code_of_state[value] = len(self.values)
@@ -372,9 +372,8 @@ _MARKER_ADVICE = "if that stands for a missing value, say so (na_values={}); if 
 def _broken_lines(texts: Sequence[str]) -> Iterator[str]:
     broken = [text for text in texts if "\n" in text]
     if broken:
-        yield (
-            f"has states of several lines, such as {short_repr(broken[0], most=60)}: is a quote in the file not closed?"
-        )
+        example = short_repr(broken[0], most=60)
+        yield f"has states of several lines, such as {example}: is a quote in the file not closed?"
 
 
 def _format_texts(texts: Sequence[str]) -> str:

@@ -105,8 +105,8 @@ class Rows:
         """Refuse missing values, column by column."""
         if self.incomplete:
             raise DataError(
-                f"Values are missing in {self.incomplete} of {self.count} rows; by column: "
-                f"{self.format_missing()}. {ways_out}"
+                f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.format_missing()}. "
+                f"{ways_out}"
             )
 
 

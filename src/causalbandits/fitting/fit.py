@@ -1,4 +1,4 @@
-"""Tables from data."""
+"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM where values are missing."""
 
 from __future__ import annotations
 

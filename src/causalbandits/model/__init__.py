@@ -1,4 +1,8 @@
-"""What is known of the world: variables, their conditional probability tables, the causal graph, and interventions."""
+"""What is known of the world: variables, their conditional probability tables, the causal graph, and interventions.
+
+`causal_model` has the graph with all tables, `latent_model` the graph with hidden causes and the distribution of what
+is observed, `graph` the graph alone; `fitted` adds Dirichlet posteriors; `knowledge` is what a problem takes of these.
+"""
 
 from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative_probabilities
 from causalbandits.model.fitted import Fitted, FittedModel, FittedObservedModel, sample_log_gammas

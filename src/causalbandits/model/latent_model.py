@@ -443,8 +443,8 @@ class ObservedModel:
         )
         return (
             f"P({', '.join(effect.of)} | {intervention_text}) = {effect} needs what was never seen: no rows tell "
-            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this "
-            "action out."
+            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this action "
+            "out."
         )
 
     def _unseen_rows(self, name: str) -> Iterator[str]:

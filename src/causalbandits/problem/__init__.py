@@ -1,4 +1,9 @@
-"""What a learner may know, as arrays: the actions, P(z | do(a)), and the situation in which it decides."""
+"""What a learner may know, as arrays: the actions, P(z | do(a)), and the situation in which it decides.
+
+`Problem` is made from a specification; `Problem.situation()` is what a policy sees at a decision. `actions` has the
+action set, `inference` computes P(z | do(a), c), `projection` sums under it for many actions, `candidates` removes
+actions that are never the only best. Beside them: contexts, chance constraints, budgets, features, optimal designs.
+"""
 
 from causalbandits.problem.actions import Action, ActionSpace
 from causalbandits.problem.budget import (

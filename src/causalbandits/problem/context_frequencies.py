@@ -1,4 +1,4 @@
-"""Occasions: the contexts in which the rounds to come will be decided, and how often each of them comes."""
+"""Context frequencies: in which contexts later rounds will be decided, and how often each of them comes."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ class ContextFrequencies:
         """For how many rounds the model's shares count; None if they are known."""
 
     def frequencies(self, context_counts: Mapping[Z, int]) -> Array:
-        """How often each context comes: as the model says, and where that is an estimate, as they `context_counts`
-        so far.
-        """
+        """How often each context comes: by the model and, where that is an estimate, by the counts so far."""
         if self._model_weight is None:
             return self._shares
         counts = np.array([context_counts.get(codes, 0) for codes in self.codes])
@@ -67,4 +65,6 @@ class ContextFrequencies:
 def context_frequencies(problem: Problem, context_codes: Z) -> ContextFrequencies:
     """Remembered by which variables are known."""
     key = tuple(code >= 0 for code in context_codes)
-    return problem.unconditional.compute_once(("occasions", key), lambda: ContextFrequencies(problem, context_codes))
+    return problem.unconditional.compute_once(
+        ("context frequencies", key), lambda: ContextFrequencies(problem, context_codes)
+    )

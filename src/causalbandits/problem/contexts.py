@@ -1,4 +1,4 @@
-"""The values that a context may have: their codes and numbers, and how likely they are."""
+"""Contexts: the values that variables known before a decision may have, their codes, and P(c)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT_SAMPLE_SIZE = 2**8
 
 
 class Contexts:
-    """The contexts of a problem, where `known` is what is known of them already.
+    """The contexts of a problem, where `context_codes` are what is known of them already.
 
     A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
     """

@@ -51,7 +51,8 @@ def parents_and_rng_by_name(
 
     >>> parents_and_rng_by_name(lambda rng, b, a: 0.0, ["a", "b"], "f")
     (('b', 'a'), 'rng')
-    >>> parents_and_rng_by_name(lambda x, y, g: 0.0, ["a", "b"], "f")
+    >>> parents_and_rng_by_name(lambda x, y, g: 0.0, ["a", "b"], "f") is None
+    True
     """
     parameters = _parameters(function)
     if not parameters or any(p.kind in POSITIONAL_KINDS for p in parameters):

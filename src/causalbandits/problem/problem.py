@@ -1,4 +1,4 @@
-"""Problem: all that a learner may know. The graph, the actions and P(z | a); nothing of the reward."""
+"""Problem: all that a learner may know, which is the graph, the actions and P(z | do(a)); nothing of the reward."""
 
 from __future__ import annotations
 
@@ -221,13 +221,11 @@ class Problem(Cached):
         costs = "" if self.costs is None else f"; costs on {format_names(self.costs.names)}"
         context = f"; context {format_names(self.context)}" if self.context else ""
         context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
+        actions = f"{format_count(self.actions.size)} actions on {format_names(self.manipulable)}"
         if self.unit == "actions":
-            return (
-                f"Problem({format_count(self.actions.size)} actions on "
-                f"{format_names(self.manipulable)}{costs}{context}{context_values})"
-            )
+            return f"Problem({actions}{costs}{context}{context_values})"
         return (
-            f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}; "
+            f"Problem({actions}; "
             f"{format_count(self.configurations)} configurations of "
             f"{format_names(self.parents)}{costs}{context}{context_values})"
         )
@@ -264,8 +262,8 @@ class Problem(Cached):
         """Say so if there are no parents, for what is of them or of what leads to them."""
         if self.unit == "actions":
             raise ProblemError(
-                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a "
-                "number per "
+                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number "
+                "per "
                 "action (parents=[])."
             )
 

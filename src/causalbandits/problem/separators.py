@@ -1,4 +1,4 @@
-"""Which variables stand in for the reward's parents: those that were given, its own, or the cheapest that do.
+"""Separators: variables that stand in for the reward's parents, given, found, or the cheapest that do.
 
 A set will do if it separates every intervention from the reward: given its values, the reward is the same whatever was
 done. It must come before the reward, too, or P(z | do(a)) would hang on how the reward itself comes about.
@@ -158,8 +158,8 @@ class AugmentedGraph:
             paths = (graphs.open_path(self.graph, node, reward, observable) for node in starts)
             path = next(path for path in paths if path)
             return (
-                f"No set of the observable variables {format_names(observable)} separates the interventions from "
-                "the reward "
+                f"No set of the observable variables {format_names(observable)} separates the interventions from the "
+                "reward "
                 f"{reward!r}: {graphs.format_path(self.graph, path)} is open. "
                 f"{self._suggest_for_hidden_causes(self.model, reward, observable)}"
             )

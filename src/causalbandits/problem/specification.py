@@ -1,4 +1,4 @@
-"""What a problem is stated to be: what is known, what may be done, what is wanted; once it is known to fit together."""
+"""The specification of a problem: its arguments, parsed and checked against each other; comparison and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many configurations of the parents can occur."""
+"""The support of z: how many configurations of the parents have P(z | do(a)) > 0 for some action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds with causes that nobody observes; they are of the zoo.
+"""Environments of the zoo with hidden causes, and random graphs and models with some.
 
 A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
 

@@ -1,4 +1,4 @@
-"""What is left of a graph once its hidden variables are taken out: arrows, and pairs that have a hidden cause.
+"""ADMG: what is left of a graph without its hidden variables, which is arrows, and pairs with a hidden cause.
 
 The latent projection (Verma and Pearl 1990): an arrow x -> y stays where a directed path leads from x to y through
 hidden variables alone, and x <-> y says that such paths lead from one hidden variable to both. It keeps every

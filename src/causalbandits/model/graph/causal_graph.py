@@ -1,7 +1,7 @@
 """CausalGraph: what causes what, without tables; with causes that nobody observes.
 
 A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
-name whose effects are x and y. Hidden pairs, districts and projections follow from it (`mixed_graph`).
+name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).
 """
 
 from __future__ import annotations

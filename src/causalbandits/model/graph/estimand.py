@@ -1,4 +1,4 @@
-"""Formulas of what is observed: tables P(v | given), their products, sums and ratios; printed, and computed."""
+"""Estimands: formulas of what is observed, with tables P(v | given), products, sums and ratios."""
 
 from __future__ import annotations
 

@@ -258,8 +258,8 @@ class IdentificationQuery:
         error = NotIdentifiedError(
             f"{format_effect(self._of, self._do)} cannot be computed from what is observed: "
             f"{self.explain_hedge(hedge)}. "
-            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per "
-            "action: parents=[]."
+            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per action: "
+            "parents=[]."
         )
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)

@@ -1,4 +1,8 @@
-"""The actions: which interventions there are, their numbering, constraints and costs."""
+"""The actions: which interventions there are, their numbering, constraints and costs.
+
+`space` has `ActionSpace` with ranking and unranking, `constraints` what keywords of a problem allow and forbid, `costs`
+the price of each value that a variable is set to.
+"""
 
 from causalbandits.problem.actions.constraints import Manipulable, build_action_space, remove_forbidden
 from causalbandits.problem.actions.costs import LARGEST_PRICE, Costs, Prices

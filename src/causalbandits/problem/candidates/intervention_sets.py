@@ -1,9 +1,8 @@
 """Which actions are worth trying where nothing but the graph is known: one rule for all constraints.
 
 An action is never the only best if it is a mixture of other actions that may be taken and cost no more.
-`model.graph.pomis`
-says of which sets' settings a set's are mixtures, whatever the tables are; here the same is asked of actions, value by
-value, where not all values of all sets may be set, or some cost more than others.
+`model.graph.pomis` says of which sets' settings a set's are mixtures, whatever the tables are; here the same is asked
+of actions, value by value, where not all values of all sets may be set, or some cost more than others.
 """
 
 from __future__ import annotations

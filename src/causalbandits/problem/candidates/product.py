@@ -1,4 +1,4 @@
-"""Only the actions that can be the best are searched: combinations of what is left of each block's choices."""
+"""The product candidate set: combinations of those choices of each block that can be the best for some reward."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from causalbandits.problem.projection import Projection
 class ProductActions(CandidateSet):
     """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
 
-    `which[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere are
-    left alone (or, if they must be set, set to the first of the cheapest values that are allowed): as in `least`.
+    `row_indices[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere
+    are left alone (or, if they must be set, set to the first of the cheapest values allowed): as in `baseline`.
     """
 
     space: ActionSpace

@@ -1,4 +1,4 @@
-"""Which actions a policy searches, in which order: all of them, some of them, or the same under other tables."""
+"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other tables."""
 
 from __future__ import annotations
 

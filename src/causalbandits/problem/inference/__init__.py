@@ -1,4 +1,8 @@
-"""Exact inference: P(z | do(a), context) by contraction of the factors that matter."""
+"""Exact inference: P(z | do(a), context) by contraction of the factors that matter.
+
+`blocks` are independent parts of z, contracted from `factors` in the order that `contraction` finds; `districts` are
+those of models with hidden causes; `conditioning` makes the blocks of a context; `support` asks for zeros alone.
+"""
 
 from causalbandits.problem.inference.blocks import (
     DRAW_BATCH_SIZE,

@@ -75,8 +75,8 @@ RowBuilder = Callable[[Mapping[str, Array]], Array]
 class Block:
     """A connected part of z's ancestral graph: its own knobs, its own parents of the reward, nothing shared.
 
-    `knobs` are positions among the manipulable variables, `parents` positions among z. `known` are codes of variables
-    beside it whose values are known, `effects` those of them that it has causes of.
+    `knobs` are positions among the manipulable variables, `parents` positions among z. `evidence` has codes of
+    variables beside it whose values are known, `effects` those of them that it has causes of.
     """
 
     point: int | None = None

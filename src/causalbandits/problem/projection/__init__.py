@@ -1,4 +1,8 @@
-"""The projection: sums over z of P(z | do(a)) times an index, for many actions at once."""
+"""The projection: sums over z of P(z | do(a)) times an index, for many actions at once.
+
+`tree` sums block by block, `sparse` does so along long lists of actions, `power_sums` under P^2 and P^3; `scores` has
+the result, one score per searched action, and the rule for ties.
+"""
 
 from causalbandits.problem.projection.power_sums import PowerSums
 from causalbandits.problem.projection.scores import TIE, Scores, clear_winners, largest_magnitude, tie_threshold

@@ -32,7 +32,7 @@ on which other actions are there (a matrix product's does, in the last bit, and 
 
 In NumPy it is the number of steps that counts, not their size: where there are few configurations, small blocks are
 first joined into larger ones. Compiled code goes block by block; the two differ by rounding, which ties absorb.
-Along long lists each step is a sparse matrix (`problem.long_list`), with the same bits in a fifth of the time.
+Along long lists each step is a sparse matrix (`projection.sparse`), with the same bits in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -53,16 +53,14 @@ CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""
 
 FEW_CONFIGURATIONS = 2**10
-"""Up to this many configurations blocks are joined, up to `JOINED_CONFIGURATIONS` configurations and
-`JOINED_CHOICES` choices each.
-"""
+"""Up to this many configurations blocks are joined, up to the two numbers below of configurations and choices each."""
 JOINED_CONFIGURATIONS, JOINED_CHOICES = 16, 2**10
 
 PRODUCT_BATCH_SIZE = 2**16
 """Levels of at most this many products are formed at once, larger ones configuration by configuration."""
 
 MANY_PRODUCTS = 2**13
-"""Lists of at least this many products, over all levels, are summed by sparse matrices (`problem.long_list`)."""
+"""Lists of at least this many products, over all levels, are summed by sparse matrices (`projection.sparse`)."""
 
 
 class Level(NamedTuple):
@@ -122,7 +120,7 @@ def _weighted_sum(slices: Array, weights: Array) -> Array:
 class Projection:
     """`projection(x)[a]` = sum over z of P(z | a) x[z], for every action of a set.
 
-    `rows[b]` holds rows P(z_b | .) of block b, and `which[b]` says which of them each action has; None where the
+    `rows[b]` holds rows P(z_b | .) of block b, and `row_indices[b]` says which of them each action has; None where the
     actions are all combinations of rows, in order (the last block's moves fastest). `all_pairs` says that they are
     all combinations, in whatever order. `shape` is the parents'.
     """
