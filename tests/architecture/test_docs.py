@@ -247,7 +247,10 @@ def test_the_layers_on_the_page_are_those_of_the_contracts():
     assert all(re.search(rf"^{room} +[|:]? +\w", drawn, re.MULTILINE) for room in rooms)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "CONTRIBUTING.md", *(path.relative_to(ROOT).as_posix() for path in sorted(DOCS.rglob("*.md")))],
+)
 def test_the_files_that_a_page_names_are_there(page):
     for name in re.findall(r"(?<![\w/.-])[\w/]+\.py\b", text(page)):
         assert (ROOT / name).exists() or (ROOT / "src/causalbandits" / name).exists(), name

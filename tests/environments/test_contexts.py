@@ -75,9 +75,9 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
     rng, statistic, regret = np.random.default_rng(own), policy.init(problem), 0.0
     for t in range(60):
         context = env.draw_context(world)
-        situation = policy.situation(problem.given(context))
+        situation = policy.situation(problem.condition(context))
         action = policy.decide(situation, statistic, rng).action
-        here = env.given(context)
+        here = env.condition(context)
         if learns:
             observed, z, reward = here.draw_all(action.choices, world)
         else:

@@ -7,6 +7,7 @@ import csv
 import datetime
 import decimal
 import gzip
+import importlib
 import itertools
 import math
 import pickle
@@ -24,10 +25,11 @@ from scipy.stats import fisher_exact
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, ProblemError, SizeError
-from causalbandits.fitting import batches, check, codebook, em, sources
+from causalbandits.fitting import batches, codebook, em, sources
 from causalbandits.fitting import chi_square as pearson
 from causalbandits.fitting import counts as counting
 from causalbandits.fitting import csv as csv_files
+from causalbandits.fitting.check import find_independencies
 from causalbandits.fitting.structure import parse_structure
 from oracles import cases, distribution, models, patient
 
@@ -1069,7 +1071,7 @@ def test_tables_of_one_row_or_none_say_nothing():
 def test_every_pair_without_an_arrow_is_claimed_independent_and_the_joint_agrees(model, seed):
     structure = parse_structure(model)
     joint = distribution(model, {}, model.names)
-    found = check.independencies(structure)
+    found = find_independencies(structure)
     arrows = {frozenset((p, n)) for n, parents in graph_of(model).items() for p in parents}
     assert len(found) == math.comb(len(model.names), 2) - len(arrows)
     for name, other, given_ in found:
@@ -1208,7 +1210,7 @@ def test_a_graph_of_two_hundred_variables_is_checked_in_seconds():
 
 
 def test_a_graph_with_too_many_claims_is_refused_before_the_data_are_read(monkeypatch):
-    monkeypatch.setattr(check, "CLAIM_LIMIT", 2)
+    monkeypatch.setattr(importlib.import_module("causalbandits.fitting.check"), "CLAIM_LIMIT", 2)
     with pytest.raises(SizeError, match=r"3 variables and 0 arrows makes 3 claims; the limit is 2. Check parts of it"):
         cb.check({"a": [], "b": [], "c": []}, "nowhere.csv")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import pickle
@@ -15,7 +16,6 @@ from tests.model.test_latent_model import reversal
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, NotIdentifiedError, ProblemError, SizeError
-from causalbandits.fitting import check
 from causalbandits.fitting.check import find_separations
 from causalbandits.fitting.em import IncompleteRow, maximise
 from causalbandits.fitting.structure import parse_structure
@@ -148,7 +148,7 @@ def test_an_experiment_identifies_what_nothing_else_does():
 
 def counted_by_hand(graph, data, kinds):
     """Every table's counts, row by row of the data."""
-    mixed = graph.mixed(graph.names)
+    mixed = graph.admg(graph.names)
     counts = {}
     for row, kind in enumerate(kinds):
         for asked in DataRegime(mixed, mixed.bits(kind)).conditionals():
@@ -708,7 +708,7 @@ def test_bad_fits_are_refused_in_words():
 
 
 def test_too_many_pairs_are_refused(monkeypatch):
-    monkeypatch.setattr(check, "PAIR_LIMIT", 1)
+    monkeypatch.setattr(importlib.import_module("causalbandits.fitting.check"), "PAIR_LIMIT", 1)
     with pytest.raises(SizeError, match="the limit is 1"):
         cb.check(reversal_graph(), logged(20))
 

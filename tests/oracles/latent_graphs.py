@@ -102,10 +102,10 @@ class CoinWorlds(NamedTuple):
 
     def means(self, do):
         """P(Y=1 | do) in every world, coin by coin."""
-        number, faces = len(self.functions["Y"]), list(np.ndindex(*[2] * len(self.seeds)))
-        shown = dict(zip(self.seeds, np.array(faces, dtype=int).T, strict=True))
+        number, faces = len(self.functions["Y"]), list(np.ndindex(*[2] * len(self.coins)))
+        shown = dict(zip(self.coins, np.array(faces, dtype=int).T, strict=True))
         weight = np.ones((number, len(faces)))
-        for coin, chance in self.seeds.items():
+        for coin, chance in self.coins.items():
             weight = weight * np.where(shown[coin], chance[:, None], 1 - chance[:, None])
         values = {coin: np.broadcast_to(own, weight.shape) for coin, own in shown.items()}
         for name in nx.topological_sort(nx.DiGraph(self.graph.graph.subgraph(self.graph.parents))):
@@ -123,10 +123,10 @@ class CoinWorlds(NamedTuple):
 
     def model(self, world):
         """One of the worlds as a model with a table for everything."""
-        names = {coin: f"coin{i}" for i, coin in enumerate(self.seeds)}
+        names = {coin: f"coin{i}" for i, coin in enumerate(self.coins)}
         variables = [
             cb.Variable(names[coin], [0, 1], table=[1 - chance[world], chance[world]])
-            for coin, chance in self.seeds.items()
+            for coin, chance in self.coins.items()
         ]
         for name, causes in self.inputs.items():
             table = np.eye(2)[self.functions[name][world]].reshape([2] * len(causes) + [2])

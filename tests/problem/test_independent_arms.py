@@ -342,7 +342,7 @@ def test_too_many_actions_are_refused_before_they_are_listed(monkeypatch):
     graph = cb.CausalGraph({"Y": names}, states={name: [0, 1] for name in names})
     with pytest.raises(SizeError, match=r"33554432 actions on 1 sets of variables may each be the best"):
         cb.Problem(graph, names, reward="Y")
-    monkeypatch.setattr(intervention_sets.gittins_bonus, "COMPARISON_LIMIT", 2)
+    monkeypatch.setattr(intervention_sets, "COMPARISON_LIMIT", 2)
     with pytest.raises(SizeError, match="sets of variables would be compared"):
         problem(costs={"A": 0.1})
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies.feedback import Outcome
+from causalbandits.problem.budget import PacingRule
 from causalbandits.problem.candidates import sets
 from causalbandits.problem.candidates.product import ProductActions
 from causalbandits.problem.candidates.sets import AllActions, ListedActions
@@ -230,3 +231,40 @@ def test_a_list_of_numbers_is_projected_and_gathered_as_their_array(problem):
     for wrong in ([1.0], None, "x", [[1.0]]):
         with pytest.raises(PolicyError, match="one number per configuration, 12 of them; got"):
             situation.project(wrong)
+
+
+def test_the_best_action_is_the_first_of_those_that_tie_after_costs(problem):
+    situation = problem.situation()
+    index = np.random.default_rng(0).random(problem.configurations)
+    scores = situation.project(index)
+    assert situation.best(scores) == situation.action(scores.best_position())
+    equal = cb.Scores.of(np.array([0.0, 1.0, 1.0 + 1e-15, *[0.5] * (situation.size - 3)]))
+    assert situation.best(equal) == situation.action(1)
+    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 5.0, "purpose": 5.0})
+    cheapest = priced.situation().best(priced.situation().project(index))
+    assert priced.cost(cheapest) == priced.situation().costs.min()
+
+
+def test_under_a_budget_the_best_is_an_action_of_the_best_mixture_whoever_made_the_scores(problem):
+    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 1.0})
+    situation = priced.situation()
+    rewards = cb.Scores.of(situation.costs + 0.1)  # what costs more is worth more
+    affordable = np.ones(situation.size, dtype=bool)
+    low, high = float(situation.costs.min()), float(situation.costs.max())
+    assert low < high
+    for uniform, cost in ((0.0, high), (0.999, low)):
+        pacing = PacingRule(situation.costs, affordable, (low + high) / 2, uniform)
+        paced = situation.with_pacing(pacing)
+        assert priced.cost(paced.best(rewards)) == cost
+        assert paced.best(rewards) == paced.best(paced.net_of_costs(rewards))
+        assert pacing.propensity == pytest.approx(0.5)
+
+
+def test_an_action_of_a_candidate_set_is_not_validated_again(problem, monkeypatch):
+    def refuse(self, choices):
+        raise AssertionError("an action's own choices were validated")
+
+    fresh = cb.Problem(problem.model, problem.manipulable, problem.parents)
+    action = fresh.situation().action(0)
+    monkeypatch.setattr(type(fresh.actions), "validate_choices", refuse)
+    assert fresh.actions.action(action.number).intervention == action.intervention

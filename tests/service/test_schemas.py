@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.service.test_service import Served
 import causalbandits as cb
 from causalbandits.service.openapi import build_document
 from causalbandits.service.routes import ROUTES
-from causalbandits.service.schemas import DecisionResponse, ErrorResponse
+from causalbandits.service.schemas import DecisionResponse, ErrorResponse, JSONRecord
 from causalbandits.service.server import build_service
 
 PROBLEM = cb.zoo.email_campaign().problem
@@ -57,6 +57,14 @@ def test_every_answer_is_one_of_those_that_are_promised(tmp_path: Path) -> None:
             assert _is(found, ErrorResponse)
     finally:
         running.stop()
+
+
+def test_handlers_take_and_return_what_their_routes_document() -> None:
+    for route in ROUTES:
+        hints = get_type_hints(route.handler)
+        assert hints.get("body") == (route.decoded_as or route.request_schema), route
+        assert all(kind in (str, JSONRecord) or issubclass(kind, msgspec.Struct) for kind in route.response_schemas)
+    assert [route.path for route in ROUTES if route.decoded_as] == ["/v1/studies/{study}/outcomes"]
 
 
 def test_bodies_are_compact_json_with_the_fields_of_their_schemas_in_order(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,11 @@ from causalbandits.errors import (
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
+import causalbandits.service  # noqa: E402
 from causalbandits.service.app import Service  # noqa: E402
-from causalbandits.service.auth import ROLES, Keys, allows  # noqa: E402
-from causalbandits.service.http import COOKIE  # noqa: E402
+from causalbandits.service.auth import COOKIE, ROLES, Keys, allows  # noqa: E402
 from causalbandits.service.routes import PAGES, ROUTES  # noqa: E402
-from causalbandits.service.server import (  # noqa: E402  # noqa: E402
+from causalbandits.service.server import (  # noqa: E402
     MAX_HEAD_BYTES,
     BoundedServer,
     build_service,
@@ -212,6 +213,35 @@ async def sent_by(app: Any, method: str, path: str, key: str | None, body: bytes
     scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
     await app(scope, receive, send)
     return sent
+
+
+@pytest.mark.parametrize("word", ["decisions", "outcomes"])
+def test_a_request_passes_through_four_files_of_the_service(file: Path, word: str) -> None:
+    folder = str(Path(causalbandits.service.__file__).parent)
+    entered: set[str] = set()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(folder):
+            entered.add(Path(frame.f_code.co_filename).name)
+
+    async def traced(service: Service) -> None:
+        sys.setprofile(profile)
+        try:
+            sent = await sent_by(service, "POST", f"/v1/studies/mail/{word}", None, b'{"items": []}' if told else b"{}")
+        finally:
+            sys.setprofile(None)
+        assert sent[0]["status"] in (200, 201)
+
+    told = word == "outcomes"
+    threading.setprofile(profile)  # of the writer's thread
+    try:
+        service = build_service([file])
+    finally:
+        threading.setprofile(None)
+    entered.clear()
+    asyncio.run(traced(service))
+    assert entered == {"app.py", "auth.py", "commands.py", "workers.py"}
+    service.close()
 
 
 def test_a_studys_own_routes_are_answered_as_the_framework_would(file: Path, tmp_path: Path) -> None:

@@ -334,6 +334,71 @@ def test_a_policy_that_takes_over_decides_within_the_same_transaction(tmp_path: 
         assert (other.mode, other.version) == ("uniform", 15)
 
 
+class Mine(cb.CausalThompsonSampling):
+    """A policy that a database cannot hold: its class is not the library's."""
+
+
+def test_what_was_rolled_back_is_forgotten_in_memory_whatever_others_do_next(tmp_path: Path) -> None:
+    with (
+        new(tmp_path, Mine(prior="beta")) as study,
+        cb.Study.open(tmp_path / "study.db", policy=Mine(prior="beta")) as other,
+    ):
+        for k in range(3):
+            study.tell(**outcome(study.ask(), k))
+        before = everything(study)
+
+        def stop_half_way(raised: BaseException) -> None:
+            with study.together():
+                study.set_mode("frozen")
+                study.ask()
+                study.use("c-ucb")
+                study.tell("early", {"subject": "short", "template": "1", "send_time": "morning"}, 1)
+                raise raised
+
+        for kind in (KeyboardInterrupt, StorageError, StateError):
+            with pytest.raises(kind):
+                stop_half_way(kind())
+            assert everything(study) == before
+            assert study.verify()
+        with pytest.raises(StateError):
+            stop_half_way(StateError())
+        other.set_mode("uniform")  # a mode of the same version as the one that was rolled back
+        decision = study.ask(key="early")
+        assert study.explain(decision.id)["mode"] == study.mode == "uniform"
+        assert study.status(decision.id) == "open"
+        assert everything(other) == everything(study)
+        assert study.verify()
+
+
+def test_a_statement_that_fails_within_a_larger_transaction_leaves_the_rest_right(tmp_path: Path) -> None:
+    """Its error is caught by the caller, who goes on in the same transaction; what is committed is verified."""
+    clock = Clock()
+    for name, call in calls(clock).items():
+        clock.now = 1000.0
+        with prepared(tmp_path / name, clock) as study:
+            committed = 0
+            for at in range(1, 30):
+                before = study.version
+                try:
+                    with study.together():
+                        study.ask()
+                        try:
+                            with failing(study, at, sqlite3.OperationalError("disk I/O error")):
+                                call(study)
+                        except StorageError:
+                            study.ask()
+                        else:
+                            break
+                    committed += 1
+                except StorageError:  # some of it had been written
+                    assert study.version == before, (name, at)
+                assert study.verify(), (name, at)
+            assert committed > 0, name
+            assert study.verify(), name
+            with cb.Study.open(tmp_path / name / "study.db", clock=clock) as other:
+                assert everything(other) == everything(study)
+
+
 KINDS = st.sampled_from(["tell", "tell again", "correct", "retract", "forget", "wait"])
 
 

@@ -61,7 +61,6 @@ from causalbandits.problem import (
     Problem,
     Situation,
     build_budget_tracker,
-    first_difference,
 )
 
 DIAGNOSTICS_AFTER = 100
@@ -339,7 +338,7 @@ class Agent(Advice):
         saved_problem = Problem.from_record(content["problem"])
         if problem is not None and not isinstance(problem, Problem):
             raise CausalBanditsError(f"problem must be a Problem (an environment has one); got {problem!r}.")
-        if problem is not None and (mismatch := first_difference(problem, saved_problem)):
+        if problem is not None and (mismatch := problem.first_difference(saved_problem)):
             raise StateError(
                 f"{path} belongs to another problem: {mismatch}. It was made for {saved_problem!r}, not for "
                 f"{problem!r}."

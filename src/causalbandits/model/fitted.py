@@ -1,8 +1,14 @@
-"""A model estimated from data: every row of every table has a Dirichlet posterior, and it is kept.
+"""Models estimated from data, with the Dirichlet posteriors of their conditional probability tables.
 
-With pseudo-counts a and counts n, a row of a table is Dirichlet(a + n), independently of all other rows; the model's
-tables are the posterior means (a + n) / sum(a + n). P(z | do(a)) is linear in each variable's table, and the tables are
-independent: so P(z | do(a)) of the mean tables is exactly its own posterior mean.
+With pseudo-counts a and counts n, a row of a table is Dirichlet(a + n), independently of all other rows; a model's
+tables are the posterior means (a + n) / sum(a + n).
+
+In a `FittedModel`, whose graph has no hidden causes, P(z | do(a)) is linear in each variable's table, and the tables
+are independent: so P(z | do(a)) of the mean tables is exactly its own posterior mean.
+
+In a `FittedObservedModel` the tables are those of an ordinary Bayesian network of the observed variables. An estimand
+may divide tables, or have one of them twice: P(z | do(a)) of the mean tables is then near its posterior mean, not equal
+to it. Credible intervals come from draws, which need no such linearity.
 """
 
 from __future__ import annotations
@@ -26,6 +32,75 @@ from causalbandits.model.records import decode_variables, encode_variable
 from causalbandits.model.variable import Variable
 
 
+class DirichletPosterior:
+    """The posteriors of several tables, every row of each a Dirichlet distribution of its own.
+
+    `counts[name]` has the axes of the table of that name, `prior[name]` are the pseudo-counts of its cells. `filled`
+    counted values were missing and filled in by EM: their counts are expected ones, taken for observed.
+    """
+
+    def __init__(self, counts: Mapping[str, npt.ArrayLike], prior: Mapping[str, npt.ArrayLike], filled: int) -> None:
+        count_arrays = {name: _parse_counts(f"counts of {name!r}", entry) for name, entry in counts.items()}
+        prior_arrays = {name: _parse_counts(f"pseudo-counts of {name!r}", prior[name]) for name in counts}
+        self.counts: Mapping[str, Array] = MappingProxyType(count_arrays)
+        self.prior: Mapping[str, Array] = MappingProxyType(prior_arrays)
+        self.filled = _validate_count("filled", filled)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DirichletPosterior):
+            return NotImplemented
+        return (
+            self.filled == other.filled
+            and self.counts.keys() == other.counts.keys()
+            and all(
+                np.array_equal(self.counts[name], other.counts[name])
+                and np.array_equal(self.prior[name], other.prior[name])
+                for name in self.counts
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def concentrations(self) -> dict[str, Array]:
+        """The parameters a + n, in the shape of the tables."""
+        return {name: counts + self.prior[name] for name, counts in self.counts.items()}
+
+    @property
+    def overconfidence(self) -> str:
+        """What the posteriors leave out, in words; empty if nothing was filled in."""
+        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
+
+    def mean(self, name: str, *, empty_rows: bool = False) -> Array:
+        """(a + n) / sum(a + n), row by row. With `empty_rows` a row may have neither counts nor prior, and stays 0."""
+        counts, prior = self.counts[name], self.prior[name]
+        if counts.shape != prior.shape or not counts.shape:
+            shapes = f"{counts.shape} and {prior.shape}"
+            raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
+        with np.errstate(over="ignore"):
+            concentrations = counts + prior
+            totals = concentrations.sum(axis=-1, keepdims=True)
+        if not np.isfinite(totals).all() or not (empty_rows or (totals > 0).all()):
+            needs = "a finite sum" if empty_rows else "a count or a pseudo-count above 0, and a finite sum"
+            raise ModelError(f"Every row of {name!r} needs {needs}.")
+        return np.asarray(np.divide(concentrations, totals, out=np.zeros(counts.shape), where=totals > 0))
+
+    def draw_tables(self, n: int, rng: Seed, *, stacklevel: int) -> dict[str, Array]:
+        """Every table drawn `n` times: the draws are the first axis. Rows without counts and prior stay 0."""
+        if self.filled:
+            warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=stacklevel + 1)
+        number, cells = _validate_count("n", n), sum(counts.size for counts in self.counts.values())
+        if number * cells > SAMPLE_LIMIT:
+            raise SizeError(f"{short_repr(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
+        generator, samples = random_generator(rng), {}
+        for name, concentrations in self.concentrations.items():
+            has_counts = concentrations.sum(axis=-1, keepdims=True) > 0
+            samples[name] = np.where(
+                has_counts, _sample_dirichlet(np.where(has_counts, concentrations, 1.0), number, generator), 0.0
+            )
+        return samples
+
+
 class FittedModel(CausalModel, kind="fitted"):
     """A CausalModel whose tables are means of Dirichlet posteriors; made by `fit`.
 
@@ -36,6 +111,7 @@ class FittedModel(CausalModel, kind="fitted"):
     prior, nothing was set: who chose there may have known more than the graph says.
     """
 
+    posterior: DirichletPosterior
     counts: Mapping[str, Array]
     prior: Mapping[str, Array]
     rows: int
@@ -55,22 +131,15 @@ class FittedModel(CausalModel, kind="fitted"):
         for argument, mapping in (("states", states), ("parents", parents), ("counts", counts), ("prior", prior)):
             if not isinstance(mapping, Mapping) or mapping.keys() != states.keys():
                 raise ModelError(f"{argument} must have an entry for every variable; got {short_repr(mapping)}.")
-        count_arrays = {name: _parse_counts(f"counts of {name!r}", counts[name]) for name in states}
-        prior_arrays = {name: _parse_counts(f"pseudo-counts of {name!r}", prior[name]) for name in states}
+        posterior = DirichletPosterior({name: counts[name] for name in states}, prior, filled)
         super().__init__(
-            Variable(
-                name,
-                values,
-                parents=parents[name],
-                table=_posterior_mean(name, count_arrays[name], prior_arrays[name]),
-            )
-            for name, values in states.items()
+            Variable(name, values, parents=parents[name], table=posterior.mean(name)) for name, values in states.items()
         )
-        self.__dict__["counts"] = MappingProxyType(count_arrays)
-        self.__dict__["prior"] = MappingProxyType(prior_arrays)
-        self.__dict__["rows"] = _validate_count("rows", rows)
-        self.__dict__["filled"] = _validate_count("filled", filled)
-        self.__dict__["observational"] = _validate_count("observational", observational)
+        attributes = self.__dict__
+        attributes["posterior"], attributes["filled"] = posterior, posterior.filled
+        attributes["counts"], attributes["prior"] = posterior.counts, posterior.prior
+        attributes["rows"] = _validate_count("rows", rows)
+        attributes["observational"] = _validate_count("observational", observational)
 
     @classmethod
     def from_flat_prior(cls, model: CausalModel) -> FittedModel:
@@ -84,7 +153,7 @@ class FittedModel(CausalModel, kind="fitted"):
     @property
     def concentrations(self) -> dict[str, Array]:
         """The parameters of the Dirichlet posteriors, in the shape of the tables."""
-        return {name: self.counts[name] + self.prior[name] for name in self.names}
+        return self.posterior.concentrations
 
     def is_unknown(self, name: str) -> bool:
         """Whether nothing at all is known of a variable's table: no value was seen, none is likelier than others."""
@@ -94,7 +163,7 @@ class FittedModel(CausalModel, kind="fitted"):
     @property
     def overconfidence(self) -> str:
         """What the posteriors leave out, in words; empty if nothing was filled in."""
-        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
+        return self.posterior.overconfidence
 
     def draw(self, rng: Seed = None) -> CausalModel:
         """A model drawn from the posterior.
@@ -111,13 +180,7 @@ class FittedModel(CausalModel, kind="fitted"):
 
     def draw_tables(self, n: int, rng: Seed = None) -> dict[str, Array]:
         """Every variable's table drawn `n` times from the posterior: the draws are the first axis."""
-        if self.filled:
-            warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
-        number, cells = _validate_count("n", n), sum(counts.size for counts in self.counts.values())
-        if number * cells > SAMPLE_LIMIT:
-            raise SizeError(f"{short_repr(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
-        generator = random_generator(rng)
-        return {name: _sample_dirichlet(self.concentrations[name], number, generator) for name in self.names}
+        return self.posterior.draw_tables(n, rng, stacklevel=3)
 
     def _content(self) -> dict[str, Any]:
         """Counts and pseudo-counts make the tables: these are not kept twice."""
@@ -148,13 +211,9 @@ class FittedModel(CausalModel, kind="fitted"):
         if not isinstance(other, FittedModel):
             return False if isinstance(other, CausalModel) else NotImplemented
         return (
-            (self.rows, self.filled, self.observational) == (other.rows, other.filled, other.observational)
+            (self.rows, self.observational) == (other.rows, other.observational)
             and super().__eq__(other)
-            and all(
-                np.array_equal(mine[name], theirs[name])
-                for mine, theirs in ((self.counts, other.counts), (self.prior, other.prior))
-                for name in self.names
-            )
+            and self.posterior == other.posterior
         )
 
     __hash__ = CausalModel.__hash__
@@ -182,18 +241,6 @@ def _parse_counts(label: str, values: npt.ArrayLike) -> Array:
     return array
 
 
-def _posterior_mean(name: str, counts: Array, prior: Array) -> Array:
-    if counts.shape != prior.shape or not counts.shape:
-        shapes = f"{counts.shape} and {prior.shape}"
-        raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
-    with np.errstate(over="ignore"):
-        concentrations = counts + prior
-        totals = concentrations.sum(axis=-1, keepdims=True)
-    if not (np.isfinite(totals) & (totals > 0)).all():
-        raise ModelError(f"Every row of {name!r} needs a count or a pseudo-count above 0, and a finite sum.")
-    return np.asarray(concentrations / totals)
-
-
 def _validate_count(label: str, value: Any) -> int:
     if not is_integer(value) or value < 0:
         raise ModelError(f"{label} must be a whole number, 0 or more; got {short_repr(value)}.")
@@ -216,14 +263,6 @@ def sample_log_gammas(concentrations: Array, generator: np.random.Generator) -> 
         return np.where(concentrations > 0, gamma + uniform / concentrations, -np.inf)
 
 
-# What is observed, estimated from data: every row of every table has a Dirichlet posterior, and it is kept.
-#
-# The tables are those of an ordinary Bayesian network of what is observed, and their posteriors are independent, as a
-# `FittedModel`'s are. But a formula may divide tables, or have one of them twice: P(z | do(a)) of the mean tables is
-# then
-# near its posterior mean, not equal to it. Intervals come from draws, which need no such formula.
-
-
 class FittedObservedModel(ObservedModel, kind="fitted"):
     """An ObservedModel whose tables are means of Dirichlet posteriors; made by `fit` where causes are hidden.
 
@@ -234,6 +273,7 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
     `filled` values were missing and filled in by `missing="em"`: the counts are then expected ones, taken for observed.
     """
 
+    posterior: DirichletPosterior
     counts: Mapping[str, Array]
     prior: Mapping[str, Array]
     rows: int
@@ -254,24 +294,27 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         for argument, mapping in (("counts", counts), ("prior", prior), ("rows_by_source", rows_by_source)):
             if not isinstance(mapping, Mapping) or (argument == "prior" and mapping.keys() != counts.keys()):
                 raise ModelError(f"{argument} must have an entry for every table; got {short_repr(mapping)}.")
-        count_arrays = {name: _parse_counts(f"counts of {name!r}", entry) for name, entry in counts.items()}
-        prior_arrays = {name: _parse_counts(f"pseudo-counts of {name!r}", entry) for name, entry in prior.items()}
+        posterior = DirichletPosterior(counts, prior, filled)
         rows_by_group = {
             parse_sources(graph, [entry])[0]: _validate_count("rows", n) for entry, n in rows_by_source.items()
         }
         super().__init__(
             graph,
-            {n: _posterior_mean_or_zero(n, count_arrays[n], prior_arrays[n]) for n in count_arrays},
+            {name: posterior.mean(name, empty_rows=True) for name in posterior.counts},
             sources=[*rows_by_group],
         )
         has_earlier_data = sum(rows_by_group.values()) > _validate_count("rows", rows)
         self._order_sources(
             rows_by_group,
-            {n: _effective_rows(count_arrays[n], prior_arrays[n], has_earlier_data) for n in count_arrays},
+            {
+                name: _effective_rows(counts, posterior.prior[name], has_earlier_data)
+                for name, counts in posterior.counts.items()
+            },
         )
         attributes = self.__dict__
-        attributes["counts"], attributes["prior"] = MappingProxyType(count_arrays), MappingProxyType(prior_arrays)
-        attributes["rows"], attributes["filled"] = _validate_count("rows", rows), _validate_count("filled", filled)
+        attributes["posterior"], attributes["filled"] = posterior, posterior.filled
+        attributes["counts"], attributes["prior"] = posterior.counts, posterior.prior
+        attributes["rows"] = _validate_count("rows", rows)
         attributes["rows_by_source"] = MappingProxyType({entry: rows_by_group[entry] for entry in self.sources})
 
     def _order_sources(self, rows_by_group: Mapping[Group, int], effective_rows: Mapping[str, Array]) -> None:
@@ -284,7 +327,10 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
         sources = sorted(
             rows_by_group, key=lambda source: (uncertainty[source], -rows_by_group[source], len(source), source)
         )
-        self.__dict__["sources"], self.__dict__["_sources"] = tuple(sources), [regimes[source] for source in sources]
+        self.__dict__["sources"], self.__dict__["_regimes_by_source"] = (
+            tuple(sources),
+            [regimes[source] for source in sources],
+        )
 
     @property
     def observational(self) -> int:
@@ -294,12 +340,12 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
     @property
     def concentrations(self) -> dict[str, Array]:
         """The parameters of the Dirichlet posteriors, in the shape of the tables."""
-        return {name: self.counts[name] + self.prior[name] for name in self.counts}
+        return self.posterior.concentrations
 
     @property
     def overconfidence(self) -> str:
         """What the posteriors leave out, in words; empty if nothing was filled in."""
-        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
+        return self.posterior.overconfidence
 
     def draw(self, rng: Seed = None) -> ObservedModel:
         """What is observed, drawn from the posterior."""
@@ -308,18 +354,7 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
 
     def draw_tables(self, n: int, rng: Seed = None) -> dict[str, Array]:
         """Every table drawn `n` times from the posterior: the draws are the first axis. Unseen rows stay 0."""
-        if self.filled:
-            warnings.warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=3)
-        number, cells = _validate_count("n", n), sum(counts.size for counts in self.counts.values())
-        if number * cells > SAMPLE_LIMIT:
-            raise SizeError(f"{short_repr(n)} draws of tables of {cells} numbers; the limit is {SAMPLE_LIMIT} at once.")
-        generator, samples = random_generator(rng), {}
-        for name, concentrations in self.concentrations.items():
-            has_counts = concentrations.sum(axis=-1, keepdims=True) > 0
-            samples[name] = np.where(
-                has_counts, _sample_dirichlet(np.where(has_counts, concentrations, 1.0), number, generator), 0.0
-            )
-        return samples
+        return self.posterior.draw_tables(n, rng, stacklevel=3)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description: counts and pseudo-counts make the tables, which are not kept twice."""
@@ -352,11 +387,10 @@ class FittedObservedModel(ObservedModel, kind="fitted"):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FittedObservedModel):
             return False if isinstance(other, ObservedModel) else NotImplemented
-        mine, theirs = ((model.rows, model.filled, model.rows_by_source) for model in (self, other))
         return (
-            mine == theirs
+            (self.rows, self.rows_by_source) == (other.rows, other.rows_by_source)
             and super().__eq__(other)
-            and _have_equal_counts(self.counts, other.counts, self.prior, other.prior)
+            and self.posterior == other.posterior
         )
 
     __hash__ = ObservedModel.__hash__
@@ -370,14 +404,6 @@ Fitted = FittedModel | FittedObservedModel
 """What was estimated from data, and can be drawn from its posterior."""
 
 
-def _have_equal_counts(*arrays: Mapping[str, Array]) -> bool:
-    counts, other_counts, prior, other_prior = arrays
-    return all(
-        np.array_equal(counts[name], other_counts[name]) and np.array_equal(prior[name], other_prior[name])
-        for name in counts
-    )
-
-
 def _effective_rows(counts: Array, prior: Array, has_earlier_data: bool) -> Array:
     """How many rows stand behind each row of a table; a prior that is flat stands for none, an earlier fit for its own.
 
@@ -386,16 +412,3 @@ def _effective_rows(counts: Array, prior: Array, has_earlier_data: bool) -> Arra
     least = prior.min(initial=np.inf)
     flat = min(1.0, least) if has_earlier_data else least
     return np.asarray(counts.sum(axis=-1) + (prior - flat).sum(axis=-1))
-
-
-def _posterior_mean_or_zero(name: str, counts: Array, prior: Array) -> Array:
-    """The mean of each row; 0 where nothing is known of it."""
-    if counts.shape != prior.shape or not counts.shape:
-        shapes = f"{counts.shape} and {prior.shape}"
-        raise ModelError(f"The counts of {name!r} must have the shape of its pseudo-counts; they are {shapes}.")
-    with np.errstate(over="ignore"):
-        concentrations = counts + prior
-        totals = concentrations.sum(axis=-1, keepdims=True)
-    if not np.isfinite(totals).all():
-        raise ModelError(f"Every row of {name!r} needs a finite sum.")
-    return np.asarray(np.divide(concentrations, totals, out=np.zeros(counts.shape), where=totals > 0))

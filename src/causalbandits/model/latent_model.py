@@ -275,7 +275,7 @@ class ObservedModel:
             if name not in variables_by_table:
                 raise ModelError(unknown_name_message("table", name, variables_by_table))
         attributes = self.__dict__
-        attributes["causal_graph"], attributes["sources"], attributes["_sources"] = graph, groups, regimes
+        attributes["causal_graph"], attributes["sources"], attributes["_regimes_by_source"] = graph, groups, regimes
         attributes["variables"] = MappingProxyType({name: variables_by_table[name] for name in graph.names})
         attributes["experiments"] = MappingProxyType(
             {name: entry for name, entry in variables_by_table.items() if name not in graph.names}
@@ -319,7 +319,7 @@ class ObservedModel:
 
     @property
     def _regimes(self) -> list[DataRegime]:
-        return self.__dict__["_sources"]  # type: ignore[no-any-return]
+        return self.__dict__["_regimes_by_source"]  # type: ignore[no-any-return]
 
     @cached_property
     def tables(self) -> Mapping[str, Variable]:

@@ -89,8 +89,8 @@ class Policy(ABC, Generic[S]):
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
         """The action to play."""
-        best = self.score(situation, statistic, rng).best_position()
-        return Choice(situation.action(best), None if self.traits.randomised else 1.0)
+        action = situation.best(self.score(situation, statistic, rng))
+        return Choice(action, None if self.traits.randomised else 1.0)
 
     def feasible(self, situation: Situation, statistic: S) -> Situation:
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""

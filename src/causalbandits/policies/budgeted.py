@@ -65,7 +65,7 @@ def choose_within_budget(
     if not pacing.can_afford(cost):
         raise PolicyError(
             f"{policy.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
-            "the best position of scores from situation.project, situation.take or situation.net_of_costs."
+            "situation.best(scores) of scores from situation.project, situation.take or situation.net_of_costs."
         )
     if choice.support is not None:
         return choice

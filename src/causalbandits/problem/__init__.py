@@ -38,7 +38,6 @@ from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import Scores
 from causalbandits.problem.separators import AugmentedGraph, format_names
 from causalbandits.problem.situation import Situation, build_budget_tracker, largest_cheapest_cost
-from causalbandits.problem.specification import first_difference
 from causalbandits.problem.support import reachable_configurations
 
 __all__ = [
@@ -78,7 +77,6 @@ __all__ = [
     "design",
     "dot_in_order",
     "feasible_contexts",
-    "first_difference",
     "format_names",
     "largest_cheapest_cost",
     "parents_and_rng_by_name",

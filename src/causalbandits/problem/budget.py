@@ -227,7 +227,7 @@ class PacingRule:
         >>> pace = PacingRule(np.array([0., 1., 2.]), np.array([True, True, False]), 0.5, uniform=0.9)
         >>> pace.choose_from(Mixture(0, 1, 0.5)), pace.choose_from(Mixture(0, 0, 0.0))
         (0, 0)
-        >>> pace.shares()
+        >>> pace.position_probabilities()
         {0: 0.75, 1: 0.25}
         """
         sums: dict[int, float] = {}

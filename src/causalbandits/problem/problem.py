@@ -76,18 +76,159 @@ from causalbandits.problem.specification import (
     parse_specification,
 )
 
-# How configurations are written: the names, values, codes and numbers of the parents, and who the variables are.
+CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
+"""The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
 
-class Encoding(Cached):
-    """What follows from the knowledge and the parents' names, and nothing else."""
+class CredibleInterval(NamedTuple):
+    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
+
+    mean: Array
+    lower: Array
+    upper: Array
+
+
+class Problem(Cached):
+    """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
+
+    >>> from causalbandits import CausalModel, Variable
+    >>> model = CausalModel([
+    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
+    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
+    >>> problem = Problem(model, manipulable=["purpose"], parents=["subject"])
+    >>> problem.actions.size
+    3
+    >>> problem.parent_distribution({"purpose": "Nurture"})
+    array([0.3, 0.7])
+
+    `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
+    `parents` are checked to separate every intervention from it. With `separator="cheapest"` the set with the fewest
+    configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
+    equally small ones the one nearest to the reward, because rewards vary less given it.
+
+    The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
+    `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
+    `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
+    Causal policies search only the actions that can be the best for some reward (see `reduction`); `reduce=False` makes
+    them search all.
+
+    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
+    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
+    mean reward less their cost. Rewards are told as they come, nothing subtracted.
+
+    `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
+    0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
+    Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
+
+    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.unit`), without P(z | a): of the
+    actions that are allowed, those that may be the only best by the graph alone (`CausalGraph.optimal_sets`) are kept.
+    So does a `CausalGraph` in the model's place, which has no tables, and may have hidden causes.
+
+    `context` names the variables whose values may be known before a decision. No action can change them, and given the
+    parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
+    """
 
     knowledge: Knowledge
     """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
+    actions: ActionSpace
+    manipulable: tuple[str, ...]
     parents: tuple[str, ...]
     shape: tuple[int, ...]
     """How many states each parent has."""
     configurations: int
+    """How many configurations the parents have: the product of `shape`."""
+    blocks: tuple[Block, ...]
+    """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
+    reward: str | None
+    observable: tuple[str, ...]
+    """Where the separator was looked for; empty where the parents were given."""
+    reduce: bool
+    costs: Costs | None
+    """What actions cost; None where none costs anything."""
+    context: tuple[str, ...]
+    """The variables whose values may be known before a decision."""
+    context_codes: Z | None
+    """The codes of the context's variables, -1 for those that are not known; None if none is."""
+    context_codes_by_name: dict[str, int]
+    """What is known of the context, by name."""
+    unconditional: Problem
+    """The problem before anything is known."""
+    _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
+
+    def __init__(
+        self,
+        model: Knowledge,
+        manipulable: Manipulable,
+        parents: Iterable[str] | None = None,
+        *,
+        reward: str | None = None,
+        separator: Literal["cheapest"] | None = None,
+        observable: Iterable[str] | None = None,
+        at_most: int | None = None,
+        always: Iterable[str] = (),
+        actions: Iterable[Mapping[str, State]] | None = None,
+        forbid: Callable[[Intervention], bool] | None = None,
+        reduce: bool = True,
+        costs: Prices | None = None,
+        require: Limits | None = None,
+        context: Iterable[str] = (),
+    ) -> None:
+        specification = parse_specification(
+            model,
+            manipulable,
+            parents,
+            reward=reward,
+            separator=separator,
+            observable=observable,
+            at_most=at_most,
+            always=always,
+            actions=actions,
+            forbid=forbid,
+            reduce=reduce,
+            costs=costs,
+            require=require,
+            context=context,
+            stacklevel=2,
+        )
+        self._set_up(specification)
+        _warn_of_idle_knobs(specification.idle, self.parents)
+
+    def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
+        """What was stated, and what follows from it."""
+        self._specification = stated
+        self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
+        self.costs, self.context = stated.costs, stated.context
+        self.manipulable = self.actions.names
+        self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
+        self.configurations = math.prod(self.shape)
+        self.context_codes = context_codes
+        self.context_codes_by_name = dict(_codes_by_name(self.context, context_codes))
+        self.unconditional = self if whole is None else whole
+        self._conditioned_blocks = _build_blocks(stated) if whole is None else whole._conditioned_blocks
+        self.blocks = () if self._conditioned_blocks is None else self._conditioned_blocks(self.context_codes_by_name)
+        if whole is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
+            self._conditioned_blocks.validate_context(self.context)
+        self._conditioned_cache: BoundedCache[Z, Problem] = BoundedCache(
+            max(16, min(CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS // self.configurations))
+        )
+        self._conditioned_by_values: BoundedCache[frozenset[tuple[str, State]], Problem] = BoundedCache(
+            CONDITIONED_CACHE_SIZE
+        )
+        self._eligible_situations = EligibleSituations()
+        return self
+
+    def __repr__(self) -> str:
+        costs = "" if self.costs is None else f"; costs on {format_names(self.costs.names)}"
+        context = f"; context {format_names(self.context)}" if self.context else ""
+        context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
+        if self.unit == "actions":
+            return f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}{costs}{context}{context_values})"
+        return (
+            f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}; "
+            f"{format_count(self.configurations)} configurations of {format_names(self.parents)}{costs}{context}{context_values})"
+        )
+
+    # What is known, and how configurations z of the parents are encoded.
 
     @property
     def model(self) -> CausalModel:
@@ -146,8 +287,11 @@ class Encoding(Cached):
         return frozenset(self.parents)
 
     @cached_property
-    def _parent_codes(self) -> tuple[tuple[str, Callable[[State], int]], ...]:
-        return tuple((name, self.variable(name).code) for name in self.parents)
+    def _parent_codes(self) -> tuple[tuple[str, dict[State, int]], ...]:
+        """Each parent with the code of each of its values."""
+        return tuple(
+            (name, {state: code for code, state in enumerate(self.variable(name).states)}) for name in self.parents
+        )
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
@@ -159,35 +303,199 @@ class Encoding(Cached):
                     raise ProblemError(unknown_name_message("parent", name, self.parents))
             missing = [name for name in self.parents if name not in values]
             raise ProblemError(f"Every parent must be observed; missing: {', '.join(map(repr, missing))}.")
-        return tuple([code(values[name]) for name, code in self._parent_codes])
+        try:
+            return tuple([codes[values[name]] for name, codes in self._parent_codes])
+        except (KeyError, TypeError):
+            return tuple([self.variable(name).code(values[name]) for name in self.parents])  # which says what is wrong
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
         self.configuration(z)
         return {name: self.variable(name).states[code] for name, code in zip(self.parents, z, strict=True)}
 
+    # The context: what may be known before a decision, and conditioning on it.
 
-# P(z | do(a)) of a problem, for one action or all, exactly or as data leave it: what is asked of its blocks.
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The values that the context may have, and how likely they are, given what is known."""
+        return Contexts(self.knowledge if self.context else None, self.context, self.context_codes)
 
+    @cached_property
+    def context_number(self) -> int | None:
+        """The number of the context; 0 where there is none, None where it is not known in full."""
+        return self.contexts.number(self.context_codes)
 
-class CredibleInterval(NamedTuple):
-    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
+    @cached_property
+    def known_parents(self) -> dict[str, State]:
+        """What is known of the parents, by name."""
+        return {name: value for name, value in self.contexts.values(self.context_codes).items() if name in self.parents}
 
-    mean: Array
-    lower: Array
-    upper: Array
+    @cached_property
+    def can_occur(self) -> bool:
+        """Whether what is known has a probability above 0."""
+        return (
+            self.context_codes is None
+            or not self.contexts.has_probabilities
+            or self.contexts.probability(self.context_codes) > 0.0
+        )
 
+    @property
+    def context_distribution(self) -> Array:
+        """P(c), one axis per variable of the context."""
+        return self.contexts.distribution
 
-class Distributions(Encoding):
-    """What follows from a model, an action space and the blocks of z, and nothing else."""
+    def condition(self, context: Mapping[str, State]) -> Problem:
+        """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
 
-    actions: ActionSpace
-    blocks: tuple[Block, ...]
+        Actions and configurations, and their numbers, are the same. It is remembered.
+        """
+        try:
+            key = frozenset(context.items())
+            found = self._conditioned_by_values.get(key)
+        except (AttributeError, TypeError):
+            key, found = frozenset(), None
+        if found is None:
+            codes = encode_context(self.knowledge, self.context, context)
+            found = self.condition_codes(self._merge_context_codes(codes)) if codes else self
+            self._conditioned_by_values.store(key, found)
+        return found
+
+    def condition_codes(self, codes: Z | None) -> Problem:
+        """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
+        if codes is None or codes == self.context_codes:
+            return self.unconditional if codes is None else self
+        found = self.unconditional._conditioned_cache.get(codes)
+        if found is None:
+            view = Problem.__new__(Problem)._set_up(self._specification, codes, self.unconditional)
+            found = self.unconditional._conditioned_cache.store(codes, view)
+        return found
+
+    def _merge_context_codes(self, codes: Mapping[str, int]) -> Z:
+        before = self.context_codes or (-1,) * len(self.context)
+        for name, code in zip(self.context, before, strict=True):
+            if code >= 0 and codes.get(name, code) != code:
+                known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
+                raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
+        return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
+
+    # The actions: by number or intervention, their costs, the feasible ones, and the candidates of a search.
 
     @cached_property
     def all_actions(self) -> AllActions:
         """All actions, in the order of their numbers."""
         return AllActions(self.actions, self.blocks, self.shape)
+
+    def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
+        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
+        if isinstance(action, Action):
+            return action.choices
+        if isinstance(action, Mapping):
+            choices = self.actions.encode(action)
+            self.actions.rank(choices)
+            return choices
+        return self.actions.choices(action)
+
+    def cost(self, action: Action | Mapping[str, State] | int) -> float:
+        """What an action costs; 0 in a problem without costs."""
+        choices = self.choices(action)
+        return 0.0 if self.costs is None else self.costs.cost_of(choices)
+
+    @cached_property
+    def requirements(self) -> ActionConstraint | None:
+        """What was required of actions, and which it leaves, here; None if nothing was."""
+        constraints = self.actions.requirements
+        return (
+            constraints.condition(self.context_codes_by_name)
+            if self.context_codes and isinstance(constraints, ChanceConstraints)
+            else constraints
+        )
+
+    @property
+    def constrained_variables(self) -> tuple[str, ...]:
+        """The variables of which something is required."""
+        constraints = self.requirements
+        return (
+            tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
+            if isinstance(constraints, ChanceConstraints)
+            else ()
+        )
+
+    @cached_property
+    def _feasible_or_empty(self) -> tuple[int, ...] | None:
+        """Where what is required depends on the context: the actions that keep to it here; None if all do."""
+        if not self.context or not isinstance(self.requirements, ChanceConstraints):
+            return None
+        complies = self.requirements.are_satisfied(self.actions.array())
+        return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether anything may be done here: what is required may leave nothing in a context."""
+        return self._feasible_or_empty is None or bool(self._feasible_or_empty)
+
+    @property
+    def infeasibility(self) -> str:
+        """Why nothing may be done here; empty if something may."""
+        if self.has_actions or not isinstance(self.requirements, ChanceConstraints):
+            return ""
+        place = (
+            f" where {self.contexts.format_context(self.context_codes)}"
+            if self.context_codes
+            else " where the context is not known"
+        )
+        return self.requirements.explain_infeasibility(self.actions.array(), place)
+
+    @property
+    def _feasible(self) -> tuple[int, ...] | None:
+        """The same as `_feasible_actions`; refused if there are none."""
+        if not self.has_actions:
+            raise ProblemError(self.infeasibility)
+        return self._feasible_or_empty
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether fewer actions may be chosen here than there are, because of what is required."""
+        return self._feasible is not None
+
+    @cached_property
+    def _candidates_and_reduction(self) -> tuple[CandidateSet, Reduction]:
+        if self._feasible is not None:
+            size, why = len(self._feasible), "the others do not keep to what is required"
+            return ListedActions(self.all_actions, self._feasible), Reduction(
+                self.actions, (), (), size, unreduced_reason=why
+            )
+        if self.unit == "actions":
+            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
+            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
+        why = (
+            "the action set is a list"
+            if self.actions.explicit_choices is not None
+            else ""
+            if self.reduce
+            else "reduce=False"
+        )
+        if why:
+            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
+        return reduce_space(self.actions, self.blocks, self.shape, self.costs)
+
+    @property
+    def candidates(self) -> CandidateSet:
+        """The actions that can be the best for some reward, which causal policies search."""
+        return self._candidates_and_reduction[0]
+
+    def reduction(self) -> Reduction:
+        """Which actions need not be searched, and why.
+
+        >>> from causalbandits import zoo
+        >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
+        27 actions -> 2 that can be the best for some reward.
+        Without effect on the reward's parents, so left alone: X2, X3.
+        X1 -> X1: 3 choices, 2 kept.
+          do() = 0.5 do(X1=1) + 0.5 do(X1=2)
+        """
+        return self._candidates_and_reduction[1]
+
+    # P(z | do(a)), exact or with the uncertainty of fitted tables.
 
     @property
     def projection(self) -> Projection:
@@ -200,16 +508,6 @@ class Distributions(Encoding):
         self.require_parents("P(z | do(a))")
         rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
-
-    def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
-        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
-        if isinstance(action, Action):
-            return action.choices
-        if isinstance(action, Mapping):
-            choices = self.actions.encode(action)
-            self.actions.rank(choices)
-            return choices
-        return self.actions.choices(action)
 
     @overload
     def parent_distribution(
@@ -342,306 +640,7 @@ class Distributions(Encoding):
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
 
-
-# Which actions of a problem may be chosen, and which of them can be the best for some reward: those are searched.
-
-
-class Searched(Distributions):
-    """What is left of the actions by what is required, and by what P(z | a) and costs say of them."""
-
-    reduce: bool
-    costs: Costs | None
-    """What actions cost; None where none costs anything."""
-    context: tuple[str, ...]
-    """The variables whose values may be known before a decision."""
-    context_codes: Z | None
-    """The codes of the context's variables, -1 for those that are not known; None if none is."""
-    context_codes_by_name: dict[str, int]
-    """What is known of the context, by name."""
-
-    @cached_property
-    def contexts(self) -> Contexts:
-        """The values that the context may have, and how likely they are, given what is known."""
-        return Contexts(self.knowledge if self.context else None, self.context, self.context_codes)
-
-    @cached_property
-    def requirements(self) -> ActionConstraint | None:
-        """What was required of actions, and which it leaves, here; None if nothing was."""
-        constraints = self.actions.requirements
-        return (
-            constraints.condition(self.context_codes_by_name)
-            if self.context_codes and isinstance(constraints, ChanceConstraints)
-            else constraints
-        )
-
-    @property
-    def constrained_variables(self) -> tuple[str, ...]:
-        """The variables of which something is required."""
-        constraints = self.requirements
-        return (
-            tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
-            if isinstance(constraints, ChanceConstraints)
-            else ()
-        )
-
-    @cached_property
-    def _feasible_or_empty(self) -> tuple[int, ...] | None:
-        """Where what is required depends on the context: the actions that keep to it here; None if all do."""
-        if not self.context or not isinstance(self.requirements, ChanceConstraints):
-            return None
-        complies = self.requirements.are_satisfied(self.actions.array())
-        return None if complies.all() else tuple(np.flatnonzero(complies).tolist())
-
-    @property
-    def has_actions(self) -> bool:
-        """Whether anything may be done here: what is required may leave nothing in a context."""
-        return self._feasible_or_empty is None or bool(self._feasible_or_empty)
-
-    @property
-    def infeasibility(self) -> str:
-        """Why nothing may be done here; empty if something may."""
-        if self.has_actions or not isinstance(self.requirements, ChanceConstraints):
-            return ""
-        place = (
-            f" where {self.contexts.format_context(self.context_codes)}"
-            if self.context_codes
-            else " where the context is not known"
-        )
-        return self.requirements.explain_infeasibility(self.actions.array(), place)
-
-    @property
-    def _feasible(self) -> tuple[int, ...] | None:
-        """The same as `_feasible_actions`; refused if there are none."""
-        if not self.has_actions:
-            raise ProblemError(self.infeasibility)
-        return self._feasible_or_empty
-
-    @property
-    def is_restricted(self) -> bool:
-        """Whether fewer actions may be chosen here than there are, because of what is required."""
-        return self._feasible is not None
-
-    @cached_property
-    def _candidates_and_reduction(self) -> tuple[CandidateSet, Reduction]:
-        if self._feasible is not None:
-            size, why = len(self._feasible), "the others do not keep to what is required"
-            return ListedActions(self.all_actions, self._feasible), Reduction(
-                self.actions, (), (), size, unreduced_reason=why
-            )
-        if self.unit == "actions":
-            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
-            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
-        why = (
-            "the action set is a list"
-            if self.actions.explicit_choices is not None
-            else ""
-            if self.reduce
-            else "reduce=False"
-        )
-        if why:
-            return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
-        return reduce_space(self.actions, self.blocks, self.shape, self.costs)
-
-    @property
-    def candidates(self) -> CandidateSet:
-        """The actions that can be the best for some reward, which causal policies search."""
-        return self._candidates_and_reduction[0]
-
-    def reduction(self) -> Reduction:
-        """Which actions need not be searched, and why.
-
-        >>> from causalbandits import zoo
-        >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
-        27 actions -> 2 that can be the best for some reward.
-        Without effect on the reward's parents, so left alone: X2, X3.
-        X1 -> X1: 3 choices, 2 kept.
-          do() = 0.5 do(X1=1) + 0.5 do(X1=2)
-        """
-        return self._candidates_and_reduction[1]
-
-
-CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
-"""The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
-
-
-class Problem(Searched):
-    """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
-
-    >>> from causalbandits import CausalModel, Variable
-    >>> model = CausalModel([
-    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
-    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
-    >>> problem = Problem(model, manipulable=["purpose"], parents=["subject"])
-    >>> problem.actions.size
-    3
-    >>> problem.parent_distribution({"purpose": "Nurture"})
-    array([0.3, 0.7])
-
-    `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
-    `parents` are checked to separate every intervention from it. With `separator="cheapest"` the set with the fewest
-    configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
-    equally small ones the one nearest to the reward, because rewards vary less given it.
-
-    The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
-    `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
-    `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
-    Causal policies search only the actions that can be the best for some reward (see `reduction`); `reduce=False` makes
-    them search all.
-
-    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
-    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
-    mean reward less their cost. Rewards are told as they come, nothing subtracted.
-
-    `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
-    0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
-    Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
-
-    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.unit`), without P(z | a): of the
-    actions that are allowed, those that may be the only best by the graph alone (`CausalGraph.optimal_sets`) are kept.
-    So does a `CausalGraph` in the model's place, which has no tables, and may have hidden causes.
-
-    `context` names the variables whose values may be known before a decision. No action can change them, and given the
-    parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
-    """
-
-    manipulable: tuple[str, ...]
-    reward: str | None
-    observable: tuple[str, ...]
-    """Where the separator was looked for; empty where the parents were given."""
-    unconditional: Problem
-    """The problem before anything is known."""
-    _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
-
-    def __init__(
-        self,
-        model: Knowledge,
-        manipulable: Manipulable,
-        parents: Iterable[str] | None = None,
-        *,
-        reward: str | None = None,
-        separator: Literal["cheapest"] | None = None,
-        observable: Iterable[str] | None = None,
-        at_most: int | None = None,
-        always: Iterable[str] = (),
-        actions: Iterable[Mapping[str, State]] | None = None,
-        forbid: Callable[[Intervention], bool] | None = None,
-        reduce: bool = True,
-        costs: Prices | None = None,
-        require: Limits | None = None,
-        context: Iterable[str] = (),
-    ) -> None:
-        specification = parse_specification(
-            model,
-            manipulable,
-            parents,
-            reward=reward,
-            separator=separator,
-            observable=observable,
-            at_most=at_most,
-            always=always,
-            actions=actions,
-            forbid=forbid,
-            reduce=reduce,
-            costs=costs,
-            require=require,
-            context=context,
-            stacklevel=2,
-        )
-        self._set_up(specification)
-        _warn_of_idle_knobs(specification.idle, self.parents)
-
-    def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
-        """What was stated, and what follows from it."""
-        self._specification = stated
-        self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
-        self.costs, self.context = stated.costs, stated.context
-        self.manipulable = self.actions.names
-        self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
-        self.configurations = math.prod(self.shape)
-        self.context_codes = context_codes
-        self.context_codes_by_name = dict(_codes_by_name(self.context, context_codes))
-        self.unconditional = self if whole is None else whole
-        self._conditioned_blocks = _build_blocks(stated) if whole is None else whole._conditioned_blocks
-        self.blocks = () if self._conditioned_blocks is None else self._conditioned_blocks(self.context_codes_by_name)
-        if whole is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
-            self._conditioned_blocks.validate_context(self.context)
-        self._conditioned_cache: BoundedCache[Z, Problem] = BoundedCache(
-            max(16, min(CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS // self.configurations))
-        )
-        self._conditioned_by_values: BoundedCache[frozenset[tuple[str, State]], Problem] = BoundedCache(
-            CONDITIONED_CACHE_SIZE
-        )
-        self._eligible_situations = EligibleSituations()
-        return self
-
-    @cached_property
-    def context_number(self) -> int | None:
-        """The number of the context; 0 where there is none, None where it is not known in full."""
-        return self.contexts.number(self.context_codes)
-
-    @cached_property
-    def known_parents(self) -> dict[str, State]:
-        """What is known of the parents, by name."""
-        return {name: value for name, value in self.contexts.values(self.context_codes).items() if name in self.parents}
-
-    @cached_property
-    def can_occur(self) -> bool:
-        """Whether what is known has a probability above 0."""
-        return (
-            self.context_codes is None
-            or not self.contexts.has_probabilities
-            or self.contexts.probability(self.context_codes) > 0.0
-        )
-
-    @property
-    def context_distribution(self) -> Array:
-        """P(c), one axis per variable of the context."""
-        return self.contexts.distribution
-
-    def condition(self, context: Mapping[str, State]) -> Problem:
-        """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
-
-        Actions and configurations, and their numbers, are the same. It is remembered.
-        """
-        try:
-            key = frozenset(context.items())
-            found = self._conditioned_by_values.get(key)
-        except (AttributeError, TypeError):
-            key, found = frozenset(), None
-        if found is None:
-            codes = encode_context(self.knowledge, self.context, context)
-            found = self.condition_codes(self._merge_context_codes(codes)) if codes else self
-            self._conditioned_by_values.store(key, found)
-        return found
-
-    def condition_codes(self, codes: Z | None) -> Problem:
-        """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
-        if codes is None or codes == self.context_codes:
-            return self.unconditional if codes is None else self
-        found = self.unconditional._conditioned_cache.get(codes)
-        if found is None:
-            view = Problem.__new__(Problem)._set_up(self._specification, codes, self.unconditional)
-            found = self.unconditional._conditioned_cache.store(codes, view)
-        return found
-
-    def _merge_context_codes(self, codes: Mapping[str, int]) -> Z:
-        before = self.context_codes or (-1,) * len(self.context)
-        for name, code in zip(self.context, before, strict=True):
-            if code >= 0 and codes.get(name, code) != code:
-                known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
-                raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
-        return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
-
-    def __repr__(self) -> str:
-        costs = "" if self.costs is None else f"; costs on {format_names(self.costs.names)}"
-        context = f"; context {format_names(self.context)}" if self.context else ""
-        context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
-        if self.unit == "actions":
-            return f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}{costs}{context}{context_values})"
-        return (
-            f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}; "
-            f"{format_count(self.configurations)} configurations of {format_names(self.parents)}{costs}{context}{context_values})"
-        )
+    # Situations: the problem at the moment of a decision.
 
     def situation(
         self,
@@ -690,6 +689,8 @@ class Problem(Searched):
             return self._full_situation
         return Situation(self, candidates_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
+    # The same problem with other tables, comparison and records.
+
     def with_model(self, model: CausalModel | ObservedModel) -> Problem:
         """The same problem with other tables; variables and states must be the same."""
         if self.unit == "actions":
@@ -726,12 +727,11 @@ class Problem(Searched):
 
     def is_same_but_for_tables(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
-        return not first_difference(self, other)
+        return not self.first_difference(other)
 
-    def cost(self, action: Action | Mapping[str, State] | int) -> float:
-        """What an action costs; 0 in a problem without costs."""
-        choices = self.choices(action)
-        return 0.0 if self.costs is None else self.costs.cost_of(choices)
+    def first_difference(self, other: Problem) -> str:
+        """The first thing in which another problem differs, in words; empty where it is its tables at most."""
+        return first_difference(self._specification, other._specification, self.context_codes, other.context_codes)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the problem again."""

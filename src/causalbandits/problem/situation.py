@@ -19,7 +19,7 @@ from causalbandits._typing import Array, Codes, is_iterable
 from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemWarning
 from causalbandits.model import FittedObservedModel, Intervention, State
 from causalbandits.problem.actions import Action
-from causalbandits.problem.budget import SLACK, Budget, BudgetTracker, CostCap, PacingRule
+from causalbandits.problem.budget import SLACK, Budget, BudgetTracker, CostCap, PacedScores, PacingRule
 from causalbandits.problem.candidates import AllActions, CandidateSet, ListedActions, ProductActions, Subset
 from causalbandits.problem.inference import DRAW_BATCH_SIZE
 from causalbandits.problem.projection import Scores, clear_winners, largest_magnitude
@@ -57,7 +57,7 @@ class Situation(Cached):
         self.additive = True
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
         self.context_codes = problem.context_codes
-        """The codes of what is known of the context (see `Problem.known`)."""
+        """The codes of what is known of the context (see `Problem.context_codes`)."""
         self.cells = problem.cells
         """The configurations that agree with it; None where that is all of them."""
         self._configuration_shape, self._action_shape = (problem.configurations,), (problem.actions.size,)
@@ -103,12 +103,12 @@ class Situation(Cached):
 
     def restrict_to(self, positions: Codes) -> Situation:
         """The same situation where of the searched actions only some, given by their positions, may be chosen."""
-        key = "among", positions.tobytes()
+        key = "subset", positions.tobytes()
         return self.compute_once(key, lambda: Situation(self.problem, Subset(self.candidates, positions)))
 
     @property
     def is_subset(self) -> bool:
-        """Whether `among` made it."""
+        """Whether `restrict_to` made it."""
         return isinstance(self.candidates, Subset)
 
     def with_candidates(self, candidates: CandidateSet) -> Situation:
@@ -116,7 +116,9 @@ class Situation(Cached):
         self.costs  # noqa: B018 (they are the same)
         copy = object.__new__(Situation)
         shared = {
-            name: value for name, value in self.__dict__.items() if name not in ("_cache", "without_costs", "_weights")
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_cache", "without_costs", "_weights", "_projector")
         }
         copy.__dict__.update(shared, candidates=candidates, action=candidates.action)
         return copy
@@ -142,13 +144,29 @@ class Situation(Cached):
         Of several draws, a row each, the scores are a row each as well. Where something is known of the parents, the
         numbers of those configurations that agree with it (`cells`) are enough.
         """
-        self.problem.require_parents("P(z | do(a))")
+        if not self.problem.parents:
+            self.problem.require_parents("P(z | do(a))")
         index = self._validate_index(index, "project", "configuration", self._configuration_shape, self._cell_shape)
         if index.ndim == 1:
-            return self.net_of_costs(Scores(self.candidates.project(index), largest_magnitude(index)))
-        return self.net_of_costs(
-            Scores(self.candidates.project(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
-        )
+            scores = Scores(self._projector(index), largest_magnitude(index))
+        else:
+            scores = Scores(self._projector(np.ascontiguousarray(index.T)), np.maximum.reduce(np.abs(index), axis=1))
+        return scores if self._pricing is None else self._pricing(scores)
+
+    @cached_property
+    def _projector(self) -> Callable[[Array], Array]:
+        """From a number per configuration to one per searched action."""
+        return self.candidates.projector
+
+    def best(self, scores: Scores) -> Action:
+        """The action to play by scores that are net of costs, as `project`, `take` and `net_of_costs` give them.
+
+        Under a budget that is an action of the best affordable mixture, by this round's coin; otherwise the first of
+        the best, where scores that differ by rounding alone count as equal.
+        """
+        if isinstance(self._pricing, PacingRule) and not isinstance(scores, PacedScores):
+            scores = self._pricing(scores)  # who makes scores without the situation's help need not know of budgets
+        return self.action(scores.best_position())
 
     def project_sampled_tables(self, index: Array) -> Scores | None:
         """`project` of several draws, with tables of what is observed drawn for each; None where these are exact.

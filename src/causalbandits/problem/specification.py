@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from causalbandits._typing import Z
 from causalbandits.errors import ProblemError
 from causalbandits.model import (
     CausalGraph,
@@ -31,9 +32,6 @@ from causalbandits.problem.actions import (
 from causalbandits.problem.candidates import count_possibly_optimal_actions, possibly_optimal_actions, validate_reward
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.separators import AugmentedGraph, validate_context, validate_parents_in_context
-
-if TYPE_CHECKING:
-    from causalbandits.problem.problem import Problem
 
 
 class Specification(NamedTuple):
@@ -189,53 +187,70 @@ def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Speci
     return Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
 
 
-# What sets two problems apart, beside the numbers of their tables.
+def first_difference(
+    ours: Specification, theirs: Specification, our_context: Z | None = None, their_context: Z | None = None
+) -> str:
+    """The first thing in which two problems differ, theirs first, in words; empty where it is their tables at most.
 
-
-def first_difference(ours: Problem, theirs: Problem) -> str:
-    """The first thing in which two problems differ, theirs first, in words; empty where it is their tables at most."""
-    for attribute in ("variables", "manipulable", "parents", "reward", "context", "known"):
-        our_value, their_value = (_attribute_value(problem, attribute) for problem in (ours, theirs))
+    The contexts are the codes of what is known in either problem.
+    """
+    our_graph, their_graph = as_causal_graph(ours.knowledge), as_causal_graph(theirs.knowledge)
+    for attribute, verb, our_value, their_value in (
+        ("variables", "are", sorted(our_graph.names), sorted(their_graph.names)),
+        ("manipulable", "is", list(ours.actions.names), list(theirs.actions.names)),
+        ("parents", "are", list(ours.parents), list(theirs.parents)),
+        ("reward", "is", ours.reward, theirs.reward),
+        ("context", "is", list(ours.context), list(theirs.context)),
+        ("known", "is", _format_known(ours, our_context), _format_known(theirs, their_context)),
+    ):
         if our_value != their_value:
-            return f"its {attribute} {'are' if attribute in ('variables', 'parents') else 'is'} {their_value}, not {our_value}"
-    our_value, their_value = ours.graph, theirs.graph
-    for name in our_value.names:
-        if our_value.states.get(name) != their_value.states.get(name):
-            return f"its states of {name!r} are {list(their_value.states.get(name, ()))}, not {list(our_value.states.get(name, ()))}"
-        if our_value.parents[name] != their_value.parents[name]:
-            return f"its causes of {name!r} are {list(their_value.parents[name])}, not {list(our_value.parents[name])}"
-    if set(our_value.hidden) != set(their_value.hidden):
-        return f"its hidden causes are {list(their_value.hidden)}, not {list(our_value.hidden)}"
-    if ours.costs != theirs.costs:
-        return f"its costs are {_format_costs(theirs)}, not {_format_costs(ours)}"
-    constraints = [[] if p.requirements is None else p.requirements.to_record() for p in (ours, theirs)]
-    if constraints[0] != constraints[1]:
-        return f"what it requires is {_format_requirements(theirs)}, not {_format_requirements(ours)}"
-    if not ours.actions.is_same_as(theirs.actions):
-        return f"it has other actions: {format_count(theirs.actions.size)}, where these are {format_count(ours.actions.size)}"
+            return f"its {attribute} {verb} {their_value}, not {our_value}"
+    return _graph_difference(our_graph, their_graph) or _action_difference(ours, theirs)
+
+
+def _graph_difference(ours: CausalGraph, theirs: CausalGraph) -> str:
+    for name in ours.names:
+        our_states, their_states = (list(graph.states.get(name, ())) for graph in (ours, theirs))
+        if our_states != their_states:
+            return f"its states of {name!r} are {their_states}, not {our_states}"
+        if ours.parents[name] != theirs.parents[name]:
+            return f"its causes of {name!r} are {list(theirs.parents[name])}, not {list(ours.parents[name])}"
+    if set(ours.hidden) != set(theirs.hidden):
+        return f"its hidden causes are {list(theirs.hidden)}, not {list(ours.hidden)}"
     return ""
 
 
-def _attribute_value(problem: Problem, attribute: str) -> Any:
-    if attribute == "variables":
-        return sorted(problem.graph.names)
-    if attribute == "known":
-        return problem.contexts.format_context(problem.context_codes) or "nothing"
-    value = getattr(problem, attribute)
-    return list(value) if isinstance(value, tuple) else value
+def _action_difference(ours: Specification, theirs: Specification) -> str:
+    if ours.costs != theirs.costs:
+        return f"its costs are {_format_costs(theirs)}, not {_format_costs(ours)}"
+    requirements = [s.actions.requirements for s in (ours, theirs)]
+    records = [[] if constraints is None else constraints.to_record() for constraints in requirements]
+    if records[0] != records[1]:
+        return f"what it requires is {_format_requirements(theirs)}, not {_format_requirements(ours)}"
+    if not ours.actions.is_same_as(theirs.actions):
+        our_size, their_size = format_count(ours.actions.size), format_count(theirs.actions.size)
+        return f"it has other actions: {their_size}, where these are {our_size}"
+    return ""
 
 
-def _format_costs(problem: Problem) -> str:
+def _format_known(specification: Specification, context_codes: Z | None) -> str:
+    """What is known of the context."""
+    codes = [(name, code) for name, code in zip(specification.context, context_codes or (), strict=False) if code >= 0]
+    return ", ".join(f"{name}={specification.knowledge[name].states[code]}" for name, code in codes) or "nothing"
+
+
+def _format_costs(specification: Specification) -> str:
     """Every price: a range may be the same where prices differ."""
-    if problem.costs is None:
+    if specification.costs is None:
         return "none"
-    prices = zip(problem.actions.variables, problem.costs.to_record(), strict=True)
+    priced = zip(specification.actions.variables, specification.costs.to_record(), strict=True)
     return ", ".join(
-        f"{variable.name} {{{', '.join(f'{s}: {p:g}' for s, p in zip(variable.states, prices_of_variable, strict=True))}}}"
-        for variable, prices_of_variable in prices
-        if any(prices_of_variable)
+        f"{variable.name} {{{', '.join(f'{s}: {p:g}' for s, p in zip(variable.states, prices, strict=True))}}}"
+        for variable, prices in priced
+        if any(prices)
     )
 
 
-def _format_requirements(problem: Problem) -> str:
-    return "nothing" if problem.requirements is None else str(problem.requirements.to_record()["limits"])
+def _format_requirements(specification: Specification) -> str:
+    constraints = specification.actions.requirements
+    return "nothing" if constraints is None else str(constraints.to_record()["limits"])

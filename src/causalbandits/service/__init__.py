@@ -1,4 +1,4 @@
-"""Studies over HTTP: decisions and outcomes for backends in any language, and a dashboard."""
+"""The HTTP service: studies for backends in any language, with keys, metrics, and a dashboard."""
 
 from causalbandits.service.app import Service
 from causalbandits.service.auth import Keys

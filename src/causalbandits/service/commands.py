@@ -1,4 +1,4 @@
-"""What programs may change over HTTP: answered when it is on disk."""
+"""Handlers that write to a study, or create one: they respond when the change is on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from causalbandits.service.http import (
     MAX_ITEMS,
     RequestError,
     ServiceContext,
-    decode_body,
     parse_decision_id,
 )
 from causalbandits.service.schemas import (
@@ -43,17 +42,16 @@ from causalbandits.service.schemas import (
 from causalbandits.service.workers import Writer
 from causalbandits.study import MODES, Receipt, Study
 
-# Studies that are made over HTTP: files of a directory, by names that reach no path.
-
 MAX_STUDY_NAME_LENGTH = 100
 RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
-"""Other things are at these addresses."""
+"""Paths of other routes."""
 
 NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""The name of a study that is created over HTTP, which becomes a file's: it cannot lead out of the directory."""
 
 
 def validate_study_name(name: str) -> None:
-    """Say so if a study cannot be served by this name."""
+    """Raise an error if a study cannot be served by this name."""
     if name in RESERVED_NAMES or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
             "A study is served by its file's name, which must be printable, of "
@@ -89,9 +87,8 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     )
 
 
-async def ask(writer: Writer, request: Request) -> DecisionResponse | DecisionsResponse:
+async def ask(writer: Writer, request: Request, body: AskRequest) -> DecisionResponse | DecisionsResponse:
     """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
-    body: AskRequest = await decode_body(request, AskRequest)
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
     n = body.n
     if n is not None and not 1 <= n <= MAX_ITEMS:
@@ -111,9 +108,8 @@ def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
     return DecisionResponse(decision.id, values, decision.propensity, due)
 
 
-async def tell(writer: Writer, request: Request) -> OutcomesResponse:
+async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
     """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
-    body: RawTellRequest = await decode_body(request, RawTellRequest)
     if len(body.items) > MAX_ITEMS:
         raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
     items = [_decode_outcome(item) for item in body.items]
@@ -126,16 +122,15 @@ async def tell(writer: Writer, request: Request) -> OutcomesResponse:
 
 
 def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
-    """One of many, or why it is none."""
+    """An outcome, or the receipt of one that cannot be decoded."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(raw, type=OutcomeItem))
     except DECODE_ERRORS as error:
         return Receipt("refused", str(error))
 
 
-async def correct(writer: Writer, request: Request) -> StatusResponse:
+async def correct(writer: Writer, request: Request, body: CorrectRequest) -> StatusResponse:
     """Another outcome than the one that was told."""
-    body: CorrectRequest = await decode_body(request, CorrectRequest)
     decision_id = parse_decision_id(request)
 
     def work(study: Study) -> Any:
@@ -164,9 +159,8 @@ async def expire(writer: Writer, request: Request) -> ExpireResponse:
     return ExpireResponse(await writer.submit(lambda study: study.expire()))
 
 
-async def set_mode(writer: Writer, request: Request) -> ModesResponse:
+async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> ModesResponse:
     """How decisions come about from now on; logged with the key's name."""
-    body: SetModeRequest = await decode_body(request, SetModeRequest)
     if body.mode not in MODES:
         raise RequestError(422, unknown_name_message("mode", body.mode, MODES), "StudyModeError")
     by = request.state.key.name
@@ -178,17 +172,15 @@ async def set_mode(writer: Writer, request: Request) -> ModesResponse:
     return ModesResponse(await writer.submit(work))
 
 
-async def use(writer: Writer, request: Request) -> PolicyResponse:
+async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> PolicyResponse:
     """Another policy decides from now on; it starts with all that was learnt."""
-    body: SetPolicyRequest = await decode_body(request, SetPolicyRequest)
     new_policy = policy(body.policy, **body.parameters)
     await writer.submit(lambda study: study.use(new_policy))
     return PolicyResponse(str(new_policy))
 
 
-async def create(context: ServiceContext, request: Request) -> StudyResponse:
+async def create(context: ServiceContext, request: Request, body: CreateStudyRequest) -> StudyResponse:
     """Make a study, in the directory that the service was started with."""
-    body: CreateStudyRequest = await decode_body(request, CreateStudyRequest)
     if context.directory is None:
         raise RequestError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
     if not request.state.key.opens(None):

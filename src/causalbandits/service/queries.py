@@ -1,4 +1,7 @@
-"""What programs may look up over HTTP: nothing is changed, and no writer waits for it."""
+"""Handlers that read: they change nothing, and no writer waits for them.
+
+Metrics are counts that are stored anyway, so that reading them costs a few lookups, however long a study is.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from causalbandits.service.http import (
     MAX_RECOMMENDED_CONTEXTS,
     RequestError,
     ServiceContext,
-    decode_body,
     json_response,
     parse_decision_id,
 )
@@ -38,10 +40,6 @@ from causalbandits.service.workers import LastVerification, Writer
 from causalbandits.study import MODES, Study
 from causalbandits.study.remote import encode_evidence, encode_recommendation, encode_recommendations
 
-# What Prometheus reads: how many decisions, events and outcomes, what waits, how much was committed.
-#
-# Everything is a count that is kept anyway, so that looking costs a few lookups, however long a study is.
-
 METRICS = {
     "decisions": ("counter", "Decisions that were made."),
     "events": ("counter", "Events of decisions: outcomes, corrections, expiries."),
@@ -61,7 +59,7 @@ METRICS = {
 
 
 async def format_metrics(writers: Mapping[str, Writer]) -> str:
-    """All studies, in Prometheus' text format."""
+    """The metrics of all studies, in Prometheus' text format."""
     samples: dict[str, list[str]] = {name: [] for name in METRICS}
     for study, writer in sorted(writers.items()):
         for name, value, labels in [*await writer.reader.read(_study_samples), *_writer_samples(writer)]:
@@ -103,7 +101,7 @@ def _escape_label(text: str) -> str:
 PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 READINESS_TIMEOUT = 5.0
-"""A study that takes longer to answer is not ready."""
+"""Seconds; a study whose writer takes longer is not ready."""
 
 
 async def modes(writer: Writer, request: Request) -> ModesResponse:
@@ -121,15 +119,14 @@ async def describe(writer: Writer, request: Request) -> JSONRecord:
     return await writer.reader.read(lambda study: study.description())
 
 
-async def recommend(writer: Writer, request: Request) -> JSONRecord:
+async def recommend(writer: Writer, request: Request, body: RecommendRequest) -> JSONRecord:
     """What to do if the study had to stop now, how sure that is, and whether it may."""
-    arguments = msgspec.structs.asdict(await decode_body(request, RecommendRequest))
+    arguments = msgspec.structs.asdict(body)
     return await writer.reader.read(lambda study: encode_recommendation(study.recommend(**arguments)))
 
 
-async def recommend_each(writer: Writer, request: Request) -> JSONRecord:
+async def recommend_each(writer: Writer, request: Request, body: RecommendEachRequest) -> JSONRecord:
     """The same in each context, the likeliest 100 at most."""
-    body: RecommendEachRequest = await decode_body(request, RecommendEachRequest)
     limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
 
     def work(study: Study) -> Any:
@@ -139,9 +136,8 @@ async def recommend_each(writer: Writer, request: Request) -> JSONRecord:
     return await writer.reader.read(work)
 
 
-async def evidence(writer: Writer, request: Request) -> JSONRecord:
+async def evidence(writer: Writer, request: Request, body: EvidenceRequest) -> JSONRecord:
     """What the outcomes say of the model; looks at every one of them."""
-    body: EvidenceRequest = await decode_body(request, EvidenceRequest)
     return await writer.reader.read(lambda study: encode_evidence(study.evidence(level=body.level)))
 
 
@@ -191,7 +187,7 @@ async def ready(context: ServiceContext, request: Request) -> ReadinessResponse 
 
 
 async def _is_responsive(writer: Writer) -> bool:
-    """Whether a writer gets a transaction of its study, in time."""
+    """Whether a writer can begin a transaction of its study, in time."""
     if not writer.is_alive:
         return False
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import UnionType
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, Concatenate, NamedTuple, get_args, get_type_hints
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -17,6 +17,7 @@ from causalbandits.service.schemas import (
     CorrectRequest,
     CreateStudyRequest,
     EvidenceRequest,
+    RawTellRequest,
     RecommendEachRequest,
     RecommendRequest,
     SetModeRequest,
@@ -25,9 +26,9 @@ from causalbandits.service.schemas import (
 )
 from causalbandits.service.workers import Writer
 
-ServiceHandler = Callable[[ServiceContext, Request], Awaitable[Any]]
-StudyHandler = Callable[[Writer, Request], Awaitable[Any]]
-"""Handlers of paths that name a study are given its writer, the others the context."""
+ServiceHandler = Callable[Concatenate[ServiceContext, Request, ...], Awaitable[Any]]
+StudyHandler = Callable[Concatenate[Writer, Request, ...], Awaitable[Any]]
+"""Where the path names a study, a handler is given the study's writer, elsewhere the context; and the body, decoded."""
 
 PageHandler = Callable[[ServiceContext, Request], Awaitable[Response]]
 
@@ -41,6 +42,9 @@ class HTTPRoute(NamedTuple):
     """None: anybody."""
     handler: ServiceHandler | StudyHandler
     request_schema: type | None = None
+    """None: the body is not read."""
+    decoded_as: type | None = None
+    """Where a body is decoded by another schema than the one that is documented."""
     status: int = 200
     """Of a response without an error."""
     query_parameters: tuple[str, ...] = ()
@@ -81,7 +85,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     HTTPRoute("POST", "/v1/studies", "admin", commands.create, CreateStudyRequest, status=201),
     HTTPRoute("GET", STUDY_ROUTE, "reader", queries.describe),
     HTTPRoute("POST", f"{STUDY_ROUTE}/decisions", "writer", commands.ask, AskRequest, status=201),
-    HTTPRoute("POST", f"{STUDY_ROUTE}/outcomes", "writer", commands.tell, TellRequest),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/outcomes", "writer", commands.tell, TellRequest, RawTellRequest),
     HTTPRoute("GET", f"{STUDY_ROUTE}/report", "reader", queries.report),
     HTTPRoute("POST", f"{STUDY_ROUTE}/recommendation", "reader", queries.recommend, RecommendRequest),
     HTTPRoute("POST", f"{STUDY_ROUTE}/recommendations", "reader", queries.recommend_each, RecommendEachRequest),

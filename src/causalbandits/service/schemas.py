@@ -110,7 +110,7 @@ class SetModeRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 JSONRecord = dict[str, Any]
-"""What a study keeps, as `to_record()` and the like give it."""
+"""A record of the library's, as `to_record()` and the like return it."""
 
 
 class ErrorResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,6 +1,11 @@
-"""The server: uvicorn's, which waits for whoever has begun to send, for ever; here, so long and no longer.
+"""The server: builds a service from files, and runs it in uvicorn with time limits on slow clients.
 
-It looks at its connections once a second: a request costs nothing more.
+Uvicorn waits without limit for a client that has begun to send. Here, a request's head and its body each have
+`REQUEST_TIMEOUT`; connections are checked once a second, so that a request costs no more.
+
+Requests are parsed by httptools where it is installed, else by h11, in pure Python, at four times the cost. h11 gives
+up on a head that does not end; httptools would read on without limit, and is stopped here. Either would drop a request
+whose client closes its side for writing: here the request is answered, then the connection is closed.
 """
 
 from __future__ import annotations
@@ -26,23 +31,23 @@ from causalbandits.study import Study
 from causalbandits.study.storage import default_keys_path, location_name
 
 REQUEST_TIMEOUT = 30.0
-"""So long may the head of a request take to arrive, and so long its body."""
+"""Seconds that the head of a request may take to arrive, and then its body."""
 
 SHUTDOWN_GRACE_PERIOD = 3.0
-"""So long, when the service is to stop, may what has begun to arrive still come, and what was answered be read."""
+"""Seconds, when the service is to stop, for requests to arrive that have begun, and for responses to be read."""
 
 
 class BoundedServer(uvicorn.Server):
-    """Nobody can keep a connection by sending half a request, and nobody can keep the service from ending."""
+    """A server on which half a request neither holds a connection nor keeps the service from stopping."""
 
     def __init__(self, config: uvicorn.Config, service: Service, request_timeout: float = REQUEST_TIMEOUT) -> None:
         super().__init__(config)
         self._service, self._request_timeout = service, request_timeout
         self._awaited_requests: dict[Any, tuple[tuple[Any, bool], float]] = {}
-        """Connections from which something is to come: of which request, or after it, and since when."""
+        """Connections whose client is to send: of which request, or after it, and since when."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Pages that are looked at hold a connection each: they are told that the service is to stop."""
+        """Open pages hold a connection each: let them end."""
         self._service.context.closing.set()
         super().handle_exit(sig, frame)
 
@@ -59,7 +64,7 @@ class BoundedServer(uvicorn.Server):
         self._awaited_requests = {}
         for connection in self._connections():
             if connection.transport.get_write_buffer_size() or not _awaits_client(connection):
-                continue  # an answer may take long to make, and to read
+                continue  # a response may take long to compute, and to read
             request = connection.cycle, connection.cycle is None or connection.cycle.response_complete
             previous_request, since = previous.get(connection, ((None, False), now))
             since = since if previous_request == request else now
@@ -84,15 +89,10 @@ class BoundedServer(uvicorn.Server):
 
 
 def _awaits_client(connection: Any) -> bool:
-    """Whether it is the client's turn: a head is awaited, or the rest of a body."""
+    """Whether it is the client's turn to send: a head, or the rest of a body."""
     cycle = connection.cycle
     return cycle is None or bool(cycle.response_complete or cycle.more_body)
 
-
-# How requests are read: by httptools, where it is installed, else in pure Python, by h11, at four times the cost.
-#
-# h11 gives up on a head that does not end; httptools would read on for ever, so that here it is stopped. Either would
-# drop a request whose sender says that nothing more will come: here it is answered, then the connection is closed.
 
 MAX_HEAD_BYTES = 2**16
 """Bytes, as h11 has it; some more where they come together with others."""
@@ -101,7 +101,7 @@ HEAD_TOO_LONG_MESSAGE = f"The head of a request has {MAX_HEAD_BYTES} bytes at mo
 
 
 def http_protocol() -> type[Protocol]:
-    """What uvicorn is to read requests with."""
+    """The protocol by which uvicorn parses requests."""
     try:
         return httptools_protocol()
     except ImportError:
@@ -109,12 +109,12 @@ def http_protocol() -> type[Protocol]:
 
 
 class _AnswersAfterEOF:
-    """Who sends no more may still listen: what came whole is answered."""
+    """A client that closes its side for writing still gets the response to a whole request."""
 
     cycle: Any
 
     def eof_received(self) -> bool:
-        """Whether the connection is still wanted, for one answer."""
+        """Whether the connection stays open, for one response."""
         cycle = self.cycle
         if cycle is None or cycle.more_body or cycle.response_complete:
             return False
@@ -123,12 +123,12 @@ class _AnswersAfterEOF:
 
 
 def h11_protocol() -> type[Protocol]:
-    """In pure Python."""
+    """The parser in pure Python."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class LenientH11Protocol(_AnswersAfterEOF, H11Protocol):  # type: ignore[misc]
-        """Nonsense in the rest of a request that was answered already has no other answer."""
+        """Invalid bytes after a request that was answered already get no second response."""
 
         def send_400_response(self, msg: str) -> None:
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -140,11 +140,11 @@ def h11_protocol() -> type[Protocol]:
 
 
 def httptools_protocol() -> type[Protocol]:
-    """Compiled."""
+    """The compiled parser."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class BoundedHttpToolsProtocol(_AnswersAfterEOF, HttpToolsProtocol):  # type: ignore[misc]
-        """Of what came in, no more than so much may be neither a body nor the end of a request."""
+        """A head has a maximal length: bytes are counted until a body or the end of a request."""
 
         unread = 0
 
@@ -169,8 +169,6 @@ def httptools_protocol() -> type[Protocol]:
     return BoundedHttpToolsProtocol
 
 
-# Start and stop a service.
-
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -179,7 +177,7 @@ def build_service(
     keys: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> Service:
-    """A service of the studies in some files (or databases), each by its name; and of those in a directory."""
+    """A service of the studies in some files (or databases), each by its name, and of those in a directory."""
     folder = None if directory is None else parse_path(directory, "studies")
     if folder is not None and not folder.is_dir():
         raise StateError(f"{folder} is no directory. Make it first: studies that are made over HTTP are put there.")
@@ -198,7 +196,7 @@ def build_service(
 
 
 def _require_key(keys: Keys, *, is_named: bool) -> None:
-    """Who has a file of keys wants them asked for: a mistyped name, or the last one revoked, must not open all."""
+    """Raise an error where there is a file of keys without a key: a mistyped name must not open all studies."""
     if len(keys) or not (is_named or keys.path.exists()):
         return
     state = "has no key any more" if keys.path.exists() else "is not there"

@@ -1,7 +1,8 @@
-"""Group commit: what many clients want written goes to disk together, and each is answered after that.
+"""The threads of a study: one writes, with group commit, and one reads.
 
-One thread a study writes. It takes all that waits (`MAX_GROUP_COMMIT` at most), does it in one transaction, and only when that
-is on disk do the answers leave. Where the disk takes 8 ms, a commit for each request would be 120 a second.
+The writer takes all requests that wait (`MAX_GROUP_COMMIT` at most), executes them in one transaction, and answers them
+when that is on disk: where the disk takes 8 ms, a commit for each request would allow 120 requests a second. The reader
+has a connection of its own, so that readers neither wait for the writer nor delay it.
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ from typing import Any, NamedTuple, TypeVar
 from causalbandits.errors import CausalBanditsError, StorageError
 from causalbandits.study import Study, Verification
 
-# Looking at a study: on a connection of its own, which neither waits for the writer nor keeps it waiting.
-
 READ_QUEUE_LIMIT = 1000
-"""More than so many who wait to look are refused: try again later."""
+"""Where so many requests wait to read, further ones are refused."""
 
 Result = TypeVar("Result")
 
 
 class BusyError(CausalBanditsError):
-    """Too much waits already."""
+    """A queue is full: the client may try again later."""
 
 
 class StudyReader:
-    """The one thread that looks at a study."""
+    """The one thread that reads a study."""
 
     def __init__(self, study: Study) -> None:
         self._study = study.reader()
@@ -38,7 +37,7 @@ class StudyReader:
         self.waiting = 0
 
     async def read(self, work: Callable[[Study], Result]) -> Result:
-        """What `work` gives, from all that was on disk when it began."""
+        """The result of `work`, from what was on disk when it began."""
         if self.waiting >= READ_QUEUE_LIMIT:
             raise BusyError(f"{READ_QUEUE_LIMIT} wait to look already. Try again in a second.")
         self.waiting += 1
@@ -48,14 +47,14 @@ class StudyReader:
             self.waiting -= 1
 
     def close(self) -> None:
-        """Finish what is being looked at, and close the connection."""
+        """Finish the read that runs, and close the connection."""
         self._thread.shutdown(cancel_futures=True)
         self._study.close()
 
 
 MAX_GROUP_COMMIT = 512
 QUEUE_LIMIT = 10_000
-"""More than so many waiting are refused: try again later."""
+"""Where so many requests wait to be written, further ones are refused."""
 
 Work = Callable[[Study], Any]
 
@@ -67,7 +66,7 @@ class _WriteRequest(NamedTuple):
 
 
 class LastVerification(NamedTuple):
-    """When the log was folded again, and what was found."""
+    """When the log was last folded again, and the result."""
 
     at: float
     verification: Verification
@@ -81,13 +80,13 @@ class Writer:
         self._queue: queue.SimpleQueue[_WriteRequest | None] = queue.SimpleQueue()
         self.commits = self.completed = self.rejected = self.duplicates = 0
         self.last_verification: LastVerification | None = None
-        """The last time that the log was folded again, since this began."""
+        """None: not since the service was started."""
         self._thread = threading.Thread(target=self._write_loop, name="study writer", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many wait to be written."""
+        """The number of requests that wait to be written."""
         return self._queue.qsize()
 
     @property
@@ -96,7 +95,7 @@ class Writer:
         return self._thread.is_alive()
 
     async def submit(self, work: Callable[[Study], Result]) -> Result:
-        """What `work` gives, once all that it wrote is on disk."""
+        """The result of `work`, once all that it wrote is on disk."""
         if self._queue.qsize() >= self._limit:
             self.rejected += 1
             raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
@@ -106,7 +105,7 @@ class Writer:
         return await answer
 
     def close(self) -> None:
-        """Finish what waits, then stop, and close the study."""
+        """Write what waits, then stop, and close the study."""
         self._queue.put(None)
         self._thread.join()
         self.reader.close()
@@ -121,7 +120,7 @@ class Writer:
                 return
 
     def _take_batch(self) -> tuple[list[_WriteRequest], bool]:
-        """All that waits by now, one at least; whether that was the last."""
+        """All requests that wait by now, one at least; and whether the writer is to stop after them."""
         first = self._queue.get()
         if first is None:
             return [], True
@@ -134,7 +133,7 @@ class Writer:
         return batch, False
 
     def _write_batch(self, batch: list[_WriteRequest]) -> list[Any]:
-        """The answers, after the commit; if that fails, its error is everybody's answer."""
+        """The results, after the commit; if that fails, its error is the result of all."""
         answers: list[Any] = []
         try:
             with self._study.together():
@@ -152,7 +151,7 @@ class Writer:
         return answers
 
     def _run(self, work: Work) -> Any:
-        """What one work gives; a refusal is an answer as well, and leaves the others alone."""
+        """The result of one request; an error of the library's is a result too, and leaves the others alone."""
         try:
             return work(self._study)
         except StorageError:
@@ -162,7 +161,7 @@ class Writer:
 
 
 def _deliver_answers(batch: list[_WriteRequest], answers: list[Any]) -> None:
-    """Each its answer; a loop is woken once for all that wait on it."""
+    """Each request its result; an event loop is woken once for all that wait on it."""
     answers_by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for request, answer in zip(batch, answers, strict=True):
         answers_by_loop.setdefault(request.loop, []).append((request.answer, answer))

@@ -17,19 +17,19 @@ from causalbandits.campaign import (
 from causalbandits.errors import ConflictError
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
-from causalbandits.study.session import Session
-from causalbandits.study.storage import Row, validate_key
+from causalbandits.study.session import Session, validate_key
+from causalbandits.study.storage import Row
 from causalbandits.study.tell import OutcomeRecorder
 
 
 class Asker:
-    """The questions that a study is asked; every method within a transaction of its state."""
+    """Answers requests for decisions; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session, outcomes: OutcomeRecorder) -> None:
         self._session, self._outcomes = session, outcomes
 
     def ask_one(self, context: Context | None, eligible: Eligible | None, key: str | None) -> Decision:
-        """A decision; the one that was made with this key, if one was."""
+        """The decision that was made with this key, or a new one."""
         if key is not None:
             validate_key(key)
         question, request = self._parse_request(context, eligible)
@@ -43,9 +43,9 @@ class Asker:
     def ask_batch(
         self, n: int, context: Context | None, eligible: Eligible | None, key: str | None = None
     ) -> list[Decision]:
-        """So many decisions, or none of them where a budget does not allow for all.
+        """`n` decisions, or none of them where the budget does not allow for all; with a key: key/0, key/1, ...
 
-        Those that a key names together have the keys key/0, key/1, ...
+        Asked again with the same key, the same decisions.
         """
         validate_batch_size(n)
         question, request = self._parse_request(context, eligible)
@@ -57,7 +57,7 @@ class Asker:
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 
     def _previous_decisions(self, key: str, keys: Sequence[str | None], request: str) -> list[Row]:
-        """The decisions that keys have already, if all but the last have one: it would be of a longer question."""
+        """The decisions that were made with these keys; the last key would belong to a larger `n`, and must be free."""
         validate_key(key)
         candidates = []
         for batch_key in keys:

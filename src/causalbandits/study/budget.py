@@ -13,7 +13,7 @@ from causalbandits.study.storage import Log, LogEvent, Row
 
 
 class BudgetLedger:
-    """What was spent by some decisions and some events."""
+    """What a study has spent."""
 
     def __init__(self, problem: Problem, budget: Budget, policy: AnyPolicy) -> None:
         self._problem = problem
@@ -22,7 +22,7 @@ class BudgetLedger:
 
     @classmethod
     def at(cls, log: Log, budget: Budget, policy: AnyPolicy, n_decisions: int, events: int) -> BudgetLedger:
-        """After so many decisions and events."""
+        """The ledger after so many decisions and events, from the log."""
         ledger = cls(log.problem, budget, policy)
         for action, context, times in log.charged_actions(n_decisions):
             ledger.tracker.charge(log.problem.cost(action), context, times)
@@ -33,15 +33,15 @@ class BudgetLedger:
         return ledger
 
     def charge(self, row: Row) -> None:
-        """A decision is made."""
+        """Charge a decision."""
         self.tracker.charge(self._problem.cost(row.choice.action), row.context)
 
     def refund(self, row: Row) -> None:
-        """It was not, or not carried out."""
+        """Refund a decision that was not made, or not carried out."""
         self.tracker.refund(self._problem.cost(row.choice.action), row.context)
 
     def apply_event(self, event: LogEvent, row: Row) -> None:
-        """Something was told of a decision."""
+        """Refund a forgotten decision; charge it again if it has an outcome after all."""
         if event.kind == "forget":
             self._refund_forgotten(row)
         elif event.kind not in ("late", "parents") and row.number in self._forgotten:

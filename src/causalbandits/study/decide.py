@@ -33,7 +33,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class DecisionSeeds:
-    """The random numbers of decisions, each from its own number: nothing walks."""
+    """Random generators of decisions, each derived from the decision's number: no state is carried along."""
 
     ASK, ROUNDING, PAST = 0, 1, 2
 
@@ -43,11 +43,11 @@ class DecisionSeeds:
         self.past_seed = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
 
     def decision_rng(self, number: int) -> np.random.Generator:
-        """What the decision is drawn from."""
+        """The generator that a decision is drawn with."""
         return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
 
     def binarise(self, reward: float, number: int) -> float:
-        """A reward between 0 and 1 as a success or a failure."""
+        """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""
         return (
             randomised_rounding(reward, self._rounding_seed, number)
             if number >= 0
@@ -56,14 +56,14 @@ class DecisionSeeds:
 
 
 class DecisionRequest(NamedTuple):
-    """What is known, and which actions may be chosen (None: all that the problem allows)."""
+    """The problem given the context, and the eligible actions (None: all that the problem allows)."""
 
     problem: Problem
     eligible: Sequence[Action] | None
 
 
 class Decider(NamedTuple):
-    """Who decides, what was learnt, what there is to spend, and the floor under all chances."""
+    """A policy with its statistic, the budget that is left, and the floor under all propensities."""
 
     policy: AnyPolicy
     statistic: Any
@@ -72,7 +72,7 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision."""
+    """A decision: the choice, how its propensities were mixed, and what the policy would have done in the shadow."""
 
     choice: Choice
     mixture: PropensityMixture | None = None
@@ -82,7 +82,7 @@ class DecisionMade(NamedTuple):
 def make_decision(
     mode: str, baseline: Action | None, request: DecisionRequest, decider: Decider, rng: np.random.Generator
 ) -> DecisionMade:
-    """The decision that a mode makes."""
+    """Decide as the mode says."""
     if mode == "uniform":
         return _decide_uniformly(request, decider, rng)
     if mode == "shadow":

@@ -25,7 +25,7 @@ from causalbandits.study.storage import SumTable, from_fixed_point, to_fixed_poi
 
 
 class Fold:
-    """What a policy has learnt from a study's outcomes; `log` gives all of them again, in the order of telling."""
+    """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Fold:
         """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
         self._allows_no_intervention = _allows_no_intervention(problem)
         self._sums: dict[int, tuple[int, int]] = {}
-        """Of each cell, where these are all that is kept."""
+        """Count and sum of each cell, in steps; of the kind "cells"."""
         self._stale = True
         self._resequencer = Resequencer()
         self._supported_contexts: set[Z | None] = set()
-        """Contexts, known in part, in which it can decide and learn."""
+        """Partly known contexts in which the policy can decide and learn."""
 
     @property
     def statistic(self) -> Any:
-        """By now."""
+        """The current statistic."""
         if self._stale:
             self._rebuild()
         if self.policy.traits.sequential:
@@ -59,7 +59,7 @@ class Fold:
         return self._statistic
 
     def change(self, outcome: Outcome, sign: int) -> None:
-        """The table has taken in an outcome (1), or taken one back (-1)."""
+        """Follow a change of the table: an outcome added (1) or taken back (-1)."""
         if self._stale:
             return
         if self.kind == "cells":
@@ -70,7 +70,7 @@ class Fold:
             self._update(outcome)
 
     def validate_context(self, context: Z | None, action: Action) -> None:
-        """Say so if the policy must know more of the context than was known when an action was chosen."""
+        """Refuse a context of which the policy must know more in order to decide, and to learn."""
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.policy.situation(conditioned, eligible=[action]), np.random.default_rng(0)
@@ -78,7 +78,7 @@ class Fold:
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:
-        """Anew; it stays stale if something stops that half-way."""
+        """Compute the statistic anew; it stays stale if that fails half-way."""
         self._statistic = self.policy.init(self.problem)
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()

@@ -25,7 +25,7 @@ MAX_REMARK_LENGTH = 1000
 
 
 def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None, by: str, why: str) -> ModeRecord:
-    """The mode that a study is to be in; within a transaction."""
+    """The record of the next mode, if the current one allows for it; within a transaction."""
     if not isinstance(mode, str) or mode not in MODES:
         raise StudyModeError(unknown_name_message("mode", mode, MODES))
     if session.mode.mode == "closed":
@@ -45,7 +45,7 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
 
 
 def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
-    """Say so if a policy cannot do what a study was made for."""
+    """Refuse a policy that cannot keep to the budget or the floor of a study."""
     if budget is not None:
         refuse_budget(policy)
         if rules.floor:
@@ -55,7 +55,7 @@ def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budg
 
 
 def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
-    """Say so if a policy is to take over where something counts that it cannot learn from; within a transaction."""
+    """Refuse a policy that cannot learn from an outcome that counts; within a transaction."""
     _validate_rewards(session, policy)
     fold = Fold(session.problem, policy, session.table, session.log.outcomes, session.frontier)
     with suppress_warnings():
@@ -80,7 +80,7 @@ def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
 
 
 def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
-    """Decide once, by what is known before the first outcome."""
+    """Decide once with the empty statistic: refuses a policy without propensities, or too many actions."""
     rng: Any = np.random.default_rng(0)
     for codes, _ in problem.contexts.by_probability():
         conditioned = problem.condition_codes(codes or None)

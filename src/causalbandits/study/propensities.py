@@ -18,18 +18,18 @@ from causalbandits.policies import AnyPolicy, Choice, Support
 from causalbandits.problem import Action, Problem, Situation
 
 MAX_MIXED_ACTIONS = 2**12
-"""Chances are mixed over no more actions than this."""
+"""A floor is mixed over no more actions than this."""
 
 
 class PropensityMixture(NamedTuple):
-    """What a decision was drawn from: a policy's own chances, and a floor under those of some actions."""
+    """The distribution that a decision was drawn from: the policy's own, mixed with the uniform one over `actions`."""
 
     policy_support: Support
     floor: float
     actions: tuple[Action, ...]
 
     def support(self) -> Support:
-        """The chance of each action; those of the policy's first."""
+        """The propensity of each action; those in the policy's support first."""
         shares, floor_share = dict(self.policy_support), self.floor / len(self.actions)
         propensities = {action: (1.0 - self.floor) * share for action, share in shares.items()}
         for action in self.actions:
@@ -37,7 +37,7 @@ class PropensityMixture(NamedTuple):
         return tuple(propensities.items())
 
     def choice(self, action: Action) -> Choice:
-        """One of them as what was chosen."""
+        """A choice of one of the actions, with its propensity."""
         support = self.support()
         return Choice(action, dict(support)[action], support)
 
@@ -45,7 +45,7 @@ class PropensityMixture(NamedTuple):
 def mix_floor(
     choice: Choice, floor: float, actions: Sequence[Action], rng: np.random.Generator
 ) -> tuple[Choice, PropensityMixture]:
-    """A policy's choice, or, with the floor's probability, any of those that may be chosen."""
+    """The policy's choice or, with the probability `floor`, one of the actions at random."""
     if choice.propensity is None:
         raise PolicyError(
             f"floor={floor:g} is mixed into the chances of a policy's decisions, and this one does not know them: take "
@@ -57,14 +57,14 @@ def mix_floor(
 
 
 def sample_uniformly(actions: Sequence[Action], rng: np.random.Generator) -> Action:
-    """Each being as likely."""
+    """One of the actions, all equally likely."""
     return actions[int(rng.integers(len(actions)))]
 
 
 def feasible_situation(
     policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
 ) -> Situation:
-    """All that may be chosen: what is eligible and keeps to what is required, worth searching or not."""
+    """The situation with all actions that are eligible and meet the chance constraints, dominated ones included."""
     if not policy.traits.learns_tables or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
@@ -72,12 +72,12 @@ def feasible_situation(
 
 
 def unpruned_situation(problem: Problem, eligible: Sequence[Action] | None) -> Situation:
-    """The same where the tables are known, or nothing is required of what they say."""
+    """The same where the tables are known, or there are no chance constraints."""
     return problem.situation(every=True, eligible=eligible)
 
 
 def list_actions(situation: Situation) -> tuple[Action, ...]:
-    """The searched actions, in order; refused where they are too many to give each a chance."""
+    """All actions of a situation, in order; refused where they are too many."""
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
             f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow "

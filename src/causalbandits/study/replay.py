@@ -46,7 +46,7 @@ def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
 def decider_at(
     log: Log, policy: AnyPolicy, mode: ModeRecord, n_decisions: int, events: int, budget: Budget | None, floor: float
 ) -> Decider:
-    """Who decided then, by what."""
+    """The decider at that time: the policy with its statistic and budget then."""
     moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (n_decisions, events)
     budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, n_decisions, events).tracker
     return Decider(policy, fold_at(log, policy, *moment).statistic, budget_tracker, floor)
@@ -55,7 +55,7 @@ def decider_at(
 def replay_decision(
     log: Log, row: Row, seeds: DecisionSeeds, user_policy: AnyPolicy | str | None, budget: Budget | None, floor: float
 ) -> DecisionMade:
-    """A decision, from what was known then."""
+    """Make a decision again, from what was known when it was made."""
     policy = restore_stored_policy(log.registers.policies()[row.policy - 1].record, user_policy, log.problem)
     mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
@@ -65,7 +65,7 @@ def replay_decision(
 
 
 class Shadowed(NamedTuple):
-    """A decision: what was done, and what another policy would have done."""
+    """A decision: the action that was played, and the one that another policy would have played."""
 
     id: int
     done: Intervention
@@ -73,7 +73,7 @@ class Shadowed(NamedTuple):
 
 
 def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Iterator[Shadowed]:
-    """Every decision, in order; outcomes are those of what was done."""
+    """Every decision in order, decided by another policy, which learns from the outcomes of what was played."""
     rows, number = list(log.decisions()), 0
     replay = Replay(log, rows, ())
     fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))

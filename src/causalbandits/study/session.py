@@ -49,17 +49,17 @@ MAX_WINDOW = 1e12
 
 @dataclass(frozen=True)
 class Rules:
-    """What was agreed on when a study was made."""
+    """The rules of a study, fixed when it is created."""
 
     window: float | None = None
-    """After so many seconds, silence counts as the default reward."""
+    """The attribution window in seconds: after it, no outcome counts as the default reward."""
     default: float | None = None
     late: str = "apply"
     impossible: str = "refuse"
     hold: bool = False
-    """Outcomes count when the window has passed, together with the silence of others."""
+    """Whether outcomes count only when the window has passed, together with the defaults of the others."""
     floor: float = 0.0
-    """Every action that may be chosen has this probability at least, over the number of them."""
+    """Every action that may be chosen has at least this probability, divided by their number."""
 
     def __post_init__(self) -> None:
         if (self.window is None) != (self.default is None):
@@ -82,8 +82,17 @@ class Rules:
                 raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
 
 
+MAX_KEY_LENGTH = 200
+
+
+def validate_key(key: object) -> None:
+    """Refuse what cannot be the idempotency key of a decision."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+
+
 class Session:
-    """Every change is made in a `transaction`, which begins by taking in what others did."""
+    """A study as this process knows it. Every read and change is made in a `transaction`, which begins with `_sync`."""
 
     def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock = time.time) -> None:
         migrate(store, clock())
@@ -116,13 +125,13 @@ class Session:
         """What was spent, where there is a budget."""
         self._in_transaction = self._is_half_written = False
         self._dirty_lines: dict[Key, None] = {}
-        """The lines of the statistic that the database does not have yet, in the order in which they changed."""
+        """The rows of the statistic that are not written yet, in the order in which they changed."""
         self._frontier: int | None = None
-        """The frontier, when it was last looked for; None where it must be looked for everywhere."""
+        """The last known frontier, from where the next is searched; None: from the beginning."""
         self._fold: Fold | None = None
         self._past_table: tuple[int, SumTable] = 0, SumTable()
         self._frozen_statistic: tuple[tuple[int, int], Any] | None = None
-        """What was learnt when the study was frozen, of which policy and mode."""
+        """The statistic when the study was frozen, and the versions of policy and mode that it belongs to."""
 
     @property
     def past_table(self) -> SumTable:
@@ -145,9 +154,13 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[Fold]:
-        """All of it, or nothing. What is refused before anything is written leaves the rest as it was."""
+        """A transaction: all of it, or nothing. One within another is a part of it.
+
+        What is refused before anything was written (`_is_refusal`) leaves an outer transaction intact; after any other
+        error the session is stale, and the next transaction reads everything anew.
+        """
         with self.store.lock:
-            changes_before = self.store.changes
+            changes_before, user_policy = self.store.changes, self.user_policy
             try:
                 if self._in_transaction:
                     yield self.fold
@@ -155,6 +168,7 @@ class Session:
                 with self.store.transaction(), self._sync_and_flush():
                     yield self.fold
             except BaseException as error:  # of the commit, too
+                self.user_policy = user_policy
                 if self.store.changes != changes_before:
                     self._is_half_written = True
                 if self.store.changes != changes_before or not _is_refusal(error):
@@ -163,7 +177,7 @@ class Session:
 
     @contextmanager
     def _sync_and_flush(self) -> Iterator[None]:
-        """From taking in what others did to the statistic's lines and the head row, each of which is written once."""
+        """Catch up at the beginning; at the end write the changed rows of the statistic and the head row, once each."""
         self._in_transaction, self._is_half_written = True, False
         try:
             self._sync()
@@ -176,7 +190,7 @@ class Session:
             self._dirty_lines.clear()
 
     def flush(self) -> None:
-        """Write what a transaction has changed of the statistic and the head row: at its end, or to be looked at."""
+        """Write the changed rows of the statistic and the head row: at the end of a transaction, or before `verify`."""
         if not self._in_transaction:
             return
         for key in self._dirty_lines:
@@ -198,21 +212,23 @@ class Session:
             return head.decisions + head.events
 
     def _sync(self) -> None:
-        """Take in what other processes did; whatever stops that half-way, all is read anew next time."""
+        """Catch up with other processes, if the head row has changed; stale until that has succeeded."""
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
+        if was_stale:
+            self._past_table, self._frozen_statistic = (0, SumTable()), None
         if was_stale or head.policy != self.policy_version:
             self.table, self._frontier = self.log.statistic.table(), None
             self._start_policy(head)
         elif head != self._stored_head:
             self._catch_up(head)
-        if head.mode != self.mode.version:
+        if was_stale or head.mode != self.mode.version:
             self.mode = self.log.registers.mode(head.mode)
         self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early = head
         self._stored_head, self._is_stale = head, False
 
     def _start_policy(self, head: Head) -> None:
-        """The fold and the budget's ledger, from the table and the log."""
+        """Build the fold and the budget's ledger of the policy that decides, from the table and the log."""
         record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
         self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
@@ -220,6 +236,7 @@ class Session:
             self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)
 
     def _catch_up(self, head: Head) -> None:
+        """Take in the decisions and events that other processes have appended."""
         if self.ledger is not None and head.decisions > self.n_decisions:
             for decision in self.log.decisions("number >= ?", (self.n_decisions,)):
                 self.ledger.charge(decision)
@@ -230,23 +247,21 @@ class Session:
                 self._apply_event(event, row, write=False)
 
     def change_policy(self, policy: AnyPolicy) -> None:
-        """Another policy decides from now on, from all that was learnt; within a transaction."""
-        self.policy_version += 1
-        self.log.registers.add_policy(
-            self.policy_version, policy_record(policy, self.problem), self.n_decisions, self.events
-        )
-        self.user_policy = policy
+        """Append a policy, which decides from now on, starting from all that was learnt; within a transaction."""
+        version, record = self.policy_version + 1, policy_record(policy, self.problem)
+        self.log.registers.add_policy(version, record, self.n_decisions, self.events)
+        self.policy_version, self.user_policy = version, policy
         self.flush()
         self._start_policy(self._stored_head)
 
     def change_mode(self, mode: ModeRecord) -> None:
-        """Decisions come about otherwise from now on; within a transaction."""
+        """Append a mode, in which decisions are made from now on; within a transaction."""
         self.log.registers.add_mode(mode)
         self.mode = mode
 
     @property
     def decider(self) -> Decider:
-        """Who decides now, by what; within a transaction."""
+        """The current policy with its statistic and budget; within a transaction."""
         budget_tracker = None if self.ledger is None else self.ledger.tracker
         return Decider(self.fold.policy, self._deciding_statistic, budget_tracker, self.rules.floor)
 
@@ -261,47 +276,47 @@ class Session:
         return self._frozen_statistic[1]
 
     def record_decision(self, row: Row) -> None:
-        """One more decision; it is paid for already."""
+        """Append a decision, which the budget's ledger was charged with already."""
         self.log.add_decision(row)
         self.n_decisions += 1
 
     def frontier(self) -> int:
-        """All decisions before this one are told, expired or forgotten; within a transaction."""
+        """The number of the first decision that waits for its outcome, or of the next one; within a transaction."""
         first = self.log.first_open(self._frontier)
         self._frontier = self.n_decisions if first is None else first
         return self._frontier
 
     def record_event(self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any) -> None:
-        """An event, what its decision is by then, and the statistic's change."""
-        number = self.events + 1
+        """Append an event; change with it the decision's outcome, the statistic and the fold."""
+        number, sums = self.events + 1, (self.n_outcomes, self.reward_sum)
         if kind in CHANGING_KINDS:
-            self.n_outcomes += (reward is not None) - (row.reward is not None)
-            self.reward_sum += (reward or 0) - (row.reward or 0)
-        sums = self.n_outcomes, self.reward_sum
+            gained = (reward is not None) - (row.reward is not None)
+            sums = sums[0] + gained, sums[1] + (reward or 0) - (row.reward or 0)
         event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
         self.log.add_event(event, apply_event(event, row.current_outcome))
         self._apply_event(event, row, write=True)
-        self.events = number
+        self.events, (self.n_outcomes, self.reward_sum) = number, sums
         if number % SNAPSHOT_EVERY == 0:
             self.log.statistic.add_snapshot(number, self.table)
 
     def early_outcome(self, key: str) -> Any:
-        """What was told of a decision before it was made, and has not been taken; None if nothing was."""
+        """The stored outcome of a decision that was not made yet, or None."""
         return self.log.registers.early_outcome(key) if self.n_early else None
 
     def save_early_outcome(self, key: str, parts: Any) -> None:
-        """Let it wait for its decision, in the place of what waits, if anything does."""
-        self.n_early += self.early_outcome(key) is None
+        """Store an outcome until its decision is made, in the place of one that is stored."""
+        is_new = self.early_outcome(key) is None
         self.log.registers.save_early_outcome(key, parts, self.clock())
+        self.n_early += is_new
 
     def delete_early_outcome(self, key: str) -> None:
-        """Its decision has come, or will not; where nothing waits, nothing is done."""
+        """Delete the stored outcome, if there is one."""
         if self.early_outcome(key) is not None:
             self.log.registers.delete_early_outcome(key)
             self.n_early -= 1
 
     def _apply_event(self, event: LogEvent, row: Row, *, write: bool) -> None:
-        """Table and fold follow an event; in the database, too, if it is ours."""
+        """Apply an event to table, fold and ledger; `write` it to the database, too, if it is this process's own."""
         if self.ledger is not None:
             self.ledger.apply_event(event, row)
         if self._frontier is not None and event.kind in REOPENING_KINDS:
@@ -323,5 +338,5 @@ def create_study(store: Store, facts: Mapping[str, Any], policy: AnyPolicy, prob
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether something was refused by rule, before anything came of it; a database that failed is none."""
+    """Whether an error is a refusal by rule, and not a failure of the database."""
     return isinstance(error, CausalBanditsError) and not isinstance(error, StorageError)

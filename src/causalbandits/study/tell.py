@@ -32,7 +32,7 @@ from causalbandits.fitting import Interventions
 from causalbandits.model import State
 from causalbandits.policies import Choice, Outcome
 from causalbandits.problem import Problem
-from causalbandits.study.session import Session
+from causalbandits.study.session import Session, validate_key
 from causalbandits.study.storage import (
     IS_EXPIRED,
     IS_FORGOTTEN,
@@ -43,7 +43,6 @@ from causalbandits.study.storage import (
     WAITING_STATUSES,
     Row,
     to_fixed_point,
-    validate_key,
 )
 
 Parents = Mapping[str, State] | None
@@ -59,7 +58,7 @@ Status = Literal["applied", "held", "duplicate", "early", "late", "conflict", "u
 
 
 class Receipt(NamedTuple):
-    """What became of an outcome, and why, where that is not obvious."""
+    """What became of a reported outcome, and why, where that is not obvious."""
 
     status: Status
     why: str = ""
@@ -74,13 +73,13 @@ class Stranded(NamedTuple):
 
 
 class OutcomeRecorder:
-    """The outcomes of a study's decisions; every method within a transaction of its state."""
+    """Records outcomes as events; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._log = session, session.log
 
     def find_decision(self, id: Id, *, with_propensities: bool = True) -> Row | None:
-        """A decision; None if it is called by a key that nobody has asked with yet."""
+        """The decision with this number or key; None for a key that has not been asked with."""
         if isinstance(id, str):
             validate_key(id)
             return self._log.decision_by_key(id, with_propensities=with_propensities)
@@ -92,7 +91,7 @@ class OutcomeRecorder:
         return row
 
     def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
-        """A decision that was made."""
+        """The decision with this number or key, which must exist."""
         row = self.find_decision(id, with_propensities=with_propensities)
         if row is None:
             raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
@@ -118,7 +117,7 @@ class OutcomeRecorder:
         return text
 
     def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
-        """An outcome comes."""
+        """Record an outcome."""
         row = self.find_decision(id, with_propensities=self._session.fold.needs_propensities)
         if row is None:
             assert isinstance(id, str)
@@ -129,7 +128,7 @@ class OutcomeRecorder:
         return receipt
 
     def tell_one(self, item: Mapping[str, Any]) -> Receipt:
-        """One of many: what cannot be taken is a status, too."""
+        """Record one outcome of many: an error is a receipt, too."""
         try:
             if not isinstance(item, Mapping) or not REQUIRED_FIELDS <= item.keys() <= OUTCOME_FIELDS:
                 raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {item!r:.200}.")
@@ -160,7 +159,7 @@ class OutcomeRecorder:
         return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
 
     def apply_early(self, key: str, row: Row) -> None:
-        """A decision was made: what came before it, if anything did, is told now, or is stranded."""
+        """Record the outcome that came before its decision, if one did; it stays, stranded, if it is refused."""
         parts = self._session.early_outcome(key)
         if parts is None:
             return
@@ -171,13 +170,13 @@ class OutcomeRecorder:
         self._session.delete_early_outcome(key)
 
     def list_stranded(self, at_most: int) -> list[Stranded]:
-        """What came early and could not be taken when its decision was made, the earliest decisions first."""
+        """Early outcomes that were refused when their decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
         rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
         return [Stranded(row.number, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
-        """Why what came early could not be taken; None where nothing is stranded."""
+        """Why the early outcome of a decision was refused; None where there is none."""
         is_stranded = row.key is not None and row.status == IS_OPEN and self._session.early_outcome(row.key) is not None
         return self._stranded_reason(row) if is_stranded else None
 
@@ -201,7 +200,7 @@ class OutcomeRecorder:
         return self._tell_late(row, z, fixed_reward, observed_codes)
 
     def _complete(self, row: Row, z: Z | None, reward: int, observed_codes: Any) -> Receipt:
-        """What was missing of an outcome may have come; what counts is as if it had come at once."""
+        """Add what was missing of an outcome; what counts is as if it had been told at once."""
         if (z, observed_codes) == (row.z, row.observed):
             return Receipt("duplicate")
         if row.status == IS_HELD:
@@ -225,7 +224,7 @@ class OutcomeRecorder:
         return Receipt("held", "it counts when the window has passed")
 
     def _latest_reward(self, row: Row) -> int | None:
-        """What was told last, whether or not it counts yet."""
+        """The reward that was told last, whether or not it counts yet."""
         return self._log.held_event(row.number).reward if row.status == IS_HELD else row.reward
 
     def _tell_late(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
@@ -245,11 +244,11 @@ class OutcomeRecorder:
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
     def _is_within_window(self, row: Row) -> bool:
-        """Whether what was forgotten, and is told all the same, is to wait for the end of its window like the rest."""
+        """Whether the outcome of a forgotten decision is to be held until the end of its window, as others are."""
         return self._session.rules.hold and row.status == IS_FORGOTTEN and self._session.clock() < (row.due or 0.0)
 
     def _merge_with_stored(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
-        """In codes and steps; the parents, and what was observed, as told before, if they are not told now."""
+        """Validate an outcome, and merge it with what is stored; the reward in steps, the rest in codes."""
         conditioned = self._session.problem.condition_codes(row.context)
         try:
             self._session.fold.validate_context(row.context, row.choice.action)
@@ -265,7 +264,7 @@ class OutcomeRecorder:
         return merged[0], fixed_reward, merged[1]
 
     def _validate_jointly(self, conditioned: Problem, row: Row, z: Z | None, observed_codes: Mapping[str, int]) -> None:
-        """Parts that are possible by themselves may not be so together."""
+        """Refuse parts that have positive probability each, and probability 0 together."""
         parents = dict(zip(conditioned.parents, z, strict=True)) if z else {}
         _merge_parts(
             parents, {name: code for name, code in observed_codes.items() if name in parents}, _format_decision(row)
@@ -282,7 +281,7 @@ class OutcomeRecorder:
     def _encode_outcome(
         self, conditioned: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
-        """What was told, if it can be; of a decision that was not made yet, as far as that can be judged."""
+        """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
         if reward is None and parents is None:
             raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
         action = self._session.problem.actions.action(0) if choice is None else choice.action
@@ -299,7 +298,7 @@ class OutcomeRecorder:
         return z, None if reward is None else to_fixed_point(reward_value), observed_codes
 
     def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
-        """Another outcome than the one that counts."""
+        """Replace the outcome that counts."""
         row = self.get_decision(id)
         if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
             raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
@@ -314,14 +313,14 @@ class OutcomeRecorder:
         return Receipt("applied")
 
     def retract(self, id: Id) -> None:
-        """Nothing counts any more, and the decision waits."""
+        """Take the outcome back: the decision waits again."""
         row = self.get_decision(id)
         if row.status == IS_OPEN and row.z is None and row.observed is None:
             raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
         self._session.record_event(row, "retract", None, None, None)
 
     def forget(self, id: Id) -> None:
-        """Nothing is waited for any more."""
+        """Stop waiting for an outcome: the decision was not carried out."""
         row = self.get_decision(id)
         if row.status == IS_FORGOTTEN:
             return
@@ -335,7 +334,7 @@ class OutcomeRecorder:
             self._session.delete_early_outcome(row.key)
 
     def expire(self, at_most: int) -> int:
-        """Of those whose window has passed, silence counts as the default, and what was held as told; how many."""
+        """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
         rules = self._session.rules
         if rules.window is None or rules.default is None:
             raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
@@ -350,7 +349,7 @@ class OutcomeRecorder:
 
 
 def _merge_parts(stored: Any, part: Any, owner: str) -> Any:
-    """A part of an outcome, or what it says by name, from what was told before and what is told now."""
+    """Merge a stored part of an outcome with a new one; a contradiction is a conflict."""
     if stored is None or part is None:
         return part if stored is None else stored
     if isinstance(stored, dict) and isinstance(part, dict):
@@ -400,7 +399,7 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
 
 
 def _history_checksum(outcomes: Sequence[Outcome]) -> str:
-    """By what rows are known again that come a second time; refuses rewards that are too large to be kept."""
+    """A hash by which the same rounds are recognised; refuses rewards that are too large for fixed point."""
     rows = [
         (outcome.action.choices, outcome.z, to_fixed_point(outcome.reward), outcome.context) for outcome in outcomes
     ]

@@ -3,7 +3,7 @@
 A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
 
 >>> from causalbandits import Problem, CausalGraph, zoo
->>> env = zoo.seeds()
+>>> env = zoo.coins()
 >>> graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["coins"])
 >>> Problem(graph, ["A", "B", "C"], reward="Y")
 Problem(8 actions on A, B, C)

@@ -79,7 +79,7 @@ class ChoicePolicy(LinearPolicy):
 
     def best_action_for(self, situation: Situation, theta: Array) -> Action:
         scores = situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
-        return situation.action(scores.best_position())
+        return situation.best(scores)
 
     def parameter_fingerprint(self, problem: Problem) -> str:
         return ""

@@ -119,7 +119,7 @@ class LinearPolicy(Policy[Regression]):
         is_separable = situation.additive and isinstance(search, ProductActions) and search.row_indices is None
         if not (is_separable and isinstance(features, AdditiveFeatures) and isinstance(search, ProductActions)):
             scores = situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
-            return situation.action(scores.best_position())
+            return situation.best(scores)
         rows = np.empty(len(search.blocks), dtype=np.intp)
         stacks = situation.compute_once(("stacks", features), lambda: features.stacks(search.rows))
         for stack, costs in zip(stacks, self._stack_costs(situation, features, stacks), strict=True):

@@ -1,7 +1,14 @@
-"""The action set: for every manipulable variable, leave it alone or set it to one of its values.
+"""The action set A: for every manipulable variable, leave it alone or set it to one of its values.
 
-Nothing is enumerated unasked: sizes, indices and interventions are found by counting completions (`numbering`). An
-`Action` has its choices, and finds its number and its intervention when it is asked for them.
+An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value, if that is allowed. Actions
+are numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
+
+Nothing is enumerated unless asked for: ranking (choices to number) and unranking (number to choices) count the
+completions of a prefix, with W[i][r] the number of ways to fill the variables from i on and set at most r of them,
+
+    W[i][r] = W[i+1][r] (left alone, unless it must be set) + m_i W[i+1][r-1] (set to one of m_i allowed values).
+
+An `Action` has its choices, and finds its number and its intervention when it is asked for them.
 """
 
 from __future__ import annotations
@@ -18,185 +25,6 @@ from causalbandits._cache import BoundedCache
 from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError, unknown_name_message
 from causalbandits.model import Intervention, State, Variable, Variables, validate_unique_names
-
-# The numbers of actions: found by counting how many ways there are to go on, so that nothing need be listed.
-#
-# An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value, if that is allowed.
-# Actions
-# are numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
-
-
-class Numbering:
-    """The rows of choices that constraints allow, and the interventions that they make."""
-
-    def __init__(
-        self,
-        variables: Iterable[Variable],
-        *,
-        at_most: int | None = None,
-        always: Iterable[str] = (),
-        values: Mapping[str, Iterable[State] | None] | None = None,
-    ) -> None:
-        self.variables = tuple(variables)
-        self.names = tuple(v.name for v in self.variables)
-        self.always = self._parse_always(always)
-        n = len(self.variables)
-        if at_most is not None and (not is_integer(at_most) or not len(self.always) <= at_most):
-            raise ProblemError(
-                f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
-                f"always set; got {at_most!r}."
-            )
-        self.at_most = None if at_most is None or at_most >= n else int(at_most)
-        self.radices = tuple(len(v.states) + 1 for v in self.variables)
-        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
-        values_by_name = values or {}
-        self.settable = tuple(_parse_settable(v, values_by_name.get(v.name)) for v in self.variables)
-        """The choices that set each variable to a value that is allowed, in order."""
-        allowed = zip(self.variables, self.settable, strict=True)
-        self.values = {
-            v.name: [v.states[c - 1] for c in settable_choices]
-            for v, settable_choices in allowed
-            if len(settable_choices) < len(v.states)
-        }
-        """The values that variables may be set to, where these are not all."""
-        self._value_counts = tuple(map(len, self.settable))
-        self._completions = self._count_completions()
-
-    def _parse_always(self, always: Iterable[str]) -> frozenset[str]:
-        if isinstance(always, str | Mapping) or not is_iterable(always):
-            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
-        names = list(always)
-        for name in names:
-            if not isinstance(name, str) or name not in self.names:
-                raise ProblemError(unknown_name_message("manipulable variable in always=:", name, self.names))
-        return frozenset(names)
-
-    def _count_completions(self) -> list[list[int]]:
-        """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
-        n, limit = len(self.variables), self.at_most
-        ways = [[1] * (1 if limit is None else limit + 1)]
-        for i in reversed(range(n)):
-            completions_after = ways[0]
-            alone = [0 if self.names[i] in self.always else w for w in completions_after]
-            if limit is None:
-                ways.insert(0, [alone[0] + self._value_counts[i] * completions_after[0]])
-            else:
-                ways.insert(
-                    0, [a + (self._value_counts[i] * completions_after[r - 1] if r else 0) for r, a in enumerate(alone)]
-                )
-        return ways
-
-    def _unrank_by_counting(self, number: int) -> Choices:
-        """The choices of the action with this number."""
-        remaining, choices = len(self._completions[0]) - 1, []
-        for i, name in enumerate(self.names):
-            completions_after = self._completions[i + 1]
-            alone = 0 if name in self.always else completions_after[remaining]
-            if number < alone:
-                choices.append(0)
-                continue
-            remaining = remaining if self.at_most is None else remaining - 1
-            value, number = divmod(number - alone, completions_after[remaining])
-            choices.append(self.settable[i][value])
-        return tuple(choices)
-
-    def _rank_by_counting(self, choices: Choices) -> int:
-        """The number of the action with these choices; refused if the constraints do not allow it."""
-        remaining, number = len(self._completions[0]) - 1, 0
-        for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
-            completions_after = self._completions[i + 1]
-            if choice == 0:
-                if name in self.always:
-                    raise InterventionError(f"{self.decode(choices)} is no action: {name!r} must always be set.")
-                continue
-            number += 0 if name in self.always else completions_after[remaining]
-            if self.at_most is not None:
-                remaining -= 1
-                if remaining < 0:
-                    raise InterventionError(
-                        f"{self.decode(choices)} is no action: at most {self.at_most} variables may be set at once."
-                    )
-            number += self._rank_of_choice(i, choice) * completions_after[remaining]
-        return number
-
-    def _rank_of_choice(self, i: int, choice: int) -> int:
-        """Where a choice that sets variable i stands among those that are allowed."""
-        if self._value_counts[i] == len(self.variables[i].states):
-            return choice - 1
-        if choice not in self.settable[i]:
-            name, value = self.names[i], self.variables[i].states[choice - 1]
-            allowed = ", ".join(map(repr, self.values[name]))
-            raise InterventionError(f"{name!r} may only be set to {allowed}; got {value!r}.")
-        return self.settable[i].index(choice)
-
-    def _enumerate_choices(self) -> Choices2D:
-        """Every action's choices, a row each."""
-        dtype = np.min_scalar_type(max(self.radices, default=1))
-        rows = np.zeros((1, 0), dtype=dtype)
-        remaining = np.array([len(self._completions[0]) - 1])
-        for i, name in enumerate(self.names):
-            # A branch exists where it can be completed: the same counts that number the actions.
-            can_complete = np.array([w > 0 for w in self._completions[i + 1]])
-            alone = can_complete[remaining] & (name not in self.always)
-            fewer = remaining if self.at_most is None else remaining - 1
-            settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
-            counts = alone + settable * self._value_counts[i]
-            parent = np.repeat(np.arange(len(rows)), counts)
-            starts = np.cumsum(counts) - counts
-            place = np.arange(len(parent)) - starts[parent] + ~alone[parent]
-            choice = np.array([0, *self.settable[i]])[place]
-            rows = np.column_stack([rows[parent], choice.astype(dtype)])
-            remaining = np.where(choice > 0, fewer[parent], remaining[parent])
-        return rows
-
-    def encode(self, action: Mapping[str, State]) -> Choices:
-        """The choices of an intervention; it need not satisfy the constraints."""
-        if action is None:
-            raise InterventionError("None is no intervention; leaving everything alone is {}, or Intervention().")
-        assignment = Intervention(action)
-        for name in assignment:
-            if name not in self.names:
-                raise InterventionError(unknown_name_message("manipulable variable", name, self.names))
-        return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
-
-    def decode(self, choices: Sequence[int]) -> Intervention:
-        """The intervention that these choices make."""
-        pairs = zip(self.variables, self.validate_choices(choices), strict=True)
-        return Intervention({v.name: v.states[c - 1] for v, c in pairs if c})
-
-    def validate_choices(self, choices: Sequence[int]) -> Choices:
-        """Choices from outside, if they are choices at all."""
-        try:
-            validated = tuple([operator.index(c) for c in choices])
-            in_range = all(0 <= c < radix for c, radix in zip(validated, self.radices, strict=True))
-        except (TypeError, ValueError):
-            in_range = False
-        if not in_range:
-            raise InterventionError(
-                f"An action makes one choice per variable, each below {list(self.radices)}; got {choices!r}."
-            )
-        return validated
-
-
-def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choices:
-    """The choices that set a variable to one of these values."""
-    if values is None:
-        return tuple(range(1, len(variable.states) + 1))
-    if isinstance(values, str | Mapping) or not is_iterable(values):
-        raise ProblemError(
-            f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
-        )
-    value_list = list(values)
-    codes = [variable.code(value) + 1 for value in value_list]
-    if not codes:
-        raise ProblemError(
-            f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
-        )
-    for value in value_list:
-        if value_list.count(value) > 1:
-            raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
-    return tuple(sorted(codes))
-
 
 Choices = tuple[int, ...]
 Choices2D = npt.NDArray[np.integer[Any]]
@@ -241,14 +69,14 @@ class Action:
     def number(self) -> int:
         """Its place in the order of all actions."""
         if self._number is None:
-            self._number = self.space.rank(self.choices)
+            self._number = self.space._rank_or_explain(self.choices)
         return self._number
 
     @property
     def intervention(self) -> Intervention:
         """The assignment that it makes."""
         if self._intervention is None:
-            self._intervention = self.space.decode(self.choices)
+            self._intervention = self.space._intervention(self.choices)
         return self._intervention
 
     def __eq__(self, other: object) -> bool:
@@ -261,7 +89,7 @@ class Action:
         return repr(self.intervention)
 
 
-class ActionSpace(Numbering):
+class ActionSpace:
     """The interventions that a learner may choose from.
 
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
@@ -283,7 +111,30 @@ class ActionSpace(Numbering):
         always: Iterable[str] = (),
         values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
-        super().__init__(variables, at_most=at_most, always=always, values=values)
+        self.variables = tuple(variables)
+        self.names = tuple(v.name for v in self.variables)
+        self.always = self._parse_always(always)
+        n = len(self.variables)
+        if at_most is not None and (not is_integer(at_most) or not len(self.always) <= at_most):
+            raise ProblemError(
+                f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
+                f"always set; got {at_most!r}."
+            )
+        self.at_most = None if at_most is None or at_most >= n else int(at_most)
+        self.radices = tuple(len(v.states) + 1 for v in self.variables)
+        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
+        values_by_name = values or {}
+        self.settable = tuple(_parse_settable(v, values_by_name.get(v.name)) for v in self.variables)
+        """The choices that set each variable to a value that is allowed, in order."""
+        allowed = zip(self.variables, self.settable, strict=True)
+        self.values = {
+            v.name: [v.states[c - 1] for c in settable_choices]
+            for v, settable_choices in allowed
+            if len(settable_choices) < len(v.states)
+        }
+        """The values that variables may be set to, where these are not all."""
+        self._value_counts = tuple(map(len, self.settable))
+        self._completions = self._count_completions()
         self._number_by_choices: dict[Choices, int] | None = None
         self._choices_in_order: tuple[Choices, ...] = ()
         self.requirements: ActionConstraint | None = None
@@ -292,6 +143,17 @@ class ActionSpace(Numbering):
         self._actions_by_assignment: BoundedCache[Intervention | frozenset[tuple[str, State]], Action] = BoundedCache(
             ACTION_CACHE_SIZE
         )
+
+    def _parse_always(self, always: Iterable[str]) -> frozenset[str]:
+        if isinstance(always, str | Mapping) or not is_iterable(always):
+            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
+        names = list(always)
+        for name in names:
+            if not isinstance(name, str) or name not in self.names:
+                raise ProblemError(unknown_name_message("manipulable variable in always=:", name, self.names))
+        return frozenset(names)
+
+    # Size and shape of the set.
 
     @property
     def size(self) -> int:
@@ -308,11 +170,10 @@ class ActionSpace(Numbering):
         """Whether what one variable may be set to never hangs on another."""
         return self._number_by_choices is None and self.at_most is None
 
-    def within(self, variables: Sequence[int]) -> ActionSpace:
-        """The space of some of the variables alone, given by their positions; a list's does not count."""
-        subset = [self.variables[k] for k in variables]
-        always = [v.name for v in subset if v.name in self.always]
-        return ActionSpace(subset, at_most=self.at_most, always=always, values=self.values)
+    @property
+    def explicit_choices(self) -> tuple[Choices, ...] | None:
+        """The actions' choices where the space is an explicit list, else None."""
+        return None if self._number_by_choices is None else self._choices_in_order
 
     def baseline_choices(self) -> Choices:
         """Every variable is left alone, or set to the first value that is allowed if it must be set."""
@@ -321,16 +182,29 @@ class ActionSpace(Numbering):
             for n, settable_choices in zip(self.names, self.settable, strict=True)
         )
 
-    @property
-    def explicit_choices(self) -> tuple[Choices, ...] | None:
-        """The actions' choices where the space is an explicit list, else None."""
-        return None if self._number_by_choices is None else self._choices_in_order
-
     def variables_always_set(self) -> set[str]:
         """The variables that every action sets."""
         if self._number_by_choices is None:
             return set(self.always)
         return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._choices_in_order)}
+
+    def is_same_as(self, other: ActionSpace) -> bool:
+        """Whether the actions are the same, with the same numbers."""
+        mine, theirs = (
+            (s.names, s.radices, s.settable, s.at_most, s.always, s.explicit_choices) for s in (self, other)
+        )
+        return mine == theirs
+
+    def __repr__(self) -> str:
+        return f"ActionSpace({format_count(self.size)} actions on {', '.join(self.names)})"
+
+    # Subsets of the actions, and of the variables.
+
+    def within(self, variables: Sequence[int]) -> ActionSpace:
+        """The space of some of the variables alone, given by their positions; a list's does not count."""
+        subset = [self.variables[k] for k in variables]
+        always = [v.name for v in subset if v.name in self.always]
+        return ActionSpace(subset, at_most=self.at_most, always=always, values=self.values)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of just these actions, in this order."""
@@ -343,6 +217,10 @@ class ActionSpace(Numbering):
             order[choices] = None
         return self._restrict_to(tuple(order))
 
+    def only_choices(self, choices: Iterable[Choices]) -> ActionSpace:
+        """The space of just these actions, given by their choices, in this order."""
+        return self._restrict_to(tuple(choices))
+
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
         """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
         if not callable(allowed):
@@ -350,10 +228,6 @@ class ActionSpace(Numbering):
         self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
         return self._restrict_to(tuple(row for row in rows if allowed(self.decode(row))))
-
-    def only_choices(self, choices: Iterable[Choices]) -> ActionSpace:
-        """The space of just these actions, given by their choices, in this order."""
-        return self._restrict_to(tuple(choices))
 
     def _restrict_to(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
@@ -363,8 +237,7 @@ class ActionSpace(Numbering):
         space._number_by_choices = {choices: i for i, choices in enumerate(order)}
         return space
 
-    def __getitem__(self, index: int) -> Intervention:
-        return self.action(index).intervention
+    # Actions by number and by intervention.
 
     def action(self, number: int) -> Action:
         """The action with this number."""
@@ -387,28 +260,6 @@ class ActionSpace(Numbering):
             self._actions_by_assignment.store(key, self.action(self.index(intervention))) if action is None else action
         )
 
-    def __iter__(self) -> Iterator[Intervention]:
-        return (self.decode(choices) for choices in self._iterate())
-
-    def __contains__(self, action: object) -> bool:
-        if not isinstance(action, Mapping):
-            return False
-        try:
-            self.index(action)
-        except InterventionError:
-            return False
-        return True
-
-    def __repr__(self) -> str:
-        return f"ActionSpace({format_count(self.size)} actions on {', '.join(self.names)})"
-
-    def is_same_as(self, other: ActionSpace) -> bool:
-        """Whether the actions are the same, with the same numbers."""
-        mine, theirs = (
-            (s.names, s.radices, s.settable, s.at_most, s.always, s.explicit_choices) for s in (self, other)
-        )
-        return mine == theirs
-
     def index(self, action: Mapping[str, State]) -> int:
         """The number of an action.
 
@@ -421,21 +272,73 @@ class ActionSpace(Numbering):
         """The choices of the action with this number."""
         return self.action(index).choices
 
-    def rank(self, choices: Sequence[int]) -> int:
-        """The number of the action with these choices."""
-        validated = self.validate_choices(choices)
+    def __getitem__(self, index: int) -> Intervention:
+        return self.action(index).intervention
+
+    def __iter__(self) -> Iterator[Intervention]:
+        return (self.decode(choices) for choices in self._iterate())
+
+    def __contains__(self, action: object) -> bool:
+        if not isinstance(action, Mapping):
+            return False
         try:
-            return self._rank(validated)
+            self.index(action)
         except InterventionError:
-            why = None if self.requirements is None else self.requirements.reason(validated)
+            return False
+        return True
+
+    def encode(self, action: Mapping[str, State]) -> Choices:
+        """The choices of an intervention; it need not satisfy the constraints."""
+        if action is None:
+            raise InterventionError("None is no intervention; leaving everything alone is {}, or Intervention().")
+        assignment = Intervention(action)
+        for name in assignment:
+            if name not in self.names:
+                raise InterventionError(unknown_name_message("manipulable variable", name, self.names))
+        return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
+
+    def decode(self, choices: Sequence[int]) -> Intervention:
+        """The intervention that choices from outside make."""
+        return self._intervention(self.validate_choices(choices))
+
+    def _intervention(self, choices: Choices) -> Intervention:
+        """The intervention that valid choices make, such as an action's own."""
+        pairs = zip(self.variables, choices, strict=True)
+        return Intervention({v.name: v.states[c - 1] for v, c in pairs if c})
+
+    def validate_choices(self, choices: Sequence[int]) -> Choices:
+        """Choices from outside, if they are choices at all."""
+        try:
+            validated = tuple([operator.index(c) for c in choices])
+            in_range = all(0 <= c < radix for c, radix in zip(validated, self.radices, strict=True))
+        except (TypeError, ValueError):
+            in_range = False
+        if not in_range:
+            raise InterventionError(
+                f"An action makes one choice per variable, each below {list(self.radices)}; got {choices!r}."
+            )
+        return validated
+
+    # Ranking and unranking by counting completions.
+
+    def rank(self, choices: Sequence[int]) -> int:
+        """The number of the action with these choices, which may come from outside."""
+        return self._rank_or_explain(self.validate_choices(choices))
+
+    def _rank_or_explain(self, choices: Choices) -> int:
+        """The number of the action with valid choices; where a requirement took it away, the error says so."""
+        try:
+            return self._rank(choices)
+        except InterventionError:
+            why = None if self.requirements is None else self.requirements.reason(choices)
             if why is None:
                 raise
-            raise InterventionError(f"{self.decode(validated)} is no action: {why}.") from None
+            raise InterventionError(f"{self._intervention(choices)} is no action: {why}.") from None
 
     def _rank(self, choices: Choices) -> int:
         if self._number_by_choices is not None:
             if choices not in self._number_by_choices:
-                raise InterventionError(f"{self.decode(choices)} is not among the {self.size} allowed actions.")
+                raise InterventionError(f"{self._intervention(choices)} is not among the {self.size} allowed actions.")
             return self._number_by_choices[choices]
         return self._rank_by_counting(choices)
 
@@ -454,6 +357,108 @@ class ActionSpace(Numbering):
         if self._number_by_choices is not None:
             return self._choices_in_order[number]
         return self._unrank_by_counting(number)
+
+    def _count_completions(self) -> list[list[int]]:
+        """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
+        n, limit = len(self.variables), self.at_most
+        ways = [[1] * (1 if limit is None else limit + 1)]
+        for i in reversed(range(n)):
+            completions_after = ways[0]
+            alone = [0 if self.names[i] in self.always else w for w in completions_after]
+            if limit is None:
+                ways.insert(0, [alone[0] + self._value_counts[i] * completions_after[0]])
+            else:
+                ways.insert(
+                    0, [a + (self._value_counts[i] * completions_after[r - 1] if r else 0) for r, a in enumerate(alone)]
+                )
+        return ways
+
+    def _rank_by_counting(self, choices: Choices) -> int:
+        """The number of the action with these choices; refused if the constraints do not allow it."""
+        remaining, number = len(self._completions[0]) - 1, 0
+        for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
+            completions_after = self._completions[i + 1]
+            if choice == 0:
+                if name in self.always:
+                    raise InterventionError(f"{self.decode(choices)} is no action: {name!r} must always be set.")
+                continue
+            number += 0 if name in self.always else completions_after[remaining]
+            if self.at_most is not None:
+                remaining -= 1
+                if remaining < 0:
+                    raise InterventionError(
+                        f"{self.decode(choices)} is no action: at most {self.at_most} variables may be set at once."
+                    )
+            number += self._rank_of_choice(i, choice) * completions_after[remaining]
+        return number
+
+    def _unrank_by_counting(self, number: int) -> Choices:
+        """The choices of the action with this number."""
+        remaining, choices = len(self._completions[0]) - 1, []
+        for i, name in enumerate(self.names):
+            completions_after = self._completions[i + 1]
+            alone = 0 if name in self.always else completions_after[remaining]
+            if number < alone:
+                choices.append(0)
+                continue
+            remaining = remaining if self.at_most is None else remaining - 1
+            value, number = divmod(number - alone, completions_after[remaining])
+            choices.append(self.settable[i][value])
+        return tuple(choices)
+
+    def _rank_of_choice(self, i: int, choice: int) -> int:
+        """Where a choice that sets variable i stands among those that are allowed."""
+        if self._value_counts[i] == len(self.variables[i].states):
+            return choice - 1
+        if choice not in self.settable[i]:
+            name, value = self.names[i], self.variables[i].states[choice - 1]
+            allowed = ", ".join(map(repr, self.values[name]))
+            raise InterventionError(f"{name!r} may only be set to {allowed}; got {value!r}.")
+        return self.settable[i].index(choice)
+
+    # Enumeration.
+
+    def array(self) -> Choices2D:
+        """Every action's choices, a row each."""
+        self.refuse_enumeration("This would list every action")
+        if self._number_by_choices is not None:
+            return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
+        return self._enumerate_choices()
+
+    def _enumerate_choices(self) -> Choices2D:
+        """Every action's choices, a row each."""
+        dtype = np.min_scalar_type(max(self.radices, default=1))
+        rows = np.zeros((1, 0), dtype=dtype)
+        remaining = np.array([len(self._completions[0]) - 1])
+        for i, name in enumerate(self.names):
+            # A branch exists where it can be completed: the same counts that number the actions.
+            can_complete = np.array([w > 0 for w in self._completions[i + 1]])
+            alone = can_complete[remaining] & (name not in self.always)
+            fewer = remaining if self.at_most is None else remaining - 1
+            settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
+            counts = alone + settable * self._value_counts[i]
+            parent = np.repeat(np.arange(len(rows)), counts)
+            starts = np.cumsum(counts) - counts
+            place = np.arange(len(parent)) - starts[parent] + ~alone[parent]
+            choice = np.array([0, *self.settable[i]])[place]
+            rows = np.column_stack([rows[parent], choice.astype(dtype)])
+            remaining = np.where(choice > 0, fewer[parent], remaining[parent])
+        return rows
+
+    def _iterate(self) -> Iterator[Choices]:
+        if self._number_by_choices is not None:
+            return iter(self._choices_in_order)
+        return (self._unrank(i) for i in range(self.size))
+
+    def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
+        """Raise if the action set is too large to be listed."""
+        if self.size > limit:
+            raise SizeError(
+                f"{why}, and there are {format_count(self.size)} of them (the limit is {limit}). Allow fewer: "
+                "fewer manipulable variables, at_most=, or a list of actions."
+            )
+
+    # Records.
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, enough to make the space again for the same model."""
@@ -489,25 +494,25 @@ class ActionSpace(Numbering):
             else space.only([unconstrained.decode(unconstrained.validate_choices(row)) for row in listed_actions])
         )
 
-    def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
-        """Raise if the action set is too large to be listed."""
-        if self.size > limit:
-            raise SizeError(
-                f"{why}, and there are {format_count(self.size)} of them (the limit is {limit}). Allow fewer: "
-                "fewer manipulable variables, at_most=, or a list of actions."
-            )
 
-    def array(self) -> Choices2D:
-        """Every action's choices, a row each."""
-        self.refuse_enumeration("This would list every action")
-        if self._number_by_choices is not None:
-            return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
-        return self._enumerate_choices()
-
-    def _iterate(self) -> Iterator[Choices]:
-        if self._number_by_choices is not None:
-            return iter(self._choices_in_order)
-        return (self._unrank(i) for i in range(self.size))
+def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choices:
+    """The choices that set a variable to one of these values."""
+    if values is None:
+        return tuple(range(1, len(variable.states) + 1))
+    if isinstance(values, str | Mapping) or not is_iterable(values):
+        raise ProblemError(
+            f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
+        )
+    value_list = list(values)
+    codes = [variable.code(value) + 1 for value in value_list]
+    if not codes:
+        raise ProblemError(
+            f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
+        )
+    for value in value_list:
+        if value_list.count(value) > 1:
+            raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
+    return tuple(sorted(codes))
 
 
 def format_count(count: int) -> str:

@@ -83,24 +83,22 @@ class ProductActions(CandidateSet):
         return [block.row_builder(choices) for block, choices in zip(self.blocks, self.choices, strict=True)]
 
     def action(self, position: int) -> Action:
-        return self._cached_action(position)
+        action = self._actions.get(position)
+        if action is None:
+            if not 0 <= position < self.size:
+                raise ActionIndexError(f"{self.size} actions are searched, at positions from 0; got {position}.")
+            action = self._actions.store(position, self._build_action(self._rows_at(position)))
+        return action
 
     def action_of(self, rows: Sequence[int]) -> Action:
         """The action that takes these rows, one a block."""
-        return self._cached_action(tuple(rows))
-
-    def _cached_action(self, place: int | tuple[int, ...]) -> Action:
-        """An action by its position or its rows."""
-        action = self._actions.get(place)
-        if action is None:
-            if not isinstance(place, tuple) and not 0 <= place < self.size:
-                raise ActionIndexError(f"{self.size} actions are searched, at positions from 0; got {place}.")
-            built = self._build_action(place if isinstance(place, tuple) else self._rows_at(place))
-            action = self._actions.store(place, built)
-        return action
+        key = tuple(rows)
+        action = self._actions.get(key)
+        return self._actions.store(key, self._build_action(key)) if action is None else action
 
     @cached_property
     def _actions(self) -> BoundedCache[int | tuple[int, ...], Action]:
+        """Actions by their positions, and by their rows."""
         return BoundedCache(ACTION_CACHE_SIZE)
 
     def _rows_at(self, position: int) -> list[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -56,10 +56,20 @@ class CandidateSet(ABC):
         """The same actions in the same order, where variables have other tables."""
         return Reweighted(self, tables)
 
+    @property
+    def projector(self) -> Callable[[Array], Array]:
+        """`project` with the scoring set resolved: for a situation, which projects many times."""
+        candidates, positions = self.scoring_set
+        projection = candidates.projection
+        return projection if positions is None else partial(_project_and_select, projection, positions)
+
     def project(self, x: Array) -> Array:
         """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
-        candidates, positions = self.scoring_set
-        return candidates.projection(x) if positions is None else np.asarray(candidates.projection(x)[..., positions])
+        return self.projector(x)
+
+
+def _project_and_select(projection: Projection, positions: Codes, x: Array) -> Array:
+    return np.asarray(projection(x)[..., positions])
 
 
 class Reweighted(CandidateSet):

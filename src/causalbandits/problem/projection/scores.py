@@ -8,7 +8,7 @@ and the first of them, in the order in which they are searched, is chosen.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -61,7 +61,8 @@ class Scores(NamedTuple):
         values, scale = self.values, float(self.scale)
         top = int(values.argmax())
         best = values.item(top)
-        _require_finite(math.isfinite(best) and math.isfinite(scale))
+        if not (math.isfinite(best) and math.isfinite(scale)):
+            _refuse_infinite()
         before, least = values[:top], tie_threshold(best, max(1.0, scale))
         # Mostly nothing before the top comes near it, and to see that is quicker than to find the first that does.
         if top == 0 or before.item(before.argmax()) < least:
@@ -70,7 +71,8 @@ class Scores(NamedTuple):
 
     def validate_finite(self) -> None:
         """A clear word if some of them are NaN or infinite."""
-        _require_finite(bool(np.isfinite(self.values).all() and np.isfinite(self.scale).all()))
+        if not (np.isfinite(self.values).all() and np.isfinite(self.scale).all()):
+            _refuse_infinite()
 
     def best_positions(self) -> Codes:
         """The same for every draw.
@@ -79,7 +81,8 @@ class Scores(NamedTuple):
         [1, 0]
         """
         best, scale = np.maximum.reduce(self.values, axis=1), np.maximum(1.0, self.scale)
-        _require_finite(math.isfinite(float(np.add.reduce(best + scale))))
+        if not math.isfinite(float(np.add.reduce(best + scale))):
+            _refuse_infinite()
         return np.asarray((self.values >= tie_threshold(best, scale)[:, None]).argmax(axis=1))
 
 
@@ -100,9 +103,8 @@ def largest_magnitude(numbers: Array) -> float:
     return float(sizes[sizes.argmax()])  # argmax takes a fifth of the time that max does
 
 
-def _require_finite(finite: bool) -> None:
-    if not finite:
-        raise PolicyError(
-            "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
-            "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
-        )
+def _refuse_infinite() -> NoReturn:
+    raise PolicyError(
+        "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
+        "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
+    )

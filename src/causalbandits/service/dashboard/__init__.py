@@ -1,4 +1,4 @@
-"""The dashboard: pages, their panels and pictures."""
+"""The dashboard: HTML pages with panels and charts."""
 
 from causalbandits.service.dashboard.pages import (
     is_own_form,

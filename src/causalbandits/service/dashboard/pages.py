@@ -1,4 +1,4 @@
-"""The pages: tables and pictures rendered here, brought up to date by a small script where there is one."""
+"""The pages of the dashboard: handlers that render templates; a small script updates a page that is open."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
+from causalbandits.service.auth import COOKIE, is_reader
 from causalbandits.service.dashboard.panels import build_panels
-from causalbandits.service.http import COOKIE, RequestError, ServiceContext
+from causalbandits.service.http import RequestError, ServiceContext
 from causalbandits.study import Study
 from causalbandits.study.analysis import By
 
@@ -26,7 +27,7 @@ OFFERED_MODES = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
 
 MAX_EVALUATED_OUTCOMES = 20_000
-"""So many outcomes a page looks at for what another way of deciding would have brought."""
+"""A longer log is not evaluated for a page: every outcome of it is read."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -51,7 +52,7 @@ def _templates() -> jinja2.Environment:
 
 
 def warm_up() -> None:
-    """What the first who looks would wait for, a fifth of a second: templates are compiled, and statistics imported."""
+    """Compile the templates and import scipy: the first page would wait a fifth of a second for them."""
     import scipy.special  # noqa: F401
 
     for name in _templates().list_templates():
@@ -59,12 +60,12 @@ def warm_up() -> None:
 
 
 def render_page(template: str, status: int = 200, **values: Any) -> Response:
-    """A page, guarded against everything that does not come from here."""
+    """A page, with headers that forbid it to load anything from elsewhere."""
     return HTMLResponse(_templates().get_template(template).render(**values), status, SECURITY_HEADERS)
 
 
 def static_file(request: Request) -> Response:
-    """The style and the script; nothing else."""
+    """The style sheet, the script and the icon."""
     name = request.path_params["file"]
     if name not in STATIC_FILES:
         return Response(status_code=404)
@@ -75,7 +76,7 @@ def static_file(request: Request) -> Response:
 
 
 async def list_studies(context: ServiceContext, request: Request) -> Response:
-    """The studies, and how they stand."""
+    """The list of studies, with their counts."""
     writers = context.accessible_writers(request)
     counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in writers.values()))
     return render_page("studies.html", studies=dict(zip(writers, counts, strict=True)))
@@ -88,7 +89,7 @@ def _study_counts(study: Study) -> dict[str, Any]:
 
 
 async def show_study(context: ServiceContext, request: Request) -> Response:
-    """A study, on one page; as a fragment for the script that brings it up to date."""
+    """A study's page, or its panels only, for the script that updates them."""
     name = request.path_params["study"]
     values = await context.writers[name].reader.read(build_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
@@ -99,7 +100,7 @@ async def show_study(context: ServiceContext, request: Request) -> Response:
 
 
 async def what_if(context: ServiceContext, request: Request) -> Response:
-    """What always doing something else would have brought, from what was logged."""
+    """Off-policy evaluation: the mean reward of always setting the values in the form."""
     name = request.path_params["study"]
     form_values = {knob: value for knob, value in request.query_params.items() if value}
     status, template_values = await context.writers[name].reader.read(lambda study: _evaluate_form(study, form_values))
@@ -110,14 +111,14 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
     try:
         if study.rounds > MAX_EVALUATED_OUTCOMES:
             raise CausalBanditsError(
-                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep others waiting. "
-                "Ask study.evaluate(...) in Python, of a backup."
+                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep "
+                "others waiting. Ask study.evaluate(...) in Python, of a backup."
             )
         target = {knob: _parse_state(study, knob, value) for knob, value in form_values.items()}
         by: By = "actions" if study.problem.unit == "actions" else "configurations"
-        return 200, {"found": study.evaluate(target, by=by), "logged": study.evaluate("logged"), "why": ""}
+        return 200, {"evaluation": study.evaluate(target, by=by), "logged": study.evaluate("logged"), "why": ""}
     except CausalBanditsError as error:
-        return 400, {"found": None, "logged": None, "why": str(error)}
+        return 400, {"evaluation": None, "logged": None, "why": str(error)}
 
 
 def _parse_state(study: Study, knob: str, text: str) -> Any:
@@ -128,12 +129,12 @@ def _parse_state(study: Study, knob: str, text: str) -> Any:
 
 
 def is_own_form(request: Request) -> bool:
-    """Whether a form was sent from a page of ours: browsers say from which, and a page elsewhere cannot change that."""
+    """Whether a form was sent from a page of this service, by the Origin header, which other sites cannot forge."""
     return request.headers.get("origin", "").partition("://")[2] == request.headers.get("host")
 
 
 async def set_mode(context: ServiceContext, request: Request) -> Response:
-    """Pause, freeze, go on or close: by a form, logged with the key's name."""
+    """Change the mode, by a form; logged with the key's name."""
     if not is_own_form(request):
         raise RequestError(403, "A form on a page of another place was used.")
     name, form = request.path_params["study"], await _read_form(request)
@@ -152,28 +153,24 @@ async def _read_form(request: Request) -> dict[str, str]:
 
 
 async def show_decision(context: ServiceContext, request: Request) -> Response:
-    """A decision, explained."""
+    """The explanation of a decision."""
     name, id_text = request.path_params["study"], request.query_params.get("id", "")
     try:
         explanation = await context.writers[name].reader.read(lambda study: study.explain(study.id_of(id_text)))
     except UnknownDecisionError as error:
-        return render_page("decision.html", 404, name=name, asked=id_text, found=None, why=str(error))
+        return render_page("decision.html", 404, name=name, asked=id_text, explanation=None, why=str(error))
     except CausalBanditsError as error:
-        return render_page("decision.html", 400, name=name, asked=id_text, found=None, why=str(error))
-    return render_page("decision.html", name=name, asked=id_text, found=explanation, why="")
+        return render_page("decision.html", 400, name=name, asked=id_text, explanation=None, why=str(error))
+    return render_page("decision.html", name=name, asked=id_text, explanation=explanation, why="")
 
 
 async def stream_changes(context: ServiceContext, request: Request) -> Response:
-    """A line each second in which something happened."""
+    """Server-sent events: the study's version, whenever it has changed in the last second."""
     reader = context.writers[request.path_params["study"]].reader
 
     async def lines() -> AsyncIterator[str]:
         before = -1
-        while (
-            not context.closing.is_set()
-            and context.is_still_authorized(request)
-            and not await request.is_disconnected()
-        ):
+        while not context.closing.is_set() and is_reader(context.keys, request) and not await request.is_disconnected():
             now = await reader.read(lambda study: study.version)
             yield f"data: {json.dumps(now)}\n\n" if now != before else ": still here\n\n"
             before = now
@@ -183,12 +180,12 @@ async def stream_changes(context: ServiceContext, request: Request) -> Response:
 
 
 async def show_login(context: ServiceContext, request: Request) -> Response:
-    """Where a key is asked for."""
+    """The form that asks for a key."""
     return render_page("login.html", wrong=False)
 
 
 async def log_in(context: ServiceContext, request: Request) -> Response:
-    """A key is kept by the browser, out of reach of scripts and of other sites."""
+    """Set the key as a cookie that neither scripts nor other sites can read."""
     key = (await _read_form(request)).get("key", "")
     if context.keys.role_of(key) is None:
         return render_page("login.html", 401, wrong=True)

@@ -1,4 +1,4 @@
-"""What stands on a study's page: functions of its statistic, however many decisions there are."""
+"""The panels of a study's page: values for the templates, computed from the statistic, however long the log is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from causalbandits.results.plots import graph_with_reward
 from causalbandits.service.dashboard.svg import delay_chart, graph_svg, mean_chart, share_chart
 from causalbandits.study import Study
 
-# The warning light of a study's page: do outcomes contradict the graph, or its tables?
-
 
 class ModelDiagnostics(NamedTuple):
-    """What speaks against the model: in words, and the variables that are named; of how many claims and outcomes."""
+    """Contradictions of the graph or its tables: in words, by variable, and of how many tested claims and outcomes."""
 
     messages: list[str]
     variables: frozenset[str]
@@ -24,7 +22,7 @@ class ModelDiagnostics(NamedTuple):
 
 
 def diagnose_model(study: Study) -> ModelDiagnostics | None:
-    """By now; None where there is no model to doubt: where a number is learnt for each action."""
+    """Whether outcomes contradict the model; None where there is none: where a mean is learnt for each action."""
     if not study.problem.parents:
         return None
     check = study.quick_check()
@@ -36,11 +34,11 @@ def diagnose_model(study: Study) -> ModelDiagnostics | None:
 
 REWARD_NODE = "reward"
 MAX_ROWS, MAX_CONTEXTS = 50, 12
-"""So many actions and configurations are listed, and so many contexts."""
+"""The most actions or configurations in a table, and the most contexts with a recommendation."""
 
 
 class ContextRecommendations(NamedTuple):
-    """The answer in each of the likeliest contexts, of how many; or why there is none."""
+    """The recommendations in the likeliest contexts, the number of all contexts; or why there is none."""
 
     answers: Recommendations
     contexts: int
@@ -48,7 +46,7 @@ class ContextRecommendations(NamedTuple):
 
 
 def build_panels(study: Study) -> dict[str, Any]:
-    """What the panels of a study show."""
+    """The values of the templates `study.html` and `panels.html`."""
     report, history = study.report(), study.history()
     try:
         recommendation: Any = study.recommend()
@@ -91,7 +89,7 @@ def build_panels(study: Study) -> dict[str, Any]:
 
 
 def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str) -> dict[str, str]:
-    """What stands in a node: what is recommended for a knob, how many outcomes a parent explains."""
+    """The second line of a node: the recommended value, or the value of a parent with the highest mean reward."""
     is_recommended = recommendation is not None and report.outcomes.n
     notes = (
         {name: f"set to {value}" for name, value in dict(recommendation.intervention).items()} if is_recommended else {}
@@ -110,7 +108,7 @@ def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str
 
 
 def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
-    """None where nothing is known before a decision."""
+    """Recommendations in contexts; None where the problem has no context."""
     if not study.problem.context:
         return None
     size = study.problem.contexts.size

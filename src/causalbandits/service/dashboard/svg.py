@@ -17,7 +17,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
 
 
 def mean_chart(history: History) -> Markup:
-    """The mean reward of each stretch of the outcomes, thin, and of all so far."""
+    """The mean reward of each segment of the outcomes, as a thin line, and of all outcomes so far."""
     segment_points = [(segment.event, segment.mean) for segment in history.stretches if segment.mean is not None]
     cumulative_points = [(segment.event, segment.so_far) for segment in history.stretches if segment.so_far is not None]
     if len(segment_points) < 2:
@@ -34,7 +34,8 @@ def mean_chart(history: History) -> Markup:
         return f'<polyline class="{kind}" points="{" ".join(place(*point) for point in points)}"/>'
 
     grid = "".join(_grid_line(tick, low, high) for tick in _ticks(low, high))
-    title = f"Mean reward over {last} events: {cumulative_points[-1][1]:.3g} of all, {segment_points[-1][1]:.3g} of the latest"
+    overall, latest = cumulative_points[-1][1], segment_points[-1][1]
+    title = f"Mean reward over {last} events: {overall:.3g} of all, {latest:.3g} of the latest"
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{grid}'
         f"{line('thin', segment_points)}{line('line', cumulative_points)}"
@@ -66,7 +67,7 @@ def _grid_line(tick: float, low: float, high: float) -> str:
 
 
 def share_chart(history: History) -> Markup:
-    """What was done in each tenth of the decisions: stacked bars, the most frequent actions named."""
+    """The shares of actions in each tenth of the decisions, as stacked bars."""
     if not history.shares:
         return Markup('<p class="quiet">No decision was made yet.</p>')
     width = (WIDTH - 16) / max(1, len(history.shares))
@@ -88,11 +89,11 @@ def share_chart(history: History) -> Markup:
 
 
 DELAY_BINS = (("1 s", 1), ("10 s", 10), ("1 min", 60), ("10 min", 600), ("1 h", 3600), ("6 h", 21600), ("1 day", 86400))
-"""Delays are sorted by these."""
+"""The upper ends of the bins of delays, in seconds."""
 
 
 def delay_chart(delays: Sequence[float]) -> Markup:
-    """How long outcomes took: a bar for each span of time."""
+    """A histogram of the delays of outcomes."""
     if not delays:
         return Markup('<p class="quiet">No outcome was told yet.</p>')
     ends = [seconds for _, seconds in DELAY_BINS]
@@ -120,7 +121,7 @@ NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP = 150, 54, 200, 74
 
 
 def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
-    """A causal graph, causes on the left; `notes` are a second line in a node, `kinds` how it is drawn."""
+    """A causal graph, causes on the left; `notes` are second lines of nodes, `kinds` their CSS classes."""
     layers = list(nx.topological_generations(graph))
     tallest = max(map(len, layers), default=1)
     positions: dict[str, tuple[float, float]] = {}
@@ -141,7 +142,7 @@ def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) ->
 
 
 def _arrow_path(start: tuple[float, float], end: tuple[float, float], below: float) -> str:
-    """To the next column straight on; to one farther off around what lies between, below all of it."""
+    """An edge: to the next column straight, to a later one below all nodes."""
     x1, y1 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT / 2
     x2, y2 = end[0] - 2, end[1] + NODE_HEIGHT / 2
     middle, gap = (x1 + x2) / 2, COLUMN - NODE_WIDTH

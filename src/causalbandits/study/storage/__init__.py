@@ -2,7 +2,7 @@
 
 store, sqlite, postgres, location    what a study asks of a database, its two implementations, and how one is opened
 schema                               the tables, and their version
-rows, checksums                      rows as objects, how codes are written as text, a checksum for every row
+rows, encoding                       rows as objects; how they are written: codes as text, a checksum for every row
 log                                  decisions, events and the head row
 registers, statistic                 the smaller tables; the materialised statistic and its snapshots
 exact_sums                           sums of rewards in fixed-point arithmetic
@@ -38,7 +38,6 @@ from causalbandits.study.storage.rows import (
     ModeRecord,
     Row,
     apply_event,
-    validate_key,
 )
 from causalbandits.study.storage.schema import load_facts, migrate, save_facts
 from causalbandits.study.storage.sqlite import SQLite
@@ -80,6 +79,5 @@ __all__ = [
     "save_facts",
     "squares_from_fixed_point",
     "to_fixed_point",
-    "validate_key",
     "verify_log",
 ]

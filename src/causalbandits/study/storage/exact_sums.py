@@ -13,7 +13,7 @@ from causalbandits._typing import Z
 from causalbandits.errors import TellError
 from causalbandits.policies import Outcome, OutcomeSums, Sums
 from causalbandits.problem import Action
-from causalbandits.study.storage.rows import encode_codes
+from causalbandits.study.storage.encoding import encode_codes
 
 FRACTION_BITS = 40
 """Rewards are kept in steps of 2^-40, about 1e-12."""
@@ -64,7 +64,7 @@ class ExactSums(NamedTuple):
     successes: int = 0
 
     def plus(self, reward: int, successes: int, sign: int) -> ExactSums:
-        """One outcome more, or one less."""
+        """With one outcome more (sign 1) or less (-1)."""
         return ExactSums(
             self.n + sign,
             self.total + sign * reward,
@@ -84,17 +84,17 @@ class SumTable(dict[Key, ExactSums]):
     """(context, action, z) -> exact sums; only what occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
-        """Take in an outcome (1), or take it back (-1); where."""
+        """Add an outcome (1), or take it back (-1); the key that has changed."""
         key = outcome.context, outcome.action, (outcome.z or None)
         self.count(key, to_fixed_point(outcome.reward), to_fixed_point(outcome.successes), sign)
         return key
 
     def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
-        """The same in steps."""
+        """The same, in steps."""
         self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
     def totals(self, is_informative: Callable[[Action, Z | None], bool]) -> OutcomeSums:
-        """What teaches a policy, in floating-point numbers, in an order that does not depend on how it came about."""
+        """Sums in floating point of what a policy learns from, in the order of the keys, however they came about."""
         totals = OutcomeSums()
         for key in sorted((k for k, line in self.items() if line.n), key=_sort_key):
             context, action, z = key

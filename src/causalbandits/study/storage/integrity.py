@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.storage.checksums import CHECKSUMMED_COLUMNS, find_corrupt_rows
+from causalbandits.study.storage.encoding import CHECKSUMMED_COLUMNS, find_corrupt_rows
 from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.rows import (
@@ -31,7 +31,7 @@ MAX_DIFFERENCES = 10
 
 
 class Verification(NamedTuple):
-    """What was compared, and every difference in words: none, if all is well."""
+    """The result of `verify`: what was compared, and every difference in words; true if there is none."""
 
     decisions: int
     events: int
@@ -49,7 +49,7 @@ NO_OUTCOME, NO_PAST_OUTCOME = CurrentOutcome(), CurrentOutcome(IS_PAST)
 
 
 class Replay:
-    """The study as some events left it, derived from them alone."""
+    """The state of a study after some events, derived from them alone."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Replay:
         return self._outcomes_by_decision.get(number, NO_OUTCOME if number >= 0 else NO_PAST_OUTCOME)
 
     def apply(self, event: LogEvent) -> None:
-        """One event more."""
+        """Apply one more event."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
@@ -99,7 +99,7 @@ class Replay:
             self.table.count(key, outcome.reward, self._log.binarise(outcome.reward, row.number), sign)
 
     def _compare_sums(self, event: LogEvent) -> None:
-        """How many count by then, and their sum."""
+        """Compare the sums that an event states with those derived."""
         expected, stated = self.sums, (event.counted, event.collected)
         if event.kind in CHANGING_KINDS:
             reward = event.reward if event.kind in COUNTING_KINDS else None
@@ -110,7 +110,7 @@ class Replay:
         self.sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
-        """Those that count, in the order in which they were first told."""
+        """Outcomes that count, in the order in which they were first told."""
         first_told = [
             (outcome.told_at or 0, number)
             for number, outcome in self._outcomes_by_decision.items()
@@ -122,7 +122,7 @@ class Replay:
             yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
 
     def frontier(self, n_decisions: int) -> int:
-        """All decisions before this one were closed."""
+        """The number of the first decision that waits for its outcome, of the first `n_decisions`."""
         waiting = (
             number
             for number in self.rows
@@ -133,7 +133,7 @@ class Replay:
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Millions of rows that refer to nothing in circles: looking for circles among them takes a fifth of the time."""
+    """Millions of rows without reference cycles: the collector's search for cycles would take a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -145,7 +145,7 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 @_pause_garbage_collection()
 def verify_log(log: Log) -> Verification:
-    """Fold the log again, and compare with what is kept, bit for bit."""
+    """Replay the log, and compare the result with what is stored, bit for bit."""
     errors = log.store.integrity_errors()
     if not errors:
         replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.statistic.snapshots())
@@ -177,7 +177,7 @@ def verify_log(log: Log) -> Verification:
 
 
 def _head_differences(log: Log, replay: Replay, n_decisions: int) -> list[str]:
-    """What the head row says otherwise than the tables that it describes."""
+    """Where the head row differs from the tables that it describes, in words."""
     if _row_count(log.store, "head") != 1:
         return ["the head row is missing"]
     head = log.head()

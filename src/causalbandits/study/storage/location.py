@@ -23,14 +23,14 @@ def open_store(location: Location, *, new: bool) -> Store:
 
 
 def location_name(location: Location) -> str:
-    """What a study is called by where it is: its file's name, or what its address says."""
+    """The name of the study at a location: its file's name, or what its address says."""
     if isinstance(location, str) and is_postgres_url(location):
         return study_name(location)
     return parse_path(location, "campaign.db").stem
 
 
 def default_keys_path(location: Location) -> Path:
-    """Where the keys of a study are kept, unless another file is named: beside it, or here."""
+    """Where the API keys of a study are stored, unless another file is named: beside its file, or here."""
     if isinstance(location, str) and is_postgres_url(location):
         return Path("keys.json")
     return parse_path(location, "campaign.db").with_name("keys.json")
@@ -38,7 +38,7 @@ def default_keys_path(location: Location) -> Path:
 
 @contextmanager
 def close_on_error(store: Store) -> Iterator[Store]:
-    """A database that is closed if what is done with it fails."""
+    """Close a database if the block fails."""
     try:
         yield store
     except BaseException:

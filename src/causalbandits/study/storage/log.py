@@ -18,10 +18,12 @@ from causalbandits.problem import Action, Problem
 from causalbandits.problem.actions import ACTION_CACHE_SIZE
 from causalbandits.study.decide import DecisionSeeds
 from causalbandits.study.propensities import PropensityMixture, list_actions, unpruned_situation
-from causalbandits.study.storage.checksums import (
+from causalbandits.study.storage.encoding import (
     CHECKSUMMED_COLUMNS,
     append_checksum,
     checksum,
+    decode_codes,
+    encode_codes,
     filter_intact,
     report_corruption,
 )
@@ -43,22 +45,20 @@ from causalbandits.study.storage.rows import (
     Head,
     LogEvent,
     Row,
-    decode_codes,
-    encode_codes,
 )
 from causalbandits.study.storage.statistic import StatisticTable
 from causalbandits.study.storage.store import Store
 
 SUPPORT_CACHE_SIZE = 2**12
-"""So many mixtures are remembered as they were written: the same ones come again and again."""
+"""So many decoded supports are cached: the same ones come again and again."""
 
 
 ROWS_PER_QUERY = 10_000
-"""Rows."""
+"""The size of a batch."""
 
 
 class Log:
-    """The tables of one study."""
+    """Decisions, events and the head row of a study; it has the other tables as `registers` and `statistic`."""
 
     def __init__(self, store: Store, problem: Problem, seeds: DecisionSeeds) -> None:
         self.store, self.problem, self._seeds = store, problem, seeds
@@ -67,7 +67,7 @@ class Log:
         self._supports: BoundedCache[str, Support] = BoundedCache(SUPPORT_CACHE_SIZE)
 
     def action(self, choices: Iterable[int]) -> Action:
-        """The one with these choices."""
+        """The action with these choices, cached."""
         codes = tuple(choices)
         cached = self._actions.get(codes)
         return self._actions.store(codes, decode_action(self.problem, codes)) if cached is None else cached
@@ -104,14 +104,14 @@ class Log:
     DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed"
 
     WITHOUT_PROPENSITIES = DECISION.replace("support", "NULL")
-    """What there was to draw from takes longer to read than all the rest, and few want it."""
+    """Decoding the support takes longer than all the rest, and few callers need it."""
 
     def decision(self, number: int, *, with_propensities: bool = True) -> Row | None:
-        """By its number."""
+        """A decision by its number."""
         return self._find_decision("number", number, with_propensities)
 
     def decision_by_key(self, key: str, *, with_propensities: bool = True) -> Row | None:
-        """By the name that its asker gave it."""
+        """A decision by its idempotency key."""
         return self._find_decision("key", key, with_propensities)
 
     def _find_decision(self, by: str, name: int | str, with_propensities: bool) -> Row | None:
@@ -122,26 +122,26 @@ class Log:
     def decisions(
         self, where: str = "TRUE", parameters: Iterable[Any] = (), order: str = "number", limit: int = 2**62
     ) -> Iterator[Row]:
-        """All that fulfil a condition (written in this package, never by a user)."""
+        """Decisions that fulfil a condition in SQL, which is written in this package, never by a user."""
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._decode_row, self.store.query(sql, (*parameters, limit)))
 
     def intact_decisions(self, broken: list[str]) -> Iterator[Row]:
-        """All that are as they were written; what is not, goes to `broken`, in words."""
+        """Decisions whose checksum is right; the others go to `broken`, in words."""
         rows = filter_intact(
             "decisions", self._rows_by_number(f"SELECT {self.DECISION}, checksum FROM decisions"), broken
         )
         return (self._decode_row(row[:-1]) for row in rows)
 
     def intact_events(self, broken: list[str]) -> Iterator[LogEvent]:
-        """Likewise."""
+        """Events whose checksum is right; the others go to `broken`, in words."""
         rows = filter_intact(
             "events", self._rows_by_number(f"SELECT {CHECKSUMMED_COLUMNS['events']}, checksum FROM events"), broken
         )
         return (self._decode_event(row[:-1]) for row in rows)
 
     def _rows_by_number(self, sql: str) -> Iterator[Any]:
-        """All that a query finds, so many at a time: a million rows at once would be a gigabyte."""
+        """All rows of a query, in batches: a million rows at once would be a gigabyte."""
         last = -(2**62)
         while batch := self.store.query(f"{sql} WHERE number > ? ORDER BY number LIMIT ?", (last, ROWS_PER_QUERY)):
             yield from batch
@@ -170,7 +170,7 @@ class Log:
     def _decode_propensities(
         self, text: str | None, context: Z | None, request: str
     ) -> tuple[Support | None, PropensityMixture | None]:
-        """The chances of a decision, and how they were mixed, if they were."""
+        """The support of a decision with its propensities, and how they were mixed, if they were."""
         if text is None:
             return None, None
         if text.startswith("["):
@@ -192,13 +192,13 @@ class Log:
     def _encode_propensities(self, row: Row) -> str | None:
         if row.mixture is not None:
             policy_support, floor, actions = row.mixture
-            # Which actions keep to what is required may be learnt, so that it cannot be found again.
+            # Which actions meet chance constraints may be learnt, so that it cannot be derived again.
             choices_list = [list(action.choices) for action in actions] if self.problem.constrained_variables else None
             return json.dumps({"drawn": encode_support(policy_support), "floor": floor, "among": choices_list})
         return None if row.choice.support is None else json.dumps(encode_support(row.choice.support))
 
     def add_decision(self, row: Row) -> None:
-        """One more."""
+        """Append a decision."""
         names = encode_codes(row.context), encode_codes(row.choice.action.choices)
         would = None if row.would is None else encode_codes(row.would.choices)
         self.store.execute(
@@ -214,7 +214,7 @@ class Log:
         )
 
     def charged_actions(self, before: int) -> list[tuple[Action, Z | None, int]]:
-        """What was decided before a decision, how often in which context; forgotten or not."""
+        """How often each action was decided in each context before a decision; forgotten or not."""
         sql = (
             "SELECT choices, context, count(*) FROM decisions WHERE number >= 0 AND number < ? "
             "GROUP BY choices, context"
@@ -225,7 +225,7 @@ class Log:
         ]
 
     def last_events(self, up_to: int) -> list[tuple[int, str]]:
-        """Of each decision that was ever forgotten, the last event that changed whether it is."""
+        """For each decision that was ever forgotten, the kind of the last event that says whether it still is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
             "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
@@ -234,7 +234,7 @@ class Log:
         return [tuple(row) for row in self.store.query(sql, (up_to, up_to))]
 
     def contexts(self) -> list[tuple[Z | None, int]]:
-        """In which contexts there are outcomes that count, or may come, each with the number of such a decision."""
+        """Contexts with outcomes that count, or may come, each with the number of such a decision."""
         sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
         return [(decode_codes(context), number) for context, number in self.store.query(sql, (IS_FORGOTTEN,))]
 
@@ -250,7 +250,7 @@ class Log:
         return {self._decode_action(choices): n for choices, n in self.store.query(sql, (status,))}
 
     def first_open(self, n_closed: int | None = None) -> int | None:
-        """The earliest decision whose outcome does not count yet; `closed` are known to be before it, or nothing is."""
+        """The first decision whose outcome does not count yet, searched from the number `n_closed` on."""
         if n_closed is None:
             row = self.store.query_one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING_STATUSES)
         else:  # an expression, so that the way is by number from there on, and not through all that wait
@@ -259,13 +259,13 @@ class Log:
         return None if row is None or row[0] is None else int(row[0])
 
     def oldest_open(self, n_closed: int) -> float | None:
-        """Since when the earliest decision waits that has no outcome yet; `closed` are known to be before it."""
+        """When the first decision without an outcome was asked for, searched from the number `n_closed` on."""
         sql = "SELECT asked FROM decisions WHERE number >= ? AND status || '' = ? ORDER BY number LIMIT 1"
         row = self.store.query_one(sql, (n_closed, IS_OPEN))
         return None if row is None else float(row[0])
 
     def extreme_rewards(self) -> list[int]:
-        """The smallest and the largest that count, or will; none, where there are none."""
+        """The smallest and the largest reward that counts, or is held; empty where there are none."""
         row = self.store.query_one(
             "SELECT min(reward), max(reward) FROM (SELECT reward FROM decisions UNION ALL SELECT e.reward FROM events "
             "e JOIN decisions d ON d.number = e.decision WHERE d.status = 'held' AND e.kind = 'held') told"
@@ -277,7 +277,7 @@ class Log:
         return -int(self.store.query_one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
 
     def past_table(self) -> SumTable:
-        """Their statistic; coins are left out."""
+        """The statistic of the rounds of the past, without successes."""
         sql = "SELECT context, choices, z, reward, count(*) FROM decisions WHERE number < 0 GROUP BY 1, 2, 3, 4"
         table = SumTable()
         for context, choices, z, reward, n in self.store.query(sql):
@@ -288,7 +288,7 @@ class Log:
         return table
 
     def has_past_rows(self, request: str) -> bool:
-        """Whether rounds of the past were learnt that came together as this says."""
+        """Whether rounds of the past with this hash were learnt before."""
         row = self.store.query_one("SELECT 1 FROM decisions WHERE number < 0 AND request = ? LIMIT 1", (request,))
         return row is not None
 
@@ -301,12 +301,12 @@ class Log:
     EVENT = f"SELECT {CHECKSUMMED_COLUMNS['events']} FROM events"
 
     def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[LogEvent]:
-        """Those after one, in their order."""
+        """Events after a number, in order."""
         sql = f"{self.EVENT} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
         return map(self._decode_event, self.store.query(sql, (after, up_to, limit)))
 
     def events_of(self, decision: int) -> Iterator[LogEvent]:
-        """Those of one decision."""
+        """Events of one decision."""
         return map(
             self._decode_event, self.store.query(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,))
         )
@@ -321,7 +321,7 @@ class Log:
         )
 
     def events_by_number(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
-        """Some of them, by number."""
+        """Events with these numbers."""
         placeholders = ", ".join("?" * len(numbers))
         return map(
             self._decode_event,
@@ -329,7 +329,7 @@ class Log:
         )
 
     def delays(self, numbers: Sequence[int], kind: str) -> list[float]:
-        """How long outcomes took, of those among some events; `kind` is what tells of one."""
+        """How long outcomes took, in seconds, for events of a kind among these."""
         placeholders = ", ".join("?" * len(numbers))
         sql = (
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
@@ -338,14 +338,14 @@ class Log:
         return [float(seconds) for (seconds,) in self.store.query(sql, (kind, *numbers))] if numbers else []
 
     def actions_by_number(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
-        """What some decisions did, by their numbers."""
+        """The actions of the decisions with these numbers."""
         placeholders = ", ".join("?" * len(numbers))
         sql = f"SELECT number, choices FROM decisions WHERE number IN ({placeholders}) ORDER BY number"
         rows = self.store.query(sql, numbers)
         return [(number, self._decode_action(choices)) for number, choices in rows]
 
     def add_event(self, event: LogEvent, current: CurrentOutcome) -> None:
-        """Write an event down, and what counts by then."""
+        """Append an event, and update what counts as its decision's outcome."""
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
         self.store.execute(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
@@ -368,23 +368,23 @@ class Log:
         )
 
     def was_told_late(self, number: int, z: Z | None, reward: int | None) -> bool:
-        """Whether this was told of a decision before, too late to count."""
+        """Whether the same outcome was recorded before as late."""
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_encode_optional_codes(z), reward) in [tuple(row) for row in self.store.query(sql, (number,))]
 
     def held_event(self, number: int) -> LogEvent:
-        """What was told of a decision, to count later."""
+        """The last event that holds an outcome of a decision."""
         sql = f"{self.EVENT} WHERE decision = ? AND kind = 'held' ORDER BY number DESC LIMIT 1"
         return self._decode_event(self.store.query_one(sql, (number,)))
 
     def build_outcome(self, row: Row, z: Z | None, reward: int, observed: Mapping[str, int] | None) -> Outcome:
-        """What a policy takes in."""
+        """The outcome that a policy learns from."""
         reward_value, (action, propensity, support) = from_fixed_point(reward), row.choice
         successes = from_fixed_point(self.binarise(reward, row.number))
         return Outcome(action, z or (), reward_value, successes, row.number, propensity, support, observed, row.context)
 
     def binarise(self, reward: int, number: int) -> int:
-        """A reward as a success or a failure; both in steps."""
+        """A reward as a success or a failure (randomised rounding), both in steps."""
         return (
             to_fixed_point(self._seeds.binarise(from_fixed_point(reward), number))
             if 0 < reward < FIXED_POINT_ONE
@@ -392,20 +392,20 @@ class Log:
         )
 
     def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
-        """What an event takes back (-1) and what it brings (1)."""
+        """The outcomes that an event takes back (-1) and adds (1)."""
         if event.kind in CHANGING_KINDS and event.was_reward is not None:
             yield self.build_outcome(row, event.was_z, event.was_reward, None), -1
         if event.kind in COUNTING_KINDS and event.reward is not None:
             yield self.build_outcome(row, event.z, event.reward, event.observed), 1
 
     def outcomes(self) -> Iterator[Outcome]:
-        """All that count, in the order in which they were first told."""
+        """All outcomes that count, in the order in which they were first told."""
         for row in self.decisions("reward IS NOT NULL", order="told_at"):
             assert row.reward is not None
             yield self.build_outcome(row, row.z, row.reward, row.observed)
 
     def logged_outcomes(self) -> Iterator[tuple[Outcome, bool]]:
-        """Those of decisions, each with whether every action that might have been chosen had a chance, a known one."""
+        """Outcomes of decisions that count, each with whether every action had a known, positive propensity."""
         for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):
             assert row.reward is not None
             yield self.build_outcome(row, row.z, row.reward, row.observed), row.mixture is not None

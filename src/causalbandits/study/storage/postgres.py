@@ -68,13 +68,13 @@ class Postgres:
         return self._connection
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
         with self.lock:
             if self._connection is not None:
                 self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with self.lock:
             try:
                 return self._execute(sql, parameters)
@@ -113,7 +113,7 @@ class Postgres:
         self.query(sql, parameters)
 
     def reader(self) -> Postgres:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
         return Postgres(self._address, new=False, read_only=True)
 
     def integrity_errors(self) -> list[str]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from causalbandits.study.storage.checksums import append_checksum, report_corruption
-from causalbandits.study.storage.rows import ModeRecord, PolicyRecord, decode_codes, encode_codes
+from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
+from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
 from causalbandits.study.storage.store import Store
 
 
@@ -17,16 +17,16 @@ class Registers:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    # What came early
+    # Early outcomes
 
     @report_corruption
     def early_outcome(self, key: str) -> Any:
-        """What was told of a decision before it was made, and has not been taken; None if nothing was."""
+        """The stored outcome of a decision that was not made yet, or None."""
         row = self.store.query_one("SELECT told FROM early WHERE key = ?", (key,))
         return None if row is None else json.loads(row[0])
 
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
-        """Let it wait for its decision, in the place of what waits, if anything does."""
+        """Store an outcome until its decision is made, in the place of one that is stored."""
         self.store.execute(
             "INSERT INTO early (key, told, at, checksum) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
             "told = excluded.told, at = excluded.at, checksum = excluded.checksum",
@@ -34,11 +34,11 @@ class Registers:
         )
 
     def delete_early_outcome(self, key: str) -> None:
-        """Its decision has come."""
+        """Delete the stored outcome of a key."""
         self.store.execute("DELETE FROM early WHERE key = ?", (key,))
 
     def early_count(self) -> int:
-        """How many came early and still wait for their decision."""
+        """How many early outcomes still wait for their decision."""
         sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
         return int(self.store.query_one(sql)[0])
 
@@ -46,19 +46,19 @@ class Registers:
 
     @report_corruption
     def policies(self) -> list[PolicyRecord]:
-        """All who have decided, one after the other."""
+        """All policies that have decided, in order."""
         rows = self.store.query("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
         return [PolicyRecord(version, json.loads(record), decision, event) for version, record, decision, event in rows]
 
     @report_corruption
     def policy(self, version: int) -> PolicyRecord:
-        """One of them."""
+        """The policy of a version."""
         sql = "SELECT version, record, since_decision, since_event FROM policies WHERE version = ?"
         version, record, decision, event = self.store.query_one(sql, (version,))
         return PolicyRecord(version, json.loads(record), decision, event)
 
     def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
-        """Who decides from now on."""
+        """Append a policy, which decides from now on."""
         self.store.execute(
             "INSERT INTO policies (version, record, since_decision, since_event, checksum) VALUES (?, ?, ?, ?, ?)",
             append_checksum(version, json.dumps(record), since_decision, since_event),
@@ -68,7 +68,7 @@ class Registers:
 
     @report_corruption
     def modes(self) -> list[ModeRecord]:
-        """All that the study has been in, one after the other."""
+        """All modes that the study has been in, in order."""
         rows = self.store.query(f"{self.MODE} ORDER BY version")
         return [_decode_mode(row) for row in rows]
 
@@ -76,16 +76,16 @@ class Registers:
 
     @report_corruption
     def mode(self, version: int) -> ModeRecord:
-        """One of them."""
+        """The mode of a version."""
         return _decode_mode(self.store.query_one(f"{self.MODE} WHERE version = ?", (version,)))
 
     @report_corruption
     def latest_mode(self) -> ModeRecord:
-        """The one that it is in."""
+        """The mode that the study is in."""
         return _decode_mode(self.store.query_one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
 
     def add_mode(self, mode: ModeRecord) -> None:
-        """The one that it is in from now on."""
+        """Append a mode, which holds from now on."""
         version, name, baseline, *rest = mode
         self.store.execute(
             "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, checksum) "

@@ -1,15 +1,13 @@
-"""Rows of a study's tables as objects, how an event changes a decision's outcome, and codes as text."""
+"""Rows of a study's tables as objects, and how an event changes what counts as a decision's outcome."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from causalbandits._typing import Z
 from causalbandits.campaign import decode_action
-from causalbandits.errors import StateError
 from causalbandits.policies import Choice
 from causalbandits.problem import Action, Problem
 from causalbandits.study.propensities import PropensityMixture
@@ -17,49 +15,26 @@ from causalbandits.study.propensities import PropensityMixture
 IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
 
 IS_PAST = "past"
-"""A round that was not decided here; numbered from -1 downwards."""
+"""A round of the past, which was not decided here; numbered from -1 downwards."""
 
 WAITING_STATUSES = (IS_OPEN, IS_HELD)
-"""What counts as their outcome is yet to come."""
+"""Statuses in which no outcome counts yet."""
 
 COUNTING_KINDS = ("outcome", "correct", "expire", "past")
-"""After these something counts."""
+"""Kinds of events after which an outcome counts."""
 
 CHANGING_KINDS = (*COUNTING_KINDS, "retract", "forget")
-"""After the last two nothing does; `parents`, `held_event` and `late` change nothing that counts."""
+"""Kinds that change what counts; after the last two nothing does. `parents`, `held` and `late` change nothing."""
 
 REOPENING_KINDS = ("retract", "held")
-"""After these it waits again, or still."""
-
-MAX_KEY_LENGTH = 200
+"""Kinds after which the decision waits again, or still."""
 
 STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
-"""What a decision is after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
-
-
-def validate_key(key: object) -> None:
-    """Refuse what cannot be the idempotency key of a decision."""
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
-
-
-def encode_codes(codes: Iterable[int] | None) -> str:
-    """Codes as a database keeps them; empty where there are none.
-
-    >>> encode_codes((0, -1, 2)), encode_codes(None)
-    ('0,-1,2', '')
-    """
-    return "" if codes is None else ",".join(map(str, codes))
-
-
-@lru_cache(maxsize=2**14)
-def decode_codes(text: str | None) -> Z | None:
-    """The codes that `encode_codes` wrote; None where there are none."""
-    return tuple(map(int, text.split(","))) if text else None
+"""The status after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
 
 
 class CurrentOutcome(NamedTuple):
-    """What a decision is, and what counts as its outcome."""
+    """A decision's status, and what counts as its outcome."""
 
     status: str = IS_OPEN
     told_at: int | None = None
@@ -69,12 +44,12 @@ class CurrentOutcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A decision, and what counts as its outcome by now."""
+    """A row of `decisions`: a decision, and what counts as its outcome by now."""
 
     number: int
     key: str | None
     request: str
-    """What was asked: the context's codes, and the eligible actions' choices, as JSON."""
+    """The request: the context's codes, and the eligible actions' choices, as JSON."""
     choice: Choice
     context: Z | None
     policy: int
@@ -94,11 +69,11 @@ class Row(NamedTuple):
     would: Action | None = None
     """What the policy would have done, where something else was done."""
     mixture: PropensityMixture | None = None
-    """How chances were mixed, where a floor was."""
+    """How propensities were mixed, where there is a floor."""
 
     @property
     def current_outcome(self) -> CurrentOutcome:
-        """What counts by now."""
+        """The status and the outcome that counts."""
         return CurrentOutcome(self.status, self.told_at, self.z, self.reward, self.observed)
 
     def eligible(self, problem: Problem) -> list[Action] | None:
@@ -108,7 +83,7 @@ class Row(NamedTuple):
 
 
 class LogEvent(NamedTuple):
-    """Something that was told of a decision."""
+    """A row of `events`: something that was told of a decision."""
 
     number: int
     decision: int
@@ -126,7 +101,7 @@ class LogEvent(NamedTuple):
 
 
 def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
-    """What counts after an event."""
+    """The status and the outcome that counts after an event."""
     if event.kind == "late":
         return current
     if event.kind in COUNTING_KINDS:
@@ -169,7 +144,7 @@ class ModeRecord(NamedTuple):
     version: int
     mode: str
     baseline: Z | None
-    """The choices of what is done in the shadow."""
+    """The choices of the action that is played in the shadow."""
     since_decision: int
     since_event: int
     at: float

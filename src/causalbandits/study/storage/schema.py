@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.checksums import facts_checksum
+from causalbandits.study.storage.encoding import facts_checksum
 from causalbandits.study.storage.store import Store
 
 STUDY_FORMAT = "causalbandits-study"
@@ -154,7 +154,7 @@ def _stored_version(store: Store) -> int:
 
 
 def load_facts(store: Store) -> dict[str, Any]:
-    """What a study is, from its database; a clear word if it is none."""
+    """The facts of a study; refused where the database is none, is damaged, or has an older version."""
     try:
         facts = {name: json.loads(text) for name, text in store.query("SELECT name, value FROM facts")}
         if facts["format"] != STUDY_FORMAT or not isinstance(facts["version"], int) or facts["version"] < 1:
@@ -174,7 +174,7 @@ def load_facts(store: Store) -> dict[str, Any]:
 
 
 def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
-    """Make the tables, and write down what the study is; within a transaction."""
+    """Create the tables, and store the facts; within a transaction."""
     _migrate_from(store, OLDEST_VERSION - 1, now)
     all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
     for name, fact in {**all_facts, "checksum": facts_checksum(all_facts)}.items():

@@ -56,12 +56,12 @@ class SQLite:
         return storage_error(self.path, error, is_busy=is_busy)
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
         with self.lock:
             self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with self.lock:
             try:
                 return self._connection.execute(sql, parameters).fetchall()
@@ -84,7 +84,7 @@ class SQLite:
                 raise self._storage_error(error) from error
 
     def reader(self) -> SQLite:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
         return SQLite(self.path, new=False, read_only=True)
 
     def integrity_errors(self) -> list[str]:

@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from causalbandits.problem import Action
-from causalbandits.study.storage.checksums import append_checksum, report_corruption
+from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
 from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, encode_rows
-from causalbandits.study.storage.rows import decode_codes, encode_codes
 from causalbandits.study.storage.store import Store
 
 
 class StatisticTable:
-    """(context, action, z) -> sums, line by line, and snapshots of it."""
+    """(context, action, z) -> sums, row by row, and snapshots."""
 
     def __init__(self, store: Store, action: Callable[[Iterable[int]], Action]) -> None:
         self.store, self._action = store, action
 
     @report_corruption
     def table(self) -> SumTable:
-        """As it is kept."""
+        """The stored statistic."""
         return self._decode_table(
             self.store.query("SELECT context, choices, z, n, total, squares, successes FROM statistic")
         )
@@ -40,7 +39,7 @@ class StatisticTable:
         )
 
     def save_line(self, key: Key, line: ExactSums) -> None:
-        """A line of the statistic changes."""
+        """Insert or update a row of the statistic."""
         context, action, z = key
         names = encode_codes(context), encode_codes(action.choices), encode_codes(z)
         self.store.execute(
@@ -53,18 +52,18 @@ class StatisticTable:
     # Snapshots
 
     def add_snapshot(self, event: int, table: SumTable) -> None:
-        """The statistic after an event."""
+        """Store the statistic after an event."""
         values = append_checksum(event, encode_snapshot(table))
         self.store.execute("INSERT INTO snapshots (event, content, checksum) VALUES (?, ?, ?)", values)
 
     @report_corruption
     def snapshots(self) -> dict[int, str]:
-        """All of them, as they are kept, by their events."""
+        """All snapshots as text, by their events."""
         return dict(self.store.query("SELECT event, content FROM snapshots"))
 
     @report_corruption
     def snapshot(self, up_to: int) -> tuple[int, SumTable]:
-        """The last one up to an event, and after which event it was made; an empty table if there is none."""
+        """The last snapshot up to an event, with its event; an empty table if there is none."""
         row = self.store.query_one(
             "SELECT event, content FROM snapshots WHERE event <= ? ORDER BY event DESC LIMIT 1", (up_to,)
         )
@@ -72,5 +71,5 @@ class StatisticTable:
 
 
 def encode_snapshot(table: SumTable) -> str:
-    """What is kept of a statistic: the same for the same sums."""
+    """A statistic as text: the same for the same sums."""
     return json.dumps([list(line) for line in encode_rows(table)])

@@ -13,10 +13,10 @@ BUSY_SECONDS = 30.0
 
 
 class Store(Protocol):
-    """A database, as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
+    """A database as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
 
     path: Any
-    """Where it is, for people."""
+    """Where it is, for messages."""
     lock: Any
     """Held by the one thread that uses it."""
 
@@ -29,7 +29,7 @@ class Store(Protocol):
         """Whether a transaction is under way."""
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query finds."""
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first row that a query finds; None if there is none."""
@@ -41,13 +41,13 @@ class Store(Protocol):
         """What the database itself finds wrong, in words."""
 
     def reader(self) -> Store:
-        """Another connection, which only looks: it sees what is on disk, and no writer waits for it."""
+        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
 
 
 def storage_error(path: object, error: Exception, *, is_busy: bool) -> StorageError:

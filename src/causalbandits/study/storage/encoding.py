@@ -1,8 +1,9 @@
-"""A checksum for every row: what disks, copies and people change behind a study's back is noticed by `verify`.
+"""How a row is written: codes as text, and a checksum over its columns.
 
-The checksum covers the columns that are written once and never change. What does change is compared with what the
-events say: a decision's status and outcome, the statistic, and the head row, which has a checksum of its own as well,
-because every transaction begins with it.
+What disks, copies and people change behind a study's back is noticed by `verify`. The checksum covers the columns that
+are written once and never change. What does change is compared with what the events say: a decision's status and
+outcome, the statistic, and the head row, which has a checksum of its own as well, because every transaction begins
+with it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from causalbandits._typing import Z
 from causalbandits.errors import StateError, StorageError
 from causalbandits.study.storage.store import Store
 
@@ -32,8 +34,23 @@ MUTABLE_FACTS = ("version", "checksum")
 """Facts that the checksum does not cover."""
 
 
+def encode_codes(codes: Iterable[int] | None) -> str:
+    """Codes as text; empty where there are none.
+
+    >>> encode_codes((0, -1, 2)), encode_codes(None)
+    ('0,-1,2', '')
+    """
+    return "" if codes is None else ",".join(map(str, codes))
+
+
+@lru_cache(maxsize=2**14)
+def decode_codes(text: str | None) -> Z | None:
+    """The codes that `encode_codes` wrote; None where there are none."""
+    return tuple(map(int, text.split(","))) if text else None
+
+
 def append_checksum(*values: Any) -> tuple[Any, ...]:
-    """A row, and its checksum."""
+    """A row's values and their checksum."""
     return (*values, checksum(values))
 
 
@@ -52,7 +69,7 @@ def _normalise_number(value: float) -> float:
 
 
 def facts_checksum(facts: Mapping[str, Any]) -> str:
-    """A hash of what a study is."""
+    """The checksum of a study's facts."""
     immutable = {name: fact for name, fact in facts.items() if name not in MUTABLE_FACTS}
     return hashlib.blake2b(json.dumps(immutable, sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -68,7 +85,7 @@ def filter_intact(table: str, rows: Iterable[Any], errors: list[str]) -> Iterato
 
 
 def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
-    """The rows of some tables that are not what was written, in words."""
+    """Rows of some tables whose checksum is wrong, in words."""
     errors: list[str] = []
     for table in tables:
         for _ in filter_intact(
@@ -78,8 +95,6 @@ def find_corrupt_rows(store: Store, tables: Iterable[str]) -> list[str]:
     return errors
 
 
-# What cannot be read was damaged: by a disk, a copy or a person.
-
 Reader = TypeVar("Reader")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -88,7 +103,7 @@ Result = TypeVar("Result")
 def report_corruption(
     method: Callable[Concatenate[Reader, Parameters], Result],
 ) -> Callable[Concatenate[Reader, Parameters], Result]:
-    """A method of what has a `store`, which says so where it cannot read what is there."""
+    """Decorate a method that decodes rows of `self.store`: what cannot be decoded was damaged, and is reported so."""
 
     @wraps(method)
     def read_or_report(reader: Reader, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
