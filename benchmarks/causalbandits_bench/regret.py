@@ -84,7 +84,9 @@ class Benchmark:
         """The policies that can be played on a set: some need rewards in [0, 1]."""
         unit = world(stream(self.seed, 0, ENVIRONMENT)).reward.bounded is True
         return {
-            name: own for name, own in self.players.items() if unit or own.policy is None or not own.policy.traits.unit_rewards
+            name: own
+            for name, own in self.players.items()
+            if unit or own.policy is None or not own.policy.traits.unit_rewards
         }
 
     def count(self, player: Player) -> int:

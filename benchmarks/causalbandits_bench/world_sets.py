@@ -85,7 +85,8 @@ class WorldSet(Cached):
         given = {**own, **self.reward}
         if given.get("kind") not in TABULATED or "mean" not in given:
             raise CausalBanditsError(
-                f"A reward must have a kind, one of {', '.join(map(repr, TABULATED))}, and a mean; got {short_repr(given)}."
+                f"A reward must have a kind, one of {', '.join(map(repr, TABULATED))}, and a mean; got "
+                f"{short_repr(given)}."
             )
         return Environment(problem, _reward(given, problem.shape, rng))
 

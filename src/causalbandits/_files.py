@@ -83,7 +83,8 @@ def refuse_other_kind(
             f"a file of the format {stated_format[1].decode(errors='replace')!r}" if stated_format else "something else"
         )
         raise StateError(
-            f"Writing {kind} over {path} would destroy what is there: {description}. Choose another path, or delete it first."
+            f"Writing {kind} over {path} would destroy what is there: {description}. Choose another path, or "
+            "delete it first."
         )
 
 

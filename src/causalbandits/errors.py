@@ -40,7 +40,10 @@ class CausalBanditsError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         if len(message) > MESSAGE_LIMIT:
-            message = f"{message[: MESSAGE_LIMIT // 2]} ... ({len(message):,} characters) ... {message[-MESSAGE_LIMIT // 4 :]}"
+            message = (
+                f"{message[: MESSAGE_LIMIT // 2]} ... ({len(message):,} characters) ... "
+                f"{message[-MESSAGE_LIMIT // 4 :]}"
+            )
         super().__init__(message)
 
 

@@ -62,9 +62,12 @@ def test_telling_reads_the_chances_of_a_decision_only_where_the_policy_learns_fr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str, is_read: bool
 ) -> None:
     read, own = [], Log._decode_propensities
-    monkeypatch.setattr(
-        Log, "_decode_propensities", lambda log, text, *rest: read.append(text) or own(log, text, *rest)
-    )
+
+    def decode(log: Log, text: str | None, *rest: Any) -> Any:
+        read.append(text)
+        return own(log, text, *rest)
+
+    monkeypatch.setattr(Log, "_decode_propensities", decode)
     with new(tmp_path, cb.policy(id, draws=8)) as study:
         told = played(study, 20)
         assert {one.status for one in study.tell_many(told)} == {"applied"}

@@ -371,9 +371,9 @@ class Agent(Advice):
     def _decide(self, situation: Situation, is_restricted: bool) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         if self._budget_tracker is None:
-            choice = self.policy.choose(situation, statistic, self._rng)
+            choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
         else:
-            choice = self.policy.choose(situation, statistic, self._rng, self._budget_tracker)
+            choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem, None if is_restricted else situation)

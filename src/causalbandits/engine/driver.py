@@ -89,9 +89,9 @@ def play(
     for t in range(1, int(rounds[-1]) + 1):
         situation, here = fixed_moment or moments.sample(world)
         if tracker is None:
-            believed_action, propensity, support = policy.choose(situation, statistic, rng)
+            believed_action, propensity, support = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         else:
-            believed_action, propensity, support = policy.choose(situation, statistic, rng, tracker)
+            believed_action, propensity, support = policy.decide_within_budget(situation, statistic, rng, tracker)
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
         if policy.traits.learns_tables:

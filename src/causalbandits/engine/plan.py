@@ -143,7 +143,8 @@ class Plan:
             size = max(abs(bound) for bound in env.mean.range())
             if moments.infeasible:
                 warnings.warn(
-                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds in which nothing may be done, "
+                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds in which nothing may "
+                    "be done, "
                     f"{sum(moments.infeasible.values()):.0%} of those that come, are left out.",
                     ProblemWarning,
                     stacklevel=3,
@@ -191,7 +192,8 @@ class Plan:
         believed_knobs, true_knobs = self.believed.manipulable, env.problem.manipulable
         if believed_knobs != true_knobs:
             raise ProblemError(
-                f"The believed problem must have the environment's manipulable variables, {list(true_knobs)}, in the same "
+                f"The believed problem must have the environment's manipulable variables, {list(true_knobs)}, in "
+                "the same "
                 f"order; it has {list(believed_knobs)}."
             )
         if self.believed.costs is not None and env.problem.costs is None:
@@ -211,7 +213,8 @@ class Plan:
             if believed_states != true_states:
                 raise ProblemError(
                     f"The believed problem must have the environment's states, in the same order: {name!r} has "
-                    f"{list(true_states)} there and {list(believed_states)} here. Give fit() the states, or the model as its graph."
+                    f"{list(true_states)} there and {list(believed_states)} here. Give fit() the states, or the "
+                    "model as its graph."
                 )
         return self.believed
 

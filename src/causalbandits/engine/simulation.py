@@ -198,7 +198,8 @@ def _check_size(plan: Plan, replications: int) -> None:
     numbers = len(plan.policies) * replications * len(plan.rounds) * numbers_each
     if numbers > RESULT_LIMIT:
         raise SizeError(
-            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x {numbers_each} "
+            f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x "
+            f"{numbers_each} "
             f"numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or keep fewer rounds "
             "(rounds=)."
         )

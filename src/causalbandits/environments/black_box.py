@@ -170,7 +170,8 @@ class BlackBoxEnvironment(Environment):
     ) -> None:
         if not isinstance(problem, Problem) or not callable(step):
             raise ProblemError(
-                f"A BlackBoxEnvironment needs a Problem and a function step(intervention, rng); got {problem!r}, {step!r}."
+                f"A BlackBoxEnvironment needs a Problem and a function step(intervention, rng); got {problem!r}, "
+                f"{step!r}."
             )
         if draw_context is not None and not (callable(draw_context) and problem.context):
             raise ProblemError(
@@ -304,7 +305,8 @@ class BlackBoxEnvironment(Environment):
             if all(known_code in (-1, code) for known_code, code in zip(known_codes, codes, strict=True)):
                 return codes
         raise ProblemError(
-            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was {self.problem.contexts.format_context(known_codes)}."
+            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was "
+            f"{self.problem.contexts.format_context(known_codes)}."
         )
 
     def _measure_means(self) -> tuple[Array, float]:

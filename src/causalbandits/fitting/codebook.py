@@ -106,7 +106,8 @@ class Codebook:
         except _UnfitError as unfit:
             place = self._reading.place(first_row + _find_position(column, unfit.value))
             raise DataError(
-                f"The values of {self.name!r} must be {STATE_RULE}; in {place} it is {short_repr(unfit.value)}. {_CONVERT}"
+                f"The values of {self.name!r} must be {STATE_RULE}; in {place} it is {short_repr(unfit.value)}. "
+                f"{_CONVERT}"
             ) from None
         lowest = int(codes.min(initial=0))
         if lowest == UNKNOWN:
@@ -276,7 +277,8 @@ class Codebook:
         if len(self.values) == STATE_LIMIT:
             examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
-                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. Put "
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a "
+                "few. Put "
                 "them into bins first (pandas.cut, say), or name all the states (states=...)."
             )
         self._code_of_state[value] = len(self.values)
@@ -349,7 +351,8 @@ def _near_duplicates(texts: Sequence[str]) -> Iterator[str]:
     for variants in groups.values():
         if len(variants) > 1:
             yield (
-                f"has states that differ in case or blanks only: {_format_texts(variants)}. If they mean the same, make them the "
+                f"has states that differ in case or blanks only: {_format_texts(variants)}. If they mean the same, "
+                "make them the "
                 "same in the data; if not, name all the states (states=...)."
             )
 
@@ -369,7 +372,9 @@ _MARKER_ADVICE = "if that stands for a missing value, say so (na_values={}); if 
 def _broken_lines(texts: Sequence[str]) -> Iterator[str]:
     broken = [text for text in texts if "\n" in text]
     if broken:
-        yield f"has states of several lines, such as {short_repr(broken[0], most=60)}: is a quote in the file not closed?"
+        yield (
+            f"has states of several lines, such as {short_repr(broken[0], most=60)}: is a quote in the file not closed?"
+        )
 
 
 def _format_texts(texts: Sequence[str]) -> str:

@@ -105,7 +105,8 @@ class Rows:
         """Refuse missing values, column by column."""
         if self.incomplete:
             raise DataError(
-                f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.format_missing()}. {ways_out}"
+                f"Values are missing in {self.incomplete} of {self.count} rows; by column: "
+                f"{self.format_missing()}. {ways_out}"
             )
 
 
@@ -143,7 +144,8 @@ class Tally:
         """Refuse a table that was not counted because it is too large."""
         if self.too_large:
             raise SizeError(
-                f"The table of {self.variable!r} given {', '.join(map(repr, self.axes[:-1]))} has more than {TALLY_LIMIT} "
+                f"The table of {self.variable!r} given {', '.join(map(repr, self.axes[:-1]))} has more than "
+                f"{TALLY_LIMIT} "
                 "cells. Give it fewer parents, or these fewer states."
             )
 
@@ -316,7 +318,8 @@ class TableCounts:
             if tally.too_large and self._structure.hidden is not None:
                 *conditioning, name = tally.axes
                 raise SizeError(
-                    f"P({name} | {len(conditioning)} variables): hidden causes tie {name} to some of {', '.join(conditioning)}, and "
+                    f"P({name} | {len(conditioning)} variables): hidden causes tie {name} to some of "
+                    f"{', '.join(conditioning)}, and "
                     f"its table has more than {TALLY_LIMIT} cells. Use fewer states, or observe a hidden cause."
                 )
             tally.check_size()

@@ -35,7 +35,8 @@ def csv_source(path: Path, delimiter: str | None) -> DataSource:
     likely_delimiter = next((sign for sign in OTHER_DELIMITERS if sign in header[0]), None)
     if delimiter is None and len(header) == 1 and likely_delimiter:
         raise DataError(
-            f"{str(path)!r} has a single column, {short_repr(header[0])}: its fields seem to have {likely_delimiter!r} between them. "
+            f"{str(path)!r} has a single column, {short_repr(header[0])}: its fields seem to have "
+            f"{likely_delimiter!r} between them. "
             f"Say so, delimiter={likely_delimiter!r}; or delimiter=',' if it is one column."
         )
     return DataSource(tuple(header), file.batches, Reading(text=True, missing=MISSING_TEXTS, place=file.place))
@@ -128,7 +129,8 @@ class _CsvFile:
         if len(fields) != width:
             excerpt = short_repr(self._delimiter.join(fields), most=60)
             raise DataError(
-                f"{self._error_prefix(line)}: expected {width} fields, as in the first line, found {len(fields)}: {excerpt}."
+                f"{self._error_prefix(line)}: expected {width} fields, as in the first line, found {len(fields)}: "
+                f"{excerpt}."
             )
 
     def _decode_line(self, line: int, content: bytes) -> str:

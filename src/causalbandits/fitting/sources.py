@@ -43,7 +43,8 @@ def _memory_source(data: Any) -> DataSource:
         return _pandas_source(data, pandas)
     if (pandas and isinstance(data, pandas.Series)) or (polars and isinstance(data, polars.Series)):
         raise DataError(
-            f"A Series is a single column ({short_repr(data.name)}): give the data frame with a column for every variable, "
+            f"A Series is a single column ({short_repr(data.name)}): give the data frame with a column for every "
+            "variable, "
             "or {'x': series}."
         )
     if polars and isinstance(data, polars.LazyFrame):

@@ -112,7 +112,8 @@ def check_columns(names: Iterable[str], columns: Sequence[str], subject: str = "
         if name not in columns:
             or_hidden = f" Or say that nobody observes it: hidden=[{name!r}]." if subject == "variable" else ""
             raise DataError(
-                f"Every {subject} needs a column; {name!r} has none. {unknown_name_message('column', name, columns)}{or_hidden}"
+                f"Every {subject} needs a column; {name!r} has none. "
+                f"{unknown_name_message('column', name, columns)}{or_hidden}"
                 if columns
                 else f"Every {subject} needs a column; the data have none."
             )

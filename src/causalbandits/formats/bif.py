@@ -205,7 +205,10 @@ def _format_lines(model: CausalModel) -> Iterator[str]:
     states = {v.name: [_format_name(label) for label in state_labels(v)] for v in model.variables.values()}
     yield f"network {_format_name(name)} {{\n{_format_properties(remarks)}}}\n"
     for v in model.variables.values():
-        yield f"variable {_format_name(v.name)} {{\n  type discrete [ {len(v.states)} ] {{ {', '.join(states[v.name])} }};\n"
+        yield (
+            f"variable {_format_name(v.name)} {{\n  type discrete [ {len(v.states)} ] {{ "
+            f"{', '.join(states[v.name])} }};\n"
+        )
         yield f"{_format_properties(model.properties.get(v.name, ()))}}}\n"
     for v in model.variables.values():
         condition = f" | {', '.join(map(_format_name, v.parents))}" if v.parents else ""

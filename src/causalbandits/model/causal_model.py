@@ -243,7 +243,8 @@ class CausalModel:
             raise ModelError(f"The number of draws must be a whole number, 0 or more; got {short_repr(n)}.")
         if n * len(self._variables) > SAMPLE_LIMIT:
             raise SizeError(
-                f"{short_repr(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at once."
+                f"{short_repr(n)} draws of {len(self._variables)} variables; the limit is {SAMPLE_LIMIT} values at "
+                "once."
             )
         fixed = self.codes({} if do is None else do)
         generator = random_generator(rng)

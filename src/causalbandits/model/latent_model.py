@@ -134,7 +134,8 @@ def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[
     total = variable.table.sum(axis=-1)
     if not (variable.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
         raise ModelError(
-            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or to 0 where "
+            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or "
+            "to 0 where "
             "nothing was seen."
         )
 
@@ -442,7 +443,8 @@ class ObservedModel:
         )
         return (
             f"P({', '.join(effect.of)} | {intervention_text}) = {effect} needs what was never seen: no rows tell "
-            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this action out."
+            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this "
+            "action out."
         )
 
     def _unseen_rows(self, name: str) -> Iterator[str]:

@@ -21,7 +21,8 @@ def parse_document(text: str, kind: str, format: str, version: int) -> dict[str,
         raise ModelError(f"Not a causalbandits {kind}: the key 'format' must be {format!r}.")
     if data.get("version") != version:
         raise ModelError(
-            f"{kind.capitalize()} files of version {version} can be read; this one says {short_repr(data.get('version'))}."
+            f"{kind.capitalize()} files of version {version} can be read; this one says "
+            f"{short_repr(data.get('version'))}."
         )
     return data
 

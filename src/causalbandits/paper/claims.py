@@ -99,8 +99,10 @@ class Verdict:
 def overall_verdict(verdicts: Sequence[str]) -> str:
     """From the verdicts on its statements to that on the claim.
 
-    >>> overall_verdict([HOLDS, HOLDS]), overall_verdict([HOLDS, FAILS, OPEN]), overall_verdict([FAILS, OPEN]), overall_verdict([HOLDS, OPEN])
-    ('holds', 'holds in part', 'does not hold as printed', 'inconclusive at these replications')
+    >>> overall_verdict([HOLDS, HOLDS]), overall_verdict([HOLDS, FAILS, OPEN])
+    ('holds', 'holds in part')
+    >>> overall_verdict([FAILS, OPEN]), overall_verdict([HOLDS, OPEN])
+    ('does not hold as printed', 'inconclusive at these replications')
     """
     if FAILS in verdicts:
         return IN_PART if HOLDS in verdicts else NOT

@@ -172,7 +172,8 @@ class Description:
         parts: list[Part] = [
             Heading("The problem"),
             Text(
-                f"{format_count(problem.actions.size)} actions on {_format_names(problem.manipulable)}. {self._learning_sentence}"
+                f"{format_count(problem.actions.size)} actions on {_format_names(problem.manipulable)}. "
+                f"{self._learning_sentence}"
                 f"{_format_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
@@ -211,7 +212,8 @@ class Description:
         if self.problem.unit == "actions":
             return f"A number is learnt for each{' in each context' if self.problem.context else ''}."
         return (
-            f"The reward is learnt through {_format_names(self.problem.parents)}: {format_count(self.reachable)} configurations can "
+            f"The reward is learnt through {_format_names(self.problem.parents)}: {format_count(self.reachable)} "
+            "configurations can "
             "occur."
         )
 
@@ -221,7 +223,8 @@ class Description:
         return [
             Heading("What the graph saves"),
             Text(
-                f"A policy without the graph learns {format_count(means)} means; with it, {format_count(self.reachable)}, and "
+                f"A policy without the graph learns {format_count(means)} means; with it, "
+                f"{format_count(self.reachable)}, and "
                 f"searches {_format_search_size(self.problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
@@ -278,7 +281,8 @@ def _format_reduction(problem: Problem) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
     if problem.unknown_tables:
         return (
-            f"Nothing is known of the tables of {_format_names(problem.unknown_tables)}: what can be the best is decided by "
+            f"Nothing is known of the tables of {_format_names(problem.unknown_tables)}: what can be the best is "
+            "decided by "
             "the graph alone."
         )
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
@@ -393,7 +397,8 @@ def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[s
     if isinstance(default.policy, LinearPolicy):
         return (
             default.policy.id,
-            f"{format_count(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns a number "
+            f"{format_count(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns "
+            "a number "
             "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
             "level).",
         )

@@ -1,4 +1,4 @@
-"""The algorithms: statistic, index, projection, argmax; found by id in the registry."""
+"""Bandit policies: a statistic, an index per cell, its projection on actions, an argmax; by id in the registry."""
 
 from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
 from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy

@@ -1,12 +1,13 @@
-"""Ridge regression by rotations, in a fixed order of operations.
+"""Ridge regression by Givens rotations, in a fixed order of operations.
 
 V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u with
 
     R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
 
 A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
-formed. Nothing here calls LAPACK: `policies/_qr.py` does the same operations entry by entry, and the two agree in
-every bit. Of few entries these take less time one by one, as plain numbers, than the calls of NumPy would.
+formed. Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry
+and agrees with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which
+take less time one by one, as plain numbers, than the calls of NumPy would.
 """
 
 from __future__ import annotations
@@ -18,14 +19,9 @@ import numpy as np
 
 from causalbandits._typing import Array
 
-# The linear algebra of `policies/_qr.py`, entry by entry: on plain numbers where there are few, else compiled.
-#
-# Every entry goes through the same operations in the same order as there; `tests/engine/compiled/test_compiled.py`
-# compares the two.
-
 
 def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
-    """As `factor.qr_update`; `left`, a copy of x, is used up."""
+    """As `qr_update`; `left`, a copy of x, is used up."""
     d = len(u)
     for k in range(d):
         row = R[k]
@@ -43,7 +39,7 @@ def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
 
 
 def back_substitute_jit(R: Any, x: Any) -> None:
-    """As `factor.back_substitute`, in place; row by row, which changes no entry's order of operations."""
+    """As `back_substitute`, in place; row by row, which changes no entry's order of operations."""
     d = len(x)
     for i in range(d - 1, -1, -1):
         row, entry = R[i], x[i]
@@ -53,7 +49,7 @@ def back_substitute_jit(R: Any, x: Any) -> None:
 
 
 def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
-    """As `factor.squared_norms`; `columns` are its rows transposed."""
+    """As `squared_norms`; `columns` are its rows transposed."""
     d, actions = columns.shape
     for k in range(d):
         for a in range(actions):

@@ -1,6 +1,9 @@
-"""What every policy is: statistic -> index -> project -> argmax, on the arrays of a situation.
+"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
 
-situation --score--> one score per searched action --decide--> Choice ==> the world ==> Outcome --update--> statistic
+    situation --score--> one score per searched action --decide--> Choice
+    environment --Outcome--> update --> statistic
+
+A policy is a frozen dataclass of parameters; all that changes is the statistic, which is handed to it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from causalbandits.policies.budgeted import choose_within_budget
 from causalbandits.policies.checks import check_methods
 from causalbandits.policies.feedback import Bounds, Choice, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
+from causalbandits.policies.posteriors import LARGEST_REWARD
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_positive_integer
@@ -74,7 +78,7 @@ class Policy(ABC, Generic[S]):
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
     def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
-        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten, if `traits.sequential`.
+        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten (`traits.sequential`).
 
         What it noticed is said in words, or nothing is. Nothing here is random either.
         """
@@ -96,13 +100,11 @@ class Policy(ABC, Generic[S]):
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation
 
-    def choose(
-        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker | None = None
+    def decide_within_budget(
+        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        """`decide` among the feasible actions; within a budget, by this round's scores and a coin: one of two."""
-        if tracker is not None:
-            return choose_within_budget(self, situation, statistic, rng, tracker)
-        return self.decide(self.feasible(situation, statistic), statistic, rng)
+        """A feasible action that keeps to a budget: by this round's scores and a coin, one of two."""
+        return choose_within_budget(self, situation, statistic, rng, tracker)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
         """The statistic after these outcomes, made from their sums."""
@@ -160,6 +162,11 @@ class Policy(ABC, Generic[S]):
             raise PolicyError(
                 f"The policy {self.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
                 "or use a Gaussian prior or a UCB policy."
+            )
+        if self.traits.learns_scales and abs(reward) > LARGEST_REWARD:
+            raise PolicyError(
+                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
+                f"{reward:g}. Tell rewards in larger units."
             )
 
     def parameter_fingerprint(self, problem: Problem) -> str:

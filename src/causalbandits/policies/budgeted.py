@@ -1,4 +1,8 @@
-"""A decision under a budget where something is known: scores in all contexts, and what this one gets of the money."""
+"""Decisions within a budget, and the best action that a budget pays for in every round.
+
+Where a context is known, contexts share what is left: actions are scored in all of them, a knapsack says how the money
+is divided, and a coin decides between the two actions of this context's mixture.
+"""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def _with_checked_incumbent(method: Method) -> Method:
         best = method(self, situation, statistic)
         if not isinstance(best, Incumbent):
             raise PolicyError(
-                f"{self.id}: incumbent() must return an Incumbent, such as Incumbent(situation.action(position), mean); "
-                f"it returned a {type(best).__name__}."
+                f"{self.id}: incumbent() must return an Incumbent, such as Incumbent(situation.action(position), mean)"
+                f"; it returned a {type(best).__name__}."
             )
         return best
 

@@ -1,4 +1,4 @@
-"""What a policy answers, and what comes back to it."""
+"""What a policy returns (a choice, an incumbent, bounds) and what it is told (outcomes, and their sums)."""
 
 from __future__ import annotations
 
@@ -129,11 +129,6 @@ class Bounds(NamedTuple):
     upper: float
     kind: str
     assumes: str
-
-
-# What outcomes add up to, by context, action and configuration: how many, sums of rewards and squares, successes.
-#
-# Policies that keep sums can make their statistic from it, whatever the order of the outcomes was.
 
 
 class Sums(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a policy is: its class, its parameters, and what they do on a problem. An id is only a name for people."""
+"""The identity of a policy: its class, its parameters, and what these do on a problem. An id is only a display name."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _canonical_json(parts: Mapping[str, Any]) -> str:
 
 
 def policy_fingerprint(policy: FingerprintedPolicy, problem: Problem) -> str:
-    """A hash of what the policy is on this problem; functions count by what they do there (see `Policy.parameter_fingerprint`)."""
+    """A hash of what the policy is on this problem; functions count by what they do there (`parameter_fingerprint`)."""
     parts = {
         "class": class_name(type(policy)),
         "parameters": encode_parameters(policy),

@@ -1,4 +1,19 @@
-"""Policies by their ids."""
+"""The policies by their ids, and the default policy of a problem.
+
+The default follows from what is known of the tables, and from how outcomes come:
+
+| tables | outcomes | policy | why |
+|---|---|---|---|
+| known, few actions and configurations | one after another | `IMMEDIATE_FEEDBACK` | least regret without known scales |
+| known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
+| known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
+| fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
+| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of the parents |
+| none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
+
+A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. docs/regret.md has the
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -147,21 +162,6 @@ def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
         raise PolicyError("There must be at least one policy.")
     return by_name
 
-
-# The policy where none is chosen: by what is known of the tables, and by how outcomes come.
-#
-# | tables | outcomes | policy | why |
-# |---|---|---|---|
-# | known, few actions and configurations | one after another | `IMMEDIATE_FEEDBACK` | the least regret of all that need no
-# telling |
-# | known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
-# | known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
-# | fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
-# | known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of the parents |
-# | none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
-#
-# What rewards are like, 0 or 1 or any number, a problem does not know: the scales are learnt. docs/regret.md has the
-# measurements.
 
 IMMEDIATE_FEEDBACK = policy("c-gittins-effects")
 MANY_ACTIONS = policy("c-gittins-scaled")

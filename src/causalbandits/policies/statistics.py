@@ -1,4 +1,4 @@
-"""What a policy keeps between rounds: sums only, so that rewards may come in any order."""
+"""Sufficient statistics: what a policy keeps between rounds. They are sums, so that rewards may come in any order."""
 
 from __future__ import annotations
 

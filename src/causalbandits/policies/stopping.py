@@ -1,4 +1,4 @@
-"""When to stop: a bound on the chance that the action that looks best is not, valid at all times.
+"""Anytime-valid stopping: a bound on the probability that the action that looks best is not.
 
 S_z is the sum of the rewards' deviations from their mean in cell z, after n_z rewards there. If rewards are
 s-sub-Gaussian given the cell, then, however actions are chosen, the product over z of
@@ -13,8 +13,25 @@ and by Cauchy and Schwarz no weighted sum of the estimated means is far off: for
     |sum_z d_z (estimate_z - mean_z)| <= s sqrt(2 beta_c sum_z d_z^2 (n_z + c) / n_z^2).
 
 So the best so far may be called the best, or good enough to within epsilon, once for every rival b its gap plus epsilon
-exceeds this with d = P_best - P_b, for some c. Solved for delta, that is the `risk`: the least delta at which one may
-stop now. Where every action is a cell of its own, two cells matter at a time, and pairs are bounded one by one instead.
+exceeds this with d = P_best - P_b, for some c. Solved for delta, that is the error probability: the least delta at
+which one may stop now. Where every action is a cell of its own, two cells matter at a time, and pairs are bounded one
+by one instead.
+
+Where the mean reward is linear in features x: G = sum of x x', g = sum of x Y, theta_hat = G^-1 g (no ridge),
+S = sum of x (Y - <theta, x>). If rewards are s-sub-Gaussian around the line, then, however actions are chosen,
+
+    det(I + G/c)^(-1/2) exp(S'(G + c I)^-1 S / (2 s^2))
+
+is a supermartingale that starts at 1 (Abbasi-Yadkori et al. 2011), and with probability 1 - delta, at all times, for k
+values of c and for all directions d at once,
+
+    |<d, theta_hat - theta>| <= s sqrt(2 beta_c d' G^-1 (G + c I) G^-1 d),
+    beta_c = log(k/delta) + 1/2 log det(I + G/c).
+
+With an indicator of each configuration for features it is the rule above. How large theta is need not be known.
+Directions in which nothing was seen are not known at all. c is counted in the largest |x|^2: units do not matter.
+Where actions are made of the choices of blocks, which may be too many to be listed, it is enough to look at changes of
+one block: if each loses more than its width, so do all combinations, by the triangle inequality. They share epsilon.
 """
 
 from __future__ import annotations
@@ -127,27 +144,6 @@ def error_probability_by_pairs(count: Array, best: int, gaps: Array, noise: floa
         by_width.append(log_error_bounds(gaps, variances, pair_penalties(count, best, c), noise))
     return combine_error_bounds(by_width)
 
-
-# When to stop by a line: the rule of `policies.stopping` where the mean reward is linear in features x.
-#
-# G = sum of x x', g = sum of x Y, theta_hat = G^-1 g (no ridge), S = sum of x (Y - <theta, x>). If rewards are
-# s-sub-Gaussian around the line, then, however actions are chosen,
-#
-#     det(I + G/c)^(-1/2) exp(S'(G + c I)^-1 S / (2 s^2))
-#
-# is a supermartingale that starts at 1 (Abbasi-Yadkori et al. 2011), and with probability 1 - delta, at all times,
-# for k
-# values of c and for all directions d at once,
-#
-#     |<d, theta_hat - theta>| <= s sqrt(2 beta_c d' G^-1 (G + c I) G^-1 d),
-#     beta_c = log(k/delta) + 1/2 log det(I + G/c).
-#
-# With an indicator of each configuration for features it is that rule itself. How large theta is need not be known.
-# Directions in which nothing was seen are not known at all. c is counted in the largest |x|^2: units do not matter.
-#
-# Where actions are made of the choices of blocks, which may be too many to be listed, it is enough to look at changes
-# of
-# one block: if each loses more than its width, so do all combinations, by the triangle inequality. They share epsilon.
 
 OBSERVED_SHARE = 1e-9
 """A direction has been seen if its share of the largest sum of squares, or of the ridge, is above this: what is smaller

@@ -1,4 +1,4 @@
-"""What the parameters of policies must be, and a clear word where they are something else."""
+"""Validation of parameters, and of whether a policy fits a problem, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def require_context(id: str, problem: Problem) -> int:
     if number is None:
         raise PolicyError(
             f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
-            f"({', '.join(problem.context)}); known is {problem.contexts.format_context(problem.context_codes) or 'nothing'}. A "
-            "causal policy can do with a part."
+            f"({', '.join(problem.context)}); known is "
+            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. A causal policy can do with a "
+            "part."
         )
     return number
 

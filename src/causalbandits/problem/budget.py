@@ -163,7 +163,8 @@ class BudgetTracker:
             cheapest_cost = float(costs.min())
             if cheapest_cost > remaining + slack:
                 raise BudgetError(
-                    f"Nothing that may be done is affordable: the cheapest costs {cheapest_cost:g}, and {remaining:g} of "
+                    f"Nothing that may be done is affordable: the cheapest costs {cheapest_cost:g}, and "
+                    f"{remaining:g} of "
                     f"{self.budget.total:g} are left for {rounds} rounds ({spent:g} are spent)."
                 )
             affordable = costs <= cheapest_cost

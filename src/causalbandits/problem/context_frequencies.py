@@ -55,7 +55,9 @@ class ContextFrequencies:
         """For how many rounds the model's shares count; None if they are known."""
 
     def frequencies(self, context_counts: Mapping[Z, int]) -> Array:
-        """How often each context comes: as the model says, and where that is an estimate, as they `context_counts` so far."""
+        """How often each context comes: as the model says, and where that is an estimate, as they `context_counts`
+        so far.
+        """
         if self._model_weight is None:
             return self._shares
         counts = np.array([context_counts.get(codes, 0) for codes in self.codes])

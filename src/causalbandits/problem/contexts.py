@@ -76,7 +76,8 @@ class Contexts:
         """Every context that can occur and its probability, the likeliest first."""
         if self.size > CONTEXTS_LIMIT:
             raise SizeError(
-                f"This would list {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those that "
+                f"This would list {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those "
+                "that "
                 "matter, one by one."
             )
         flat = self.distribution.reshape(-1)

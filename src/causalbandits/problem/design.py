@@ -309,7 +309,8 @@ def separation_weights(rows: Array, values: Scores, epsilon: float) -> tuple[int
     gaps = values.values[best] - values.values[rivals] + epsilon
     if (gaps <= TIE * max(1.0, float(values.scale))).any():
         raise ProblemError(
-            f"By these means {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, and no "
+            f"By these means {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the "
+            "best, and no "
             "number of rounds tells equal ones apart. Say what is good enough: epsilon=0.01 lets any action pass that "
             "is worse by no more."
         )
@@ -388,7 +389,8 @@ def _trial_prices(situation: Situation, round_cost: float | None) -> Array:
     if not (prices > 0).all():
         free_action = situation.action(int(prices.argmin()))
         raise ProblemError(
-            f"{free_action} costs nothing, so that it could be tried for ever without spending anything. Say what a round "
+            f"{free_action} costs nothing, so that it could be tried for ever without spending anything. Say what "
+            "a round "
             "costs besides: round_cost=0.01."
         )
     return np.asarray(prices)

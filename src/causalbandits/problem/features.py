@@ -49,8 +49,9 @@ def parents_and_rng_by_name(
 ) -> tuple[tuple[str, ...], str] | None:
     """The same for a function that takes a generator, too: as `rng`, or else as the last. Its name comes second.
 
-    >>> parents_and_rng_by_name(lambda rng, b, a: 0.0, ["a", "b"], "f"), parents_and_rng_by_name(lambda x, y, g: 0.0, ["a", "b"], "f")
-    ((('b', 'a'), 'rng'), None)
+    >>> parents_and_rng_by_name(lambda rng, b, a: 0.0, ["a", "b"], "f")
+    (('b', 'a'), 'rng')
+    >>> parents_and_rng_by_name(lambda x, y, g: 0.0, ["a", "b"], "f")
     """
     parameters = _parameters(function)
     if not parameters or any(p.kind in POSITIONAL_KINDS for p in parameters):

@@ -222,10 +222,14 @@ class Problem(Cached):
         context = f"; context {format_names(self.context)}" if self.context else ""
         context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
         if self.unit == "actions":
-            return f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}{costs}{context}{context_values})"
+            return (
+                f"Problem({format_count(self.actions.size)} actions on "
+                f"{format_names(self.manipulable)}{costs}{context}{context_values})"
+            )
         return (
             f"Problem({format_count(self.actions.size)} actions on {format_names(self.manipulable)}; "
-            f"{format_count(self.configurations)} configurations of {format_names(self.parents)}{costs}{context}{context_values})"
+            f"{format_count(self.configurations)} configurations of "
+            f"{format_names(self.parents)}{costs}{context}{context_values})"
         )
 
     # What is known, and how configurations z of the parents are encoded.
@@ -260,7 +264,8 @@ class Problem(Cached):
         """Say so if there are no parents, for what is of them or of what leads to them."""
         if self.unit == "actions":
             raise ProblemError(
-                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number per "
+                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a "
+                "number per "
                 "action (parents=[])."
             )
 
@@ -549,7 +554,8 @@ class Problem(Cached):
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
-                f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} entries; the "
+                f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} "
+                "entries; the "
                 f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
             )
         choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
@@ -776,7 +782,8 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
 def _warn_of_idle_knobs(knobs: tuple[str, ...], parents: tuple[str, ...]) -> None:
     if knobs:
         warnings.warn(
-            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this graph, "
+            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this "
+            "graph, "
             "setting such a variable changes nothing. Causal policies will not try it; others will waste rounds on "
             "it. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,

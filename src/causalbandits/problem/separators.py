@@ -158,7 +158,8 @@ class AugmentedGraph:
             paths = (graphs.open_path(self.graph, node, reward, observable) for node in starts)
             path = next(path for path in paths if path)
             return (
-                f"No set of the observable variables {format_names(observable)} separates the interventions from the reward "
+                f"No set of the observable variables {format_names(observable)} separates the interventions from "
+                "the reward "
                 f"{reward!r}: {graphs.format_path(self.graph, path)} is open. "
                 f"{self._suggest_for_hidden_causes(self.model, reward, observable)}"
             )
@@ -235,7 +236,8 @@ def validate_parents_in_context(
         name, path = next(iter(open_paths.items()))
         raise ProblemError(
             f"Given the parents {list(parents)}, the context {name!r} must tell nothing more of the reward {reward!r}: "
-            f"{graphs.format_path(augmented.graph, path)} is open. {_suggest_parents(augmented, parents, context, reward)}"
+            f"{graphs.format_path(augmented.graph, path)} is open. "
+            f"{_suggest_parents(augmented, parents, context, reward)}"
         )
 
 

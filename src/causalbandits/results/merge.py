@@ -59,7 +59,8 @@ def _check_compatible(first: Run, second: Run) -> None:
         if not same:
             raise CausalBanditsError(
                 f"Runs are merged that have the same {property_name}; one has {first_value}, another {second_value}"
-                f"{', with other numbers in it' * (str(first_value) == str(second_value))}. Simulate one of them again with the "
+                f"{', with other numbers in it' * (str(first_value) == str(second_value))}. Simulate one of them "
+                "again with the "
                 f"other's {property_name}, or keep them apart."
             )
 

@@ -98,7 +98,10 @@ class Difference(NamedTuple):
 
     def __repr__(self) -> str:
         if self.times_equal == self.replications:
-            return f"Final {self.measure} of {self.policy} and {self.other}: the same in {_format_each_replication(self.replications)}."
+            return (
+                f"Final {self.measure} of {self.policy} and {self.other}: the same in "
+                f"{_format_each_replication(self.replications)}."
+            )
         return f"Final {self.measure} of {self.policy} minus {self.other}: {self._evidence()}."
 
     def _evidence(self) -> str:

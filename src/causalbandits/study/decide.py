@@ -102,8 +102,8 @@ def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random
     problem, eligible = request
     situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
     if budget_tracker is not None:
-        return DecisionMade(policy.choose(situation, statistic, rng, budget_tracker))
-    choice = policy.choose(situation, statistic, rng)
+        return DecisionMade(policy.decide_within_budget(situation, statistic, rng, budget_tracker))
+    choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
     if not floor:
         return DecisionMade(choice)
     actions = list_actions(feasible_situation(policy, problem, eligible, statistic))

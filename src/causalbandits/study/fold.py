@@ -74,7 +74,10 @@ class Fold:
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.policy.situation(conditioned, eligible=[action]), np.random.default_rng(0)
-            self.policy.choose(situation, self.policy.init(self.problem), rng)  # it would not decide, and cannot learn
+            statistic = self.policy.init(self.problem)
+            self.policy.decide(
+                self.policy.feasible(situation, statistic), statistic, rng
+            )  # it would not decide, and cannot learn
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:

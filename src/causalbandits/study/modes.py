@@ -86,7 +86,7 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
         conditioned = problem.condition_codes(codes or None)
         if conditioned.has_actions:
             statistic = policy.init(problem)
-            choice = policy.choose(policy.situation(conditioned), statistic, rng)
+            choice = policy.decide(policy.feasible(policy.situation(conditioned), statistic), statistic, rng)
             actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return

@@ -122,8 +122,8 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
         error = np.sqrt(2 * p * (1 - p) / DRAWS)
         require(
             abs(by_score[action] - by_decision[action]) / DRAWS <= STANDARD_ERRORS * error,
-            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the best in "
-            f"{by_score[action]} of {DRAWS}.",
+            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the "
+            f"best in {by_score[action]} of {DRAWS}.",
         )
 
 

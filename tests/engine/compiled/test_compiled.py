@@ -273,15 +273,15 @@ def test_the_two_ways_of_writing_the_linear_algebra_agree_in_every_bit(d, few_ro
     for _ in range(50):
         x, y = rng.normal(size=d), rng.normal()
         _qr.qr_update(*plain, x, y)
-        _qr.qr_update(*loops, x.copy(), y)
+        _qr.qr_update_jit(*loops, x.copy(), y)
     assert np.array_equal(plain[0], loops[0])
     assert np.array_equal(plain[1], loops[1])
     theta = plain[1].copy()
-    _qr.back_substitute(plain[0], theta)
+    _qr.back_substitute_jit(plain[0], theta)
     assert np.array_equal(_qr.back_substitute(*plain), theta)
     rows = rng.normal(size=(9, d))
     squares = np.empty(9)
-    _qr.squared_norms(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
+    _qr.squared_norms_jit(np.ascontiguousarray(rows.T), plain[0], np.empty((d, 9)), squares)
     assert np.array_equal(_qr.squared_norms(rows, plain[0]), squares)
 
 
@@ -403,11 +403,11 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
     (cold, cold_hits), (warm, warm_hits) = run(), run()
     assert (cold_hits, warm_hits) == (0, 1)
     assert cold == warm
-    indices = tmp_path / "causalbandits" / "policies" / "indices.py"
-    text = indices.read_text(encoding="utf-8")
+    index = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
+    text = index.read_text(encoding="utf-8")
     edited = text.replace("np.sqrt(2.0 * exploration / n)", "np.sqrt(0.02 * exploration / n)")
     assert edited != text
-    indices.write_text(edited, encoding="utf-8")
+    index.write_text(edited, encoding="utf-8")
     changed, hits = run()
     assert hits == 0
     assert changed != cold

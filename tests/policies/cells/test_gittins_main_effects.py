@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import SizeError
+from causalbandits.policies.cells import policy as cells_policy
 from causalbandits.policies.cells.gittins import psi
 from causalbandits.policies.posteriors.empirical_gaussian import noise_and_prior_variance
 from causalbandits.policies.posteriors.main_effects import LOOSE, MainEffectCells
@@ -92,3 +93,13 @@ def test_more_rows_than_can_be_compared_are_refused():
     policy = cb.CausalGittins(prior="main effects")
     with pytest.raises(SizeError, match="Use 'c-gittins-scaled'"):
         policy.decide(policy.situation(problem), policy.init(problem), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", [cb.CausalGittins, cb.CausalScreen, cb.CausalTSUCB])
+def test_main_effects_are_solved_once_for_a_decision(kind, monkeypatch):
+    problem, solved = cb.zoo.email_campaign().problem, []
+    kept, policy = taught(problem, 4, 60), kind(prior="main effects")
+    solve = cells_policy.posterior_main_effects
+    monkeypatch.setattr(cells_policy, "posterior_main_effects", lambda cells: solved.append(cells) or solve(cells))
+    policy.decide(policy.situation(problem), kept, np.random.default_rng(0))
+    assert solved == [kept]

@@ -143,7 +143,7 @@ def test_equal_rewards_do_not_end_exploration():
     policy = cb.policy("c-ts-gaussian-scaled")
     situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
     for number in range(300):
-        action = policy.choose(situation, kept, rng).action
+        action = policy.decide(policy.feasible(situation, kept), kept, rng).action
         z, reward = env.draw(action.choices, rng)
         policy.update(situation, kept, Outcome(action, z, reward, reward, number))
     assert kept.count.min() > 0
@@ -210,7 +210,7 @@ def test_totals_of_outcomes_make_the_statistic():
     situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
     outcomes = []
     for number in range(200):
-        action = policy.choose(situation, kept, rng).action
+        action = policy.decide(policy.feasible(situation, kept), kept, rng).action
         z, reward = env.draw(action.choices, rng)
         outcomes.append(Outcome(action, z, reward, reward, number))
         policy.update(situation, kept, outcomes[-1])

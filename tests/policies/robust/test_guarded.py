@@ -15,7 +15,7 @@ from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import EvidenceWarning, PolicyError, SizeError
 from causalbandits.planning.experiment_spec import read_spec
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.robust.implications import testable_implications
+from causalbandits.policies.robust.implications import testable_implications as implications_of
 from causalbandits.policies.robust.monitor import (
     ARROW,
     GRAPH_ABANDONED,
@@ -72,7 +72,7 @@ def test_an_arrow_that_is_missing_is_named_and_mended():
 def test_a_row_that_is_wrong_is_named_and_learnt_and_no_arrow_is_blamed():
     env = with_row(0.5)
     rings = first_alarms(env, 8, horizon=200)
-    described = [None if ring is None else testable_implications(BELIEF).format_row(ring.which) for ring in rings]
+    described = [None if ring is None else implications_of(BELIEF).format_row(ring.which) for ring in rings]
     assert described.count("P(template | product='Photoshop', purpose='Promo')") >= 6
     assert np.median([math.inf if ring is None else ring.decision for ring in rings]) <= 150
     _, statistic = played(env, horizon=800)
@@ -103,7 +103,7 @@ def conversation(env, policy, rounds, belief=BELIEF, seed=1):
     places = [env.problem.parents.index(name) for name in belief.parents]
     outcomes = []
     for t in range(rounds):
-        choice = policy.choose(situation, statistic, rng)
+        choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         z, reward = env.draw(choice.action.choices, world)
         own = tuple(z[place] for place in places)
         outcomes.append(Outcome(choice.action, own, reward, reward, t, choice.propensity, choice.support))
@@ -252,7 +252,7 @@ def test_audits_try_every_searched_action_with_its_exact_probability():
     for outcome in conversation(EMAIL, GUARD, 300)[0]:
         policy.update(situation, statistic, outcome)
     rng, n = np.random.default_rng(0), 1500
-    choices = [policy.choose(situation, statistic, rng) for _ in range(n)]
+    choices = [policy.decide(policy.feasible(situation, statistic), statistic, rng) for _ in range(n)]
     for choice in choices[:50]:
         shares = dict(choice.support)
         assert len(shares) == situation.size
@@ -297,7 +297,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
     policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
     situation, statistic, rng = problem.situation(), policy.init(problem), np.random.default_rng(0)
     for t in range(5):
-        choice = policy.choose(situation, statistic, rng)
+        choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         z = tuple(rng.integers(2, size=9).tolist())
         outcome = Outcome(choice.action, z, 1.0, 1.0, t, choice.propensity, choice.support)
         if t == 3:
@@ -308,7 +308,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
     wide = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
     large = many_knobs(13)
     with pytest.raises(SizeError, match="audit= tries each of the 8192 searched actions"):
-        wide.choose(large.situation(), GUARD.init(large), rng)
+        wide.decide(wide.feasible(large.situation(), GUARD.init(large)), GUARD.init(large), rng)
 
 
 def test_the_compiled_rounds_leave_it_to_the_plain_ones():

@@ -70,11 +70,11 @@ def test_an_actions_probability_is_its_mean_share_of_the_draws_mixtures(policy, 
     statistic, situation = taught(policy, env), policy.situation(PRICED)
     for seed in range(6):
         purse = purse_of(total, 100, spent)
-        choice = policy.choose(situation, statistic, np.random.default_rng(seed), purse)
+        choice = policy.decide_within_budget(situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()  # the coin
         inner = getattr(policy, "inner", policy)
-        drawn = situation.free.project(inner.index(getattr(statistic, "cells", statistic), rng, 8)).values
+        drawn = situation.without_costs.project(inner.index(getattr(statistic, "cells", statistic), rng, 8)).values
         left = (total - spent) / (99 if spent else 100)
         payable = np.flatnonzero(situation.costs <= total - spent)
         expected: dict[int, float] = {}
@@ -104,7 +104,7 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
     mixed = 0
     for seed, segment in product(range(3), range(3)):
         situation, purse = policy.situation(problem.condition_codes((segment,))), purse_of(total, 100)
-        choice = policy.choose(situation, statistic, np.random.default_rng(seed), purse)
+        choice = policy.decide_within_budget(situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()
         index = getattr(policy, "inner", policy).index(getattr(statistic, "cells", statistic), rng, 8)
@@ -112,7 +112,7 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
         views = [policy.situation(problem.condition_codes(codes)) for codes in occasions.codes]
         expected: dict[int, float] = {}
         for draw in range(8):
-            scores = [view.free.project(index).values[draw] for view in views]
+            scores = [view.without_costs.project(index).values[draw] for view in views]
             parts = zip(occasions.frequencies({}), scores, [view.costs for view in views], strict=True)
             played = linear_program(list(parts), total / 100)
             first = sum(view.size for view in views[: occasions.codes.index((segment,))])
@@ -133,7 +133,7 @@ def test_actions_are_played_as_often_as_their_probabilities_say_audits_included(
     situation = policy.situation(env.problem.condition_codes((1,)) if env.problem.context else env.problem)
     expected, variance, played = (dict.fromkeys(range(env.problem.actions.size), 0.0) for _ in range(3))
     for _ in range(n):
-        action, propensity, support = policy.choose(situation, statistic, rng, purse_of(0.6, 10))
+        action, propensity, support = policy.decide_within_budget(situation, statistic, rng, purse_of(0.6, 10))
         assert sum(share for _, share in support) == pytest.approx(1.0)
         assert propensity == dict(support)[action]
         played[action.number] += 1

@@ -56,7 +56,7 @@ def test_it_plays_its_listing(case):
     expected, left = listing(P, lambda action: draw(action, theirs), horizon)
     situation, statistic, played = belief.situation(every=True), policy.init(belief), []
     for t in range(horizon):
-        action = policy.choose(situation, statistic, np.random.default_rng(0)).action
+        action = policy.decide(policy.feasible(situation, statistic), statistic, np.random.default_rng(0)).action
         configuration, reward = draw(action.number, ours)
         z = tuple(int(code) for code in np.unravel_index(configuration, belief.shape))
         policy.update(situation, statistic, cb.policies.Outcome(action, z, reward, reward, t))
@@ -149,7 +149,7 @@ def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wr
     statistic, played = policy.init(belief), []
     for t, c in enumerate(contexts):
         situation = policy.situation(belief.condition_codes((c,)))
-        action = policy.choose(situation, statistic, np.random.default_rng(0)).action
+        action = policy.decide(policy.feasible(situation, statistic), statistic, np.random.default_rng(0)).action
         z, reward = draw(c, action.number, ours)
         policy.update(situation, statistic, cb.policies.Outcome(action, (z,), reward, reward, t, context=(c,)))
         played.append(action.number)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.agent import file
+from causalbandits.campaign import policy_record, restore_policy
 from causalbandits.errors import PolicyError, SizeError, StateError
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 
@@ -68,7 +68,7 @@ def test_the_belief_is_bayes_rule_step_by_step():
     policy = cb.policy("c-ts-models", problems=candidates)
     told, statistic = played(policy, TRUE, 12)
     expected = by_bayes(candidates, TRUE, told)
-    assert policy.weights(TRUE, statistic) == pytest.approx(expected, rel=1e-9)
+    assert policy.posterior_weights(TRUE, statistic) == pytest.approx(expected, rel=1e-9)
     assert 0.01 < expected.max() < 0.999  # else nothing was compared
 
 
@@ -78,7 +78,7 @@ def test_the_order_of_outcomes_changes_no_bit_and_sums_give_the_same():
     backwards = policy.init(TRUE)
     for outcome in reversed(told):
         policy.update(policy.situation(TRUE), backwards, outcome)
-    assert np.array_equal(policy.weights(TRUE, backwards), policy.weights(TRUE, statistic))
+    assert np.array_equal(policy.posterior_weights(TRUE, backwards), policy.posterior_weights(TRUE, statistic))
     made = policy.from_sums(TRUE, OutcomeSums.of(told))
     assert np.array_equal(made.count, statistic.count)
     assert np.array_equal(made.total, statistic.total)
@@ -93,8 +93,8 @@ def test_eight_candidates_of_which_one_is_right_lose_as_little_as_the_right_one(
     regret = run.measures["regret"]["c-ts-models"][:, -1]
     assert regret.mean() < right.measures["regret"]["c-ts-beta"][:, -1].mean() + 8
     _, statistic = played(policy, TRUE, 200)
-    assert policy.weights(TRUE, statistic).argmax() == 3
-    assert policy.weights(TRUE, statistic)[3] > 0.99
+    assert policy.posterior_weights(TRUE, statistic).argmax() == 3
+    assert policy.posterior_weights(TRUE, statistic)[3] > 0.99
 
 
 def test_rewards_tell_which_parents_are_right():
@@ -108,10 +108,10 @@ def test_rewards_tell_which_parents_are_right():
     env = cb.Environment(both, cb.BernoulliReward([[0.1, 0.9], [0.9, 0.1]]))
     policy = cb.policy("c-ts-models", problems=[one, both])
     _, statistic = played(policy, both, 200, env=env)
-    assert policy.weights(both, statistic)[1] > 0.999
+    assert policy.posterior_weights(both, statistic)[1] > 0.999
     plain = cb.Environment(both, cb.BernoulliReward([[0.2, 0.2], [0.8, 0.8]]))
     _, statistic = played(policy, both, 200, env=plain)
-    assert policy.weights(both, statistic)[0] > 0.8
+    assert policy.posterior_weights(both, statistic)[0] > 0.8
 
 
 def test_no_graph_wins_where_every_table_is_wrong_and_actions_are_few():
@@ -121,15 +121,15 @@ def test_no_graph_wins_where_every_table_is_wrong_and_actions_are_few():
     wrong = other(3, problem)
     policy = cb.policy("c-ts-models", problems=[wrong, None])
     _, statistic = played(policy, problem, 600, env=env)
-    assert policy.weights(problem, statistic)[1] > 0.999
+    assert policy.posterior_weights(problem, statistic)[1] > 0.999
     by_default = cb.policy("c-ts-models")  # the problem that is played, and none
     _, statistic = played(by_default, problem, 600, env=env)
-    assert by_default.weights(problem, statistic)[0] > 0.999
+    assert by_default.posterior_weights(problem, statistic)[0] > 0.999
 
 
 def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
-    model = cb.zoo.seeds().problem.model
-    env = cb.zoo.seeds()
+    model = cb.zoo.coins().problem.model
+    env = cb.zoo.coins()
     graph = model.causal_graph.with_hidden(cb.zoo.HIDDEN["coins"])
     worth = cb.Problem(graph, ["A", "B", "C"], reward="Y")
     policy = cb.policy("c-ts-models", problems=[worth])
@@ -195,10 +195,10 @@ def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
 def test_a_file_whose_candidates_are_damaged_is_refused(tmp_path):
     agent = cb.Agent(TRUE, cb.policy("c-ts-models", problems=[TRUE, None]), seed=0)
     agent.save(tmp_path / "agent.json")
-    record = file.policy_record(agent.policy, TRUE)
+    record = policy_record(agent.policy, TRUE)
     record["parameters"]["problems"]["problems"][0].pop("parents")
     with pytest.raises(StateError, match="Not the description of a problem: 'parents' is missing"):
-        file.policy_of(record, None, TRUE)
+        restore_policy(record, None, TRUE)
 
 
 def test_what_no_candidate_allows_is_counted_and_said():
@@ -263,7 +263,7 @@ def test_candidates_that_are_about_something_else_are_refused(problems, error, m
 
 
 def test_problems_by_actions_and_too_many_numbers_are_refused(monkeypatch):
-    worth = cb.Problem(cb.zoo.seeds().problem.model, ["A", "B", "C"], [], reward="Y")
+    worth = cb.Problem(cb.zoo.coins().problem.model, ["A", "B", "C"], [], reward="Y")
     with pytest.raises(PolicyError, match="this problem has none"):
         cb.Agent(worth, "c-ts-models")
     monkeypatch.setattr("causalbandits.policies.robust.model_averaging.CANDIDATE_LIMIT", 100)

@@ -46,7 +46,7 @@ def play(agent, env, rounds, seed=0):
 
 def under(situation, tables):
     """A situation in which variables have other tables."""
-    return situation.with_candidates(situation.search.with_tables(tables))
+    return situation.with_candidates(situation.candidates.with_tables(tables))
 
 
 def columns(log):
@@ -495,7 +495,7 @@ def test_costs_and_budgets_go_with_learnt_tables(env):
     agent = cb.Agent(world.problem.without_tables(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
     play(agent, world, 300)
     assert 9 < agent.budget.spent <= 10
-    assert len(agent._replay_if_stale().drawn) <= 1
+    assert len(agent._replay_if_stale().sampled_tables) <= 1
     run = cb.simulate(world, ["c-ts-beta-learnt", "ts-beta"], horizon=1500, replications=6, seed=1, workers=2)
     learnt, plain = (run.regret(id)[:, -1].mean() for id in ("c-ts-beta-learnt", "ts-beta"))
     assert learnt < plain / 2
@@ -529,7 +529,7 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     for context in 2 * contexts:
         BETA.decide(BETA.situation(problem.condition(context)), statistic, rng)
     assert len(drawn) == 1
-    shared = {block for block in made if not block.known}
+    shared = {block for block in made if not block.evidence}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)
     assert {block.knob_names for block in shared} == {("send_time",)}
 

@@ -51,7 +51,9 @@ def test_the_best_is_never_lost_at_any_price(twins, seed):
     for _ in range(8):
         index, price = rng.standard_normal(full.configurations), rng.choice([0.0, 0.1, 1.0, 10.0])
         best = [
-            (p.candidates.project(index) - price * p.situation().costs).max() if p.costs else p.candidates.project(index).max()
+            (p.candidates.project(index) - price * p.situation().costs).max()
+            if p.costs
+            else p.candidates.project(index).max()
             for p in (reduced, full)
         ]
         scale = 1 + price * (full.costs.largest if full.costs else 0.0)

@@ -99,7 +99,9 @@ def pick_sample(samples, rng):
 
 @register_jitable
 def build_tournaments(number, players, least):
-    """Binary trees of maxima, a line each: the i-th player's value is at `text_width / 2 + i`, the largest of all at 1."""
+    """Binary trees of maxima, a line each: the i-th player's value is at `text_width / 2 + i`, the largest of all
+    at 1.
+    """
     half = 1
     while half < players:
         half *= 2

@@ -35,38 +35,35 @@ KERNELS: dict[str, Any] = {
 }
 
 SOURCES = (
-    "policies/posteriors/main_effects.py",
-    "policies/posteriors/main_effects.py",
     "policies/_qr.py",
-    "policies/posteriors/index.py",
-    "policies/posteriors/empirical_beta.py",
-    "policies/cells/ts_ucb.py",
-    "policies/posteriors/empirical_gaussian.py",
-    "policies/statistics.py",
-    "policies/exploration/track_and_stop.py",
     "policies/cells/gittins.py",
+    "policies/cells/ts_ucb.py",
+    "policies/exploration/track_and_stop.py",
+    "policies/posteriors/empirical_beta.py",
+    "policies/posteriors/empirical_gaussian.py",
+    "policies/posteriors/index.py",
+    "policies/posteriors/main_effects.py",
+    "policies/statistics.py",
     "problem/design.py",
     "problem/projection/scores.py",
     "engine/compiled/argmax.py",
-    "engine/compiled/exploration.py",
     "engine/compiled/arrays.py",
-    "engine/compiled/thompson.py",
-    "engine/compiled/sampling.py",
-    "engine/compiled/primitives.py",
+    "engine/compiled/exploration.py",
+    "engine/compiled/gittins.py",
+    "engine/compiled/gittins_main_effects.py",
     "engine/compiled/learned_tables.py",
     "engine/compiled/linear.py",
+    "engine/compiled/primitives.py",
     "engine/compiled/projection.py",
-    "engine/compiled/ts_ucb.py",
+    "engine/compiled/sampling.py",
     "engine/compiled/screen.py",
+    "engine/compiled/thompson.py",
+    "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",
-    "engine/compiled/arrays.py",
-    "engine/compiled/gittins_main_effects.py",
-    "engine/compiled/gittins.py",
-    "engine/compiled/arrays.py",
-    "engine/compiled/gittins.py",
-    "engine/compiled/gittins.py",
 )
-"""What the compiled code is made of."""
+"""The files of every function that the kernels call and of the tuples they read: a change in any of them compiles
+anew.
+"""
 
 
 @cache

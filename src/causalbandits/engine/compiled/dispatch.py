@@ -28,7 +28,7 @@ from causalbandits.policies import (
     Regression,
     Statistic,
 )
-from causalbandits.policies.cells import BeliefPolicy, CellPolicy, SamplingPolicy, WorthPolicy, effective_horizon
+from causalbandits.policies.cells import CellPolicy, GittinsPolicy, SamplingPolicy, effective_horizon
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, BetaGridCells, MainEffectCells
@@ -98,7 +98,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_before: range) -> Call:
     """The rounds before which `told` rewards had come in."""
-    if isinstance(policy, BeliefPolicy) and isinstance(statistic, Cells):
+    if isinstance(policy, GittinsPolicy | CausalTSUCB) and isinstance(statistic, Cells):
         return _gittins_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
         return _exploration_call(policy, scene, statistic)
@@ -155,9 +155,9 @@ def _statistic_arrays(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arr
     return arrays.CellSums(cells.count, cells.total)
 
 
-def _gittins_call(policy: BeliefPolicy, scene: Scene, cells: Cells, rewards_before: range) -> Call:
+def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cells, rewards_before: range) -> Call:
     effective_horizons = (
-        _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, WorthPolicy) else np.zeros(1)
+        _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, GittinsPolicy) else np.zeros(1)
     )
     samples = (
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1

@@ -30,7 +30,7 @@ from causalbandits.policies import (
     LinUCB,
     Statistic,
 )
-from causalbandits.policies.cells import ROWS_LIMIT, BeliefPolicy, CellPolicy, SamplingPolicy
+from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
@@ -84,7 +84,11 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
-    if isinstance(policy, BeliefPolicy) and policy.has_main_effects and not isinstance(policy, CausalGittins):
+    if (
+        isinstance(policy, GittinsPolicy | CausalTSUCB)
+        and policy.has_main_effects
+        and not isinstance(policy, CausalGittins)
+    ):
         return False
     if problem.unit == "actions":
         return not policy.traits.learns_tables and _can_play_by_actions(env, policy, problem)

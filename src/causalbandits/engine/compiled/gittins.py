@@ -221,7 +221,8 @@ def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
 
 
 def gittins_rounds(version):
-    """Every action's worth: as `worth.gittins_bonus_of_each`, but a reward adds to the sums what it changes, as in `has_settled`.
+    """Every action's worth: as `worth.gittins_bonus_of_each`, but a reward adds to the sums what it changes, as in
+    `has_settled`.
 
     Sums that belong to the best by its mean are made afresh when that is another one, or comes after many changes.
     """

@@ -256,8 +256,10 @@ class IdentificationQuery:
         causes_text = ", ".join(map(graphs.format_hidden_cause, causes))
         randomisation_text = f"et {', '.join(knobs)} at random in some rows (interventions=)"
         error = NotIdentifiedError(
-            f"{format_effect(self._of, self._do)} cannot be computed from what is observed: {self.explain_hedge(hedge)}. "
-            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per action: parents=[]."
+            f"{format_effect(self._of, self._do)} cannot be computed from what is observed: "
+            f"{self.explain_hedge(hedge)}. "
+            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per "
+            "action: parents=[]."
         )
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
@@ -267,7 +269,8 @@ class IdentificationQuery:
     def _build_missing_rows_error(self, hedge: Hedge) -> NotIdentifiedError:
         names = ", ".join(self.admg.names_of(hedge.outer))
         error = NotIdentifiedError(
-            f"{format_effect(self._of, self._do)} hangs on how {names} come{'s' * (hedge.outer.bit_count() == 1)} about, "
+            f"{format_effect(self._of, self._do)} hangs on how {names} come{'s' * (hedge.outer.bit_count() == 1)} "
+            "about, "
             f"and no rows tell: in each, some of that was set. Add rows that leave {names} alone; or learn a number "
             "per action: parents=[]."
         )
@@ -287,7 +290,8 @@ class IdentificationQuery:
             "both have a hidden cause" if hedge.outer.bit_count() == 2 else "hidden causes tie them together"
         )
         return (
-            f"{', '.join(admg.names_of(outside))} {leads} to {', '.join(admg.names_of(hedge.inner))}, and {confounding_text} "
+            f"{', '.join(admg.names_of(outside))} {leads} to {', '.join(admg.names_of(hedge.inner))}, and "
+            f"{confounding_text} "
             f"({', '.join(pairs)})"
         )
 

@@ -3,18 +3,17 @@
 from causalbandits.policies.cells.gittins import (
     EQUAL_ROWS,
     ROWS_LIMIT,
-    BeliefPolicy,
     CausalGittins,
     CausalScreen,
-    WorthPolicy,
+    GittinsPolicy,
     effective_horizon,
     gittins_bonus,
     psi,
     variance_reduction,
 )
 from causalbandits.policies.cells.ids import CausalIDS
-from causalbandits.policies.cells.policy import CellPolicy, SamplingPolicy, action_cell_count, incumbent_by_means
-from causalbandits.policies.cells.thompson import CausalThompsonSampling, ThompsonSampling
+from causalbandits.policies.cells.policy import CellPolicy, PosteriorPolicy, action_cell_count, incumbent_by_means
+from causalbandits.policies.cells.thompson import CausalThompsonSampling, SamplingPolicy, ThompsonSampling
 from causalbandits.policies.cells.ts_ucb import CausalTSUCB, regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.cells.ucb import KLUCB, UCB, CausalKLUCB, CausalUCB
 from causalbandits.policies.cells.uniform import Uniform
@@ -24,7 +23,6 @@ __all__ = [
     "KLUCB",
     "ROWS_LIMIT",
     "UCB",
-    "BeliefPolicy",
     "CausalGittins",
     "CausalIDS",
     "CausalKLUCB",
@@ -33,10 +31,11 @@ __all__ = [
     "CausalThompsonSampling",
     "CausalUCB",
     "CellPolicy",
+    "GittinsPolicy",
+    "PosteriorPolicy",
     "SamplingPolicy",
     "ThompsonSampling",
     "Uniform",
-    "WorthPolicy",
     "action_cell_count",
     "effective_horizon",
     "gittins_bonus",

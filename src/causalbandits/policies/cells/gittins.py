@@ -1,8 +1,28 @@
-"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean (see `policies.gittins_bonus`).
+"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean, by an index like Gittins'.
 
-b = argmax_a sum_z P(z | a) x_z, the best by its mean
-index:   play argmax_a worth(a), with worth(b) = mean_b
-screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+    b = argmax_a sum_z P(z | a) x_z, the best by its mean
+    index:   play argmax_a worth(a), with worth(b) = mean_b
+    screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+
+What counts is the difference of two actions, c_z = P(z | a) - P(z | b). By the posterior of the cells (means x_z of
+variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
+
+    v        = sum_z c_z^2 q_z            how uncertain the difference is
+    r_x      = sum_z P(z | x) c_z^2 w_z   how much of it one try of x takes away, x = a, b
+    worth(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
+
+H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins index
+of a Gaussian arm.
+
+Where cells have main effects in common (`posteriors.main_effects`), a reward of one cell teaches of the others, and the
+covariances K of the cells' means take the place of their variances:
+
+    v   = c' K c
+    r_x = sum_z P(z | x) (c' K)_z^2 / (K_zz + noise)
+    K   = s^2 (diag(lambda_2 h) + G G'),  h_z = 1 / (1 + lambda_2 n_z),  R'g = h_z f(z) for the row g of G that is z's
+
+The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for rounding,
+and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
 """
 
 from __future__ import annotations
@@ -17,41 +37,21 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import SizeError
-from causalbandits.policies._qr import whiten_rows
 from causalbandits.policies.base import HorizonPolicy, validate_draws
-from causalbandits.policies.cells.policy import PosteriorPolicy, SamplingPolicy
+from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.posteriors import (
     INDEX,
     Belief,
     IndexParameters,
-    MainEffectCells,
     MainEffects,
     main_effects_at_cells,
-    parameters_at_cells,
+    main_effects_mean,
 )
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
-
-# What it is worth to try an action instead of the one with the largest mean, b: an index like Gittins'.
-#
-# What counts is the difference of two actions, c_z = P(z | a) - P(z | b). By what is believed of the cells (means x_z
-# of
-# variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
-#
-#     v        = sum_z c_z^2 q_z            how uncertain the difference is
-#     r_x      = sum_z P(z | x) c_z^2 w_z   how much of it one try of x takes away, x = a, b
-#     worth(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
-#
-# H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins
-# index
-# of a Gaussian arm.
-#
-# The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for
-# rounding,
-# and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
 
 EQUAL_ROWS, EQUAL_GAINS = 1e-12, 1e-9
 """Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
@@ -160,18 +160,6 @@ def gittins_bonus_of_pair(powers: PowerSums, a: int, b: int, variance: Array, no
     return gittins_bonus(v, gain, rest, horizon)
 
 
-# What an action is worth where cells have main effects in common (`policies.effects`): a reward of one cell teaches of
-# the others.
-#
-# As in `policies.gittins_bonus`, with the covariances K of the cells' means in the place of their variances: of the difference
-# c = P(. | a) - P(. | b) of two actions,
-#
-#     v   = c' K c                                            how uncertain it is
-#     r_x = sum_z P(z | x) (c' K)_z^2 / (K_zz + noise)        how much of that one try of x takes away, x = a, b
-#
-# K = s^2 (diag(lambda_2 h) + G G'), h_z = 1 / (1 + lambda_2 n_z), and R'g = h_z f(z) for the row g of G that is z's
-# own.
-
 ROWS_LIMIT = 2**22
 """Searched actions times configurations are no more than this: every action has a row of its own."""
 
@@ -185,17 +173,27 @@ def validate_row_count(id: str, actions: int, configurations: int) -> None:
         )
 
 
+DENSE_CELLS = 256
+"""Up to so many cells K is made as a whole, which takes fewer steps."""
+
+
 def main_effects_gittins_bonuses(rows: Array, b: int, p: MainEffects, horizon: float) -> Array:
     """What each action is worth beyond its mean, if b is the best by its mean; `rows` are P(. | a)."""
-    c = rows - rows[b]
-    own_variances, shared_factors = p.remainder * p.shrink, p.known * whiten_rows(p.features * p.shrink[:, None], p.R)
-    projections = c @ shared_factors
-    v = p.noise * ((c * c) @ own_variances + (projections * projections).sum(axis=1))
-    covariances = c * own_variances + projections @ shared_factors.T
-    reductions = (
-        p.noise * covariances * covariances / (1.0 + own_variances + (shared_factors * shared_factors).sum(axis=1))
-    )
-    return gittins_bonus_array(v, (c * reductions).sum(axis=1), reductions @ rows[b], horizon)
+    best = rows[b]
+    c = rows - best
+    # One call of LAPACK: nothing here depends on the last bit.
+    own_variances = p.remainder * p.shrink
+    G = p.known * np.linalg.solve(p.R.T, (p.features * p.shrink[:, None]).T).T
+    if len(own_variances) <= DENSE_CELLS:
+        K = G @ G.T
+        K.flat[:: len(K) + 1] += own_variances
+        covariances, variances = c @ K, K.diagonal()
+    else:
+        covariances = c * own_variances + (c @ G) @ G.T
+        variances = own_variances + (G * G).sum(axis=1)
+    v = p.noise * np.add.reduce(c * covariances, axis=1)
+    reductions = covariances * covariances * (p.noise / (1.0 + variances))
+    return gittins_bonus_array(v, np.add.reduce(c * reductions, axis=1), reductions @ best, horizon)
 
 
 REMAINING_FACTOR, MIDWAY_FACTOR, ELAPSED_FACTOR = 2.0, 4.0, 10.0
@@ -216,29 +214,10 @@ def effective_horizon(horizon: int | None, rounds: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeliefPolicy(PosteriorPolicy):
-    """A policy that looks at the posterior's means and variances."""
+class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
+    """What the two share: what an action is worth beyond its mean, and for how many rounds it pays to know better."""
 
     causal = True
-
-    def belief(self, situation: Situation, statistic: Cells) -> Belief:
-        """What is thought of the cells that matter now."""
-        p, cells = self.index_parameters_in(situation, statistic), self.relevant_cells(situation.problem)
-        if cells is not None:
-            statistic = statistic.subset(cells)
-        belief = INDEX[type(p)].belief
-        assert belief is not None
-        return belief(p, statistic.count, statistic.total)
-
-    def index_parameters_in(self, situation: Situation, statistic: Cells) -> IndexParameters:
-        """The parameters of the cells that matter now."""
-        p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
-        return p if cells is None else parameters_at_cells(p, cells)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
-    """What the two share: for how many rounds it pays to know better."""
 
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
@@ -251,11 +230,16 @@ class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
             return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
         return self.prior_id
 
-    def main_effects_in(self, situation: Situation, statistic: MainEffectCells) -> MainEffects:
-        """Main effects of the cells that matter now, in the order of `powers_of`."""
-        p = self.index_parameters_in(situation, statistic)
-        assert isinstance(p, MainEffects)
-        return main_effects_at_cells(p, powers_of(situation).order)
+    def value_estimates(self, situation: Situation, p: IndexParameters, cells: Cells) -> ValueEstimates:
+        """What is thought of the actions' values, by the posterior of the cells that matter now."""
+        powers, horizon = powers_of(situation), self.effective_horizon(cells.rounds)
+        if isinstance(p, MainEffects):
+            x = powers.in_tree_order(main_effects_mean(p, cells.count, cells.total))
+            return ValueEstimates(powers, _projected_means(powers, x), main_effects_at_cells(p, powers.order), horizon)
+        compute_belief = INDEX[type(p)].belief
+        assert compute_belief is not None
+        belief = Belief(*map(powers.in_tree_order, compute_belief(p, cells.count, cells.total)))
+        return ValueEstimates(powers, _projected_means(powers, belief.mean), belief, horizon)
 
     def effective_horizon(self, rounds: int) -> float:
         """H in the round after so many rewards."""
@@ -263,7 +247,7 @@ class WorthPolicy(HorizonPolicy[Cells], BeliefPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalGittins(WorthPolicy):
+class CausalGittins(GittinsPolicy):
     """Play the action that is worth most, by its mean and by what can still be learnt from it.
 
     Nothing is drawn: as long as outcomes are late, the same action is played. `CausalScreen` is the form that draws.
@@ -278,31 +262,25 @@ class CausalGittins(WorthPolicy):
         return f"c-gittins-{self.belief_id}"
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        belief, powers = self.belief(situation, statistic), powers_of(situation)
-        x, q, noise = map(powers.in_tree_order, belief)
-        means = Scores(powers.sums(x, 1), largest_magnitude(x))
+        estimates = self.value_estimates(situation, *self.posterior_in(situation, statistic))
+        means = estimates.means
         b = situation.net_of_costs(means).best_position()
-        bonuses = self.gittins_bonuses(situation, statistic, b, Belief(x, q, noise))
-        return situation.net_of_costs(Scores(means.values + bonuses, means.scale))
-
-    def gittins_bonuses(self, situation: Situation, statistic: Cells, b: int, ordered: Belief) -> Array:
-        """What every action is worth beyond its mean, if b is the best by its mean."""
-        powers, horizon = powers_of(situation), self.effective_horizon(statistic.rounds)
-        if not isinstance(statistic, MainEffectCells):
-            return gittins_bonus_of_each(powers, b, ordered.variance, ordered.noise, horizon)
-        validate_row_count(self.id, situation.size, len(ordered.mean))
-        return main_effects_gittins_bonuses(powers.rows, b, self.main_effects_in(situation, statistic), horizon)
+        if isinstance(estimates.posterior, MainEffects):
+            validate_row_count(self.id, situation.size, len(estimates.posterior.shrink))
+        return situation.net_of_costs(Scores(means.values + estimates.bonuses(b), means.scale))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalScreen(WorthPolicy, SamplingPolicy):
+class CausalScreen(GittinsPolicy):
     """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that.
 
     With `draws=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
     """
 
+    draws: int = 1
+
     def __post_init__(self) -> None:
-        WorthPolicy.__post_init__(self)
+        super().__post_init__()
         validate_draws(self.draws)
 
     @property
@@ -316,7 +294,7 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if self.draws == 1:
-            return HorizonPolicy.decide(self, situation, statistic, rng)
+            return super().decide(situation, statistic, rng)
         proposal = self.propose(situation, statistic, rng, self.draws)
         positions = proposal.positions
         best_after_screen = {a: proposal.screen(a).best_position() for a in dict.fromkeys(positions)}
@@ -330,50 +308,58 @@ class CausalScreen(WorthPolicy, SamplingPolicy):
 
     def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
+        p, cells = self.posterior_in(situation, statistic)
         if draws == 1:
-            sampled_scores = situation.project(self.current_index(situation, statistic, rng))
-            positions = [sampled_scores.best_position()]
+            positions = [situation.project(self.index(cells, rng, None, p)).best_position()]
         else:
-            sampled_scores = situation.project(self.current_index(situation, statistic, rng, draws))
-            positions = sampled_scores.best_positions().tolist()
-        belief, powers = self.belief(situation, statistic), powers_of(situation)
-        ordered = Belief(*map(powers.in_tree_order, belief))
-        means = Scores(powers.sums(ordered.mean, 1), largest_magnitude(belief.mean))
-        main_effects = self.main_effects_in(situation, statistic) if isinstance(statistic, MainEffectCells) else None
-        return Proposals(
-            situation, powers, ordered, main_effects, means, positions, self.effective_horizon(statistic.rounds)
-        )
+            positions = situation.project(self.index(cells, rng, draws, p)).best_positions().tolist()
+        return Proposals(situation, self.value_estimates(situation, p, cells), positions)
 
 
 class Proposals(NamedTuple):
     """What draws propose to play instead of the best by its mean."""
 
     situation: Situation
-    powers: PowerSums
-    belief: Belief
-    main_effects: MainEffects | None
-    means: Scores
+    estimates: ValueEstimates
     positions: list[int]
-    effective_horizon: float
 
     def screen(self, a: int) -> Scores:
         """The means of all actions, save for what a proposed one is worth."""
-        means = self.situation.net_of_costs(self.means)
+        means = self.situation.net_of_costs(self.estimates.means)
         b = means.best_position()
         if a == b:
             return means
-        values = self.means.values.copy()
-        values[a] += self.gittins_bonus(a, b)
-        return self.situation.net_of_costs(Scores(values, self.means.scale))
+        values = self.estimates.means.values.copy()
+        values[a] += self.estimates.bonus(a, b)
+        return self.situation.net_of_costs(Scores(values, self.estimates.means.scale))
 
-    def gittins_bonus(self, a: int, b: int) -> float:
-        """What a proposed action is worth beyond its mean."""
-        if self.main_effects is None:
-            return gittins_bonus_of_pair(
-                self.powers, a, b, self.belief.variance, self.belief.noise, self.effective_horizon
-            )
-        rows = np.stack([self.powers.row(b), self.powers.row(a)])
-        return float(main_effects_gittins_bonuses(rows, 0, self.main_effects, self.effective_horizon)[1])
+
+class ValueEstimates(NamedTuple):
+    """The searched actions' means, and the posterior of the cells in the order of `powers`."""
+
+    powers: PowerSums
+    means: Scores
+    posterior: Belief | MainEffects
+    horizon: float
+    """H."""
+
+    def bonuses(self, b: int) -> Array:
+        """What every action is worth beyond its mean, if b is the best by its mean."""
+        if isinstance(self.posterior, MainEffects):
+            return main_effects_gittins_bonuses(self.powers.rows, b, self.posterior, self.horizon)
+        return gittins_bonus_of_each(self.powers, b, self.posterior.variance, self.posterior.noise, self.horizon)
+
+    def bonus(self, a: int, b: int) -> float:
+        """What one action is worth beyond its mean."""
+        if isinstance(self.posterior, MainEffects):
+            rows = np.stack([self.powers.row(b), self.powers.row(a)])
+            return float(main_effects_gittins_bonuses(rows, 0, self.posterior, self.horizon)[1])
+        belief = self.posterior
+        return gittins_bonus_of_pair(self.powers, a, b, belief.variance, belief.noise, self.horizon)
+
+
+def _projected_means(powers: PowerSums, x: Array) -> Scores:
+    return Scores(powers.sums(x, 1), largest_magnitude(x))
 
 
 def powers_of(situation: Situation) -> PowerSums:

@@ -21,7 +21,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.cells.gittins import BeliefPolicy
+from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
@@ -50,12 +50,13 @@ class ActionMixture(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalIDS(BeliefPolicy):
+class CausalIDS(PosteriorPolicy):
     """Play the mixture of two actions that loses least for what it tells of the best action.
 
     `samples` draws of the means say what is lost and what is told.
     """
 
+    causal = True
     has_kernel = False
     samples: int = 64
 

@@ -1,7 +1,11 @@
-"""Policies that keep a count and a sum per cell. Cells are configurations of the reward's parents or actions:
-the second is the first with P(z | a) = identity, which is all that separates UCB from C-UCB and TS from C-TS.
-A configuration's rewards count in every context; an action's are worth something else in each, so that it has a cell
-for every context.
+"""Policies with a count and a sum per cell, and those of them that have a posterior for every cell.
+
+Cells are configurations of the reward's parents, or actions: the second is the first with P(z | a) = identity, which is
+all that separates UCB from C-UCB and TS from C-TS. A configuration's rewards count in every context; an action's are
+worth something else in each, so that it has a cell for every context.
+
+    beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+    gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 """
 
 from __future__ import annotations
@@ -19,21 +23,17 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import FittedModel
-from causalbandits.policies.base import Policy, validate_draws
+from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import (
     Bounds,
-    Choice,
     Incumbent,
     Outcome,
     OutcomeSums,
     runner_up_of,
-    sample_choice_by_position,
     two_best_positions,
-    with_pacing_propensity,
 )
 from causalbandits.policies.posteriors import (
     INDEX,
-    LARGEST_REWARD,
     SAMPLERS,
     Beta,
     BetaGridCells,
@@ -170,7 +170,7 @@ class CellPolicy(Policy[Cells]):
         draws: int | None = None,
         parameters: IndexParameters | None = None,
     ) -> Array:
-        """One number per cell; of several draws, a row each. `own` are parameters of these cells, if not of all."""
+        """One number per cell; of several draws, a row each. `parameters` are those of these cells, if not of all."""
         p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
         sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
@@ -210,14 +210,6 @@ class CellPolicy(Policy[Cells]):
         if index.shape[-1] == situation.problem.actions.size:
             return situation.take(index)
         return situation.take(index[..., self.relevant_cells(situation.problem)])
-
-    def validate_reward(self, reward: float) -> None:
-        super().validate_reward(reward)
-        if self.traits.learns_scales and abs(reward) > LARGEST_REWARD:
-            raise PolicyError(
-                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
-                f"{reward:g}. Tell rewards in larger units."
-            )
 
     def cell(self, problem: Problem, action: Action, z: Z) -> int:
         """Where an outcome counts; `problem` is as it was known to be."""
@@ -310,12 +302,6 @@ class CellPolicy(Policy[Cells]):
         )
 
 
-# A posterior for every cell, of which policies draw, or make an index: its prior and its scales.
-#
-# beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
-# gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
-
-
 @dataclass(frozen=True, kw_only=True)
 class PosteriorPolicy(CellPolicy):
     """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
@@ -325,11 +311,11 @@ class PosteriorPolicy(CellPolicy):
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
 
     With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
-    rewards (see `policies.scales`), and rewards in other units, or counted from elsewhere, lead to the same decisions.
-    A Beta prior is learnt likewise (see `policies.rates`), which pays where rates are low.
+    rewards (see `posteriors.empirical_gaussian`), and rewards in other units, or counted from elsewhere, lead to the
+    same decisions. A Beta prior is learnt likewise (see `posteriors.empirical_beta`), which pays where rates are low.
 
     With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
-    are (see `policies.effects`).
+    are (see `posteriors.main_effects`).
     """
 
     prior: Literal["beta", "gaussian", "main effects"] = "gaussian"
@@ -388,6 +374,11 @@ class PosteriorPolicy(CellPolicy):
             return Beta(*pseudo_counts_per_cell(self.successes, self.failures))
         return Gaussian(self.noise_scale, self.prior_scale)
 
+    def posterior_in(self, situation: Situation, statistic: Cells) -> tuple[IndexParameters, Cells]:
+        """The posterior's parameters, solved once for a decision, and the sums; both of the cells that matter now."""
+        p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
+        return (p, statistic) if cells is None else (parameters_at_cells(p, cells), statistic.subset(cells))
+
     def empty_cells(self, cells: int) -> Cells:
         return (
             BetaGridCells.empty(cells)
@@ -414,38 +405,3 @@ class PosteriorPolicy(CellPolicy):
         return (
             math.inf if self.prior == "beta" or self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingPolicy(PosteriorPolicy):
-    """A policy that draws from the posterior.
-
-    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M draws.
-    """
-
-    draws: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate_draws(self.draws)
-
-    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        if self.draws == 1:
-            return super().decide(situation, statistic, rng)
-        sampled_situation = self.sample_situation(situation, statistic, rng)
-        index = self.current_index(situation, statistic, rng, self.draws)
-        best = (
-            sampled_situation.best_of_draws(index)
-            if self.causal
-            else self.score_cells(sampled_situation, index).best_positions()
-        )
-        return with_pacing_propensity(
-            sample_choice_by_position(best.tolist(), situation.action, rng), situation.pacing_rule, situation.action
-        )
-
-    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if self.draws == 1:
-            return super().score_each(situations, statistic, rng)
-        index = self.index(statistic, rng, self.draws)
-        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]

@@ -1,4 +1,4 @@
-"""TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): a posterior draw per action, or per configuration.
+"""TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): Thompson sampling per action, or per configuration.
 
 beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
 gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
@@ -7,6 +7,7 @@ play argmax_a sum_z P(z | a) theta_z
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -16,8 +17,15 @@ import numpy as np
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model import FittedModel
-from causalbandits.policies.cells.policy import SamplingPolicy, split_draws
-from causalbandits.policies.feedback import Outcome, OutcomeSums
+from causalbandits.policies.base import validate_draws
+from causalbandits.policies.cells.policy import PosteriorPolicy, split_draws
+from causalbandits.policies.feedback import (
+    Choice,
+    Outcome,
+    OutcomeSums,
+    sample_choice_by_position,
+    with_pacing_propensity,
+)
 from causalbandits.policies.posteriors import ParentDistribution
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.tables import (
@@ -32,7 +40,42 @@ from causalbandits.policies.tables import (
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of
-from causalbandits.problem import Action, Problem, Situation
+from causalbandits.problem import Action, Problem, Scores, Situation
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(PosteriorPolicy):
+    """A policy that draws from the posterior.
+
+    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    """
+
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate_draws(self.draws)
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if self.draws == 1:
+            return Choice(situation.action(self.score(situation, statistic, rng).best_position()))
+        sampled_situation = self.sample_situation(situation, statistic, rng)
+        index = self.current_index(situation, statistic, rng, self.draws)
+        best = (
+            sampled_situation.best_of_draws(index)
+            if self.causal
+            else self.score_cells(sampled_situation, index).best_positions()
+        )
+        return with_pacing_propensity(
+            sample_choice_by_position(best.tolist(), situation.action, rng), situation.pacing_rule, situation.action
+        )
+
+    def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
+        if self.draws == 1:
+            return super().score_each(situations, statistic, rng)
+        index = self.index(statistic, rng, self.draws)
+        return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +95,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
     FittedModel, and what was observed since. `trust` is the probability, beforehand, that a row of a table is as past
-    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `policies.learnt`).
+    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `tables.learned`).
     """
 
     tables: Literal["known", "learnt"] = "known"
@@ -96,7 +139,8 @@ class CausalThompsonSampling(SamplingPolicy):
         return init_cells_and_tables(problem, cells) if self.traits.learns_tables else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        super().update(situation, statistic, outcome)
+        reward = outcome.successes if self.traits.counts_successes else outcome.reward
+        statistic.add(situation.problem.configuration(outcome.z), reward)
         if isinstance(statistic, CellsAndTables):
             count_outcome(learned_tables(situation.problem), statistic, outcome)
 

@@ -1,8 +1,10 @@
 """C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a constant to choose.
 
-mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
-a draw of theta is worth max_a sum_z P(z | a) theta_z
-play the action with the least ratio (`ratios`)
+    mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
+    f = the mean over draws of theta of max_a sum_z P(z | a) theta_z;  at least the largest mean
+    play argmin_a (f - mean_a) / uncertainty_a
+
+The ratio is written once: on arrays for the agent, on scalars once compiled.
 """
 
 from __future__ import annotations
@@ -16,17 +18,11 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.cells.gittins import BeliefPolicy
+from causalbandits.policies.cells.policy import PosteriorPolicy
+from causalbandits.policies.posteriors import INDEX
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
-
-# TS-UCB's ratio, written once (Baek and Farias 2023): what an action gives up for its uncertainty.
-#
-# f = what the best action is worth in the mean over some draws;  at least the largest mean
-# play argmin_a (f - mean_a) / uncertainty_a
-#
-# It is elementwise: on arrays for the agent, on scalars once compiled.
 
 LEAST_UNCERTAINTY = 1e-12
 """What has no uncertainty is given this much."""
@@ -44,12 +40,13 @@ def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncert
 
 
 @dataclass(frozen=True, kw_only=True)
-class CausalTSUCB(BeliefPolicy):
+class CausalTSUCB(PosteriorPolicy):
     """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
 
     `samples` draws say what that is.
     """
 
+    causal = True
     samples: int = 20
 
     def __post_init__(self) -> None:
@@ -66,8 +63,11 @@ class CausalTSUCB(BeliefPolicy):
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""
-        sampled_scores = situation.project(self.current_index(situation, statistic, rng, self.samples)).values
-        belief = self.belief(situation, statistic)
+        p, cells = self.posterior_in(situation, statistic)
+        sampled_scores = situation.project(self.index(cells, rng, self.samples, p)).values
+        compute_belief = INDEX[type(p)].belief
+        assert compute_belief is not None
+        belief = compute_belief(p, cells.count, cells.total)
         means = situation.project(belief.mean).values
         uncertainties = situation.without_costs.project(np.sqrt(belief.variance)).values
         return scores_by_ratio(sampled_scores.max(axis=1), means, uncertainties)

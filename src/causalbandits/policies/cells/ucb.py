@@ -1,6 +1,9 @@
-"""UCB and C-UCB (Lu et al. 2020, Algorithm 1): optimism per action, or per configuration of the reward's parents.
+"""UCB, C-UCB and their KL forms: optimism per action, or per configuration of the reward's parents.
 
-UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+UCB, C-UCB (Lu et al. 2020, Algorithm 1)
+    UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
+KL-UCB, C-KL-UCB, for rewards in [0, 1] (Garivier and Cappé 2011)
+    UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
 play argmax_a sum_z P(z | a) UCB_z
 """
 
@@ -31,7 +34,7 @@ from causalbandits.problem import Problem
 class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
     `prior_scale`: size of the unknown means, the bonus of an unseen cell. With `scales="learnt"` both, and the centre
-    of the means, are learnt from the rewards (see `policies.scales`):
+    of the means, are learnt from the rewards (see `posteriors.empirical_gaussian`):
 
     UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
     """
@@ -87,12 +90,6 @@ class CausalUCB(OptimisticPolicy):
     @property
     def id(self) -> str:
         return "c-ucb-scaled" if self.traits.learns_scales else "c-ucb"
-
-
-# KL-UCB and C-KL-UCB: optimism with the bound that fits rewards in [0, 1] (Garivier and Cappé 2011).
-#
-# UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
-# play argmax_a sum_z P(z | a) UCB_z
 
 
 @dataclass(frozen=True, kw_only=True)

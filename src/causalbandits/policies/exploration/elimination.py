@@ -1,7 +1,7 @@
 """C-Elimination: batches of rounds, after each of which actions that cannot be the best are dropped.
 
 all actions are rivals;  for batches of b, 2b, 4b, ... rounds:
-  eta = the shares after which it is known best how far the rivals are from the best so far (`design`);
+  eta = the shares after which it is known best how far the rivals are from the best so far, by the optimal design;
   play a with probability eta_a
   drop every rival a whose gap to the best exceeds s sqrt(2 beta_c sum_z (P_best - P_a)_z^2 (n_z + c) / n_z^2) for some
   c, by the bound of `policies.stopping`, at delta = 1 - level for all times together

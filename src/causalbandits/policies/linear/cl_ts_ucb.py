@@ -2,7 +2,7 @@
 
 theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K, are worth max_a <m_a, theta^k>;  mean_a = <m_a, theta_hat>
 uncertainty_a = s sum_b |m_ab|,  m_ab the part of m_a that block b decides about, in the norm of its own part of V^-1
-play the action with the least ratio (`ratios`)
+play the action with the least ratio (`cells.ts_ucb`)
 
 Above and below the line are sums over blocks, so that the least ratio is found without listing the actions (Dinkelbach
 1967): if lambda is the ratio of one action, that with the largest mean + lambda u, a maximum for each block alone, has

@@ -221,7 +221,7 @@ class LinearPolicy(Policy[Regression]):
     def error_probability(
         self, situation: Situation, statistic: Regression, action: Action, epsilon: float
     ) -> float | None:
-        """By the rule of `policies.linear_stopping`: the mean reward is taken to be linear."""
+        """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
         observed = observed_directions(statistic, self.ridge, size)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:

@@ -1,4 +1,4 @@
-"""A Beta prior learnt from the rewards: what rates there are in other cells says what to expect of a new one.
+"""Empirical Bayes for a Beta prior: the rates of other cells say what to expect of a new one.
 
     theta_z ~ Beta(kappa m, kappa (1 - m)),  40 values of m from 0.001 to 0.999, even in log odds, and 12 of kappa
     from 1 to 1000, even in logarithm, each with prior weight kappa^(-5/2)

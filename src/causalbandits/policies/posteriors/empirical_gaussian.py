@@ -1,4 +1,4 @@
-"""The scales of rewards, learnt from the rewards: how much one varies, and how far apart the cells' means are.
+"""Empirical Bayes for a Gaussian prior: the noise of rewards, and the spread and the centre of the cells' means.
 
 With N rewards in k cells, means x_z of those, W the sum of squares within cells, B that of all rewards around their
 mean, S = sum_z (x_z - mean of the x)^2:

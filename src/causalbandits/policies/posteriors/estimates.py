@@ -1,4 +1,4 @@
-"""What is known of the cells' means, and bounds on an action's mean: sum over z of w_z mean_z.
+"""Estimates of the cells' means, and bounds on an action's mean reward: sum over z of w_z mean_z.
 
 A cell without rewards is taken to be like the others, at their common mean m: so nothing here depends on where the
 rewards' zero is. A Gaussian prior is centred at m, too; a Beta prior is where it is.

@@ -1,4 +1,4 @@
-"""The index functions: each algorithm's definition, written once.
+"""Index functions: upper confidence bounds and posterior draws, each algorithm's definition written once.
 
 An index turns a cell's statistic (how often it was seen, the sum of its rewards) into one number: an upper
 confidence bound, or a draw from a posterior. It has two steps. The first looks at the statistic and gives two numbers,
@@ -129,7 +129,7 @@ def empirical_gaussian_belief(p: empirical_gaussian.EmpiricalGaussian, count: Ar
 
 
 def main_effects_belief(p: main_effects.MainEffects, count: Array, total: Array) -> Belief:
-    """The posterior with main main_effects, each cell by itself."""
+    """The posterior with main effects, each cell by itself."""
     mean, variance = main_effects.mean_and_variance(p, count, total)
     return Belief(mean, variance, p.noise + 0.0 * variance)
 
@@ -315,7 +315,7 @@ SAMPLERS: dict[Noise, Sampler] = {
 
 
 def perturb(centre: Any, scale: float, noise: Any) -> Any:
-    """CL-TS: the regression's rotated sums with noise; `factor.back_substitute` turns them into a draw of theta."""
+    """CL-TS: the regression's rotated sums with noise; `_qr.back_substitute` turns them into a draw of theta."""
     return centre + scale * noise
 
 

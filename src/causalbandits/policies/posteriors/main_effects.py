@@ -1,9 +1,9 @@
-"""Main effects learnt: a cell's mean is a centre, an effect of each parent's state, and a remainder of its own.
+"""Main effects: a cell's mean is a centre, an effect of each parent's state, and a remainder of its own.
 
     theta_z = c + f(z)' beta + remainder_z,   beta ~ N(0, lambda_1 s^2),  remainder_z ~ N(0, lambda_2 s^2)
 
 f(z) is 1 (whose coefficient is free) and an indicator for every state of every parent; s^2 is the noise as in
-`policies.scales`, c the mean of all rewards. With n_z rewards of mean x_z, w_z = n_z / (1 + lambda_2 n_z) and
+`empirical_gaussian`, c the mean of all rewards. With n_z rewards of mean x_z, w_z = n_z / (1 + lambda_2 n_z) and
 V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
 
     beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
@@ -231,7 +231,7 @@ def sample_main_effects(p: MainEffects, rng: np.random.Generator) -> MainEffects
 def sum_of_effects(p: MainEffects, beta: Array) -> Array:
     """f(z)' beta of every cell."""
     total = np.full(len(p.positions), beta[0])
-    for column in p.positions.T:
+    for column in p.positions.T:  # one after the other, as compiled rounds add them
         total += beta[column]
     return total
 
@@ -241,11 +241,17 @@ def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
     return centre + p.drawn + p.stretch * width * noise
 
 
+def main_effects_mean(p: MainEffects, count: Array, total: Array) -> Array:
+    """The expected mean of every cell."""
+    shift = p.known * p.remainder * p.shrink * (total - count * p.centre)
+    return np.asarray(p.centre + shift + p.shrink * sum_of_effects(p, p.theta))
+
+
 def mean_and_variance(p: MainEffects, count: Array, total: Array) -> tuple[Array, Array]:
     """Of every cell's mean, by itself."""
-    centre, width = remainder_posterior(p, count, total, 0.0)
+    _, width = remainder_posterior(p, count, total, 0.0)
     shared = p.noise * p.shrink * p.shrink * squared_norms(p.features, p.R)
-    return centre + p.shrink * sum_of_effects(p, p.theta), width * width + shared
+    return main_effects_mean(p, count, total), width * width + shared
 
 
 def variance_of_sum(p: MainEffects, weights: Array) -> Any:
@@ -255,7 +261,7 @@ def variance_of_sum(p: MainEffects, weights: Array) -> Any:
     return variances if weights.ndim > 1 else float(variances[0])
 
 
-# Main effects in compiled rounds: what `policies.effects` does on arrays, on those that are kept, entry by entry.
+# The same in compiled rounds, entry by entry, on arrays that are allocated once.
 
 
 class MainEffectsArrays(NamedTuple):

@@ -1,4 +1,4 @@
-"""Evidence in words: every claim of a model with its e-value, the worst first, and the alarms that rang."""
+"""Evidence for or against a model in words: every claim with its e-value, the worst first, and the alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C-TS that watches its own model, and mends it (the tests are those of `evidence`).
+"""C-TS that tests its own model and repairs it (the tests are those of `e_process`).
 
 theta_z ~ posterior, 32 times; pi(a): the share of the draws for which a is best; play a ~ pi
 the reward depends on knob k given z:  theta_z becomes theta_{z,x}, x what is done with k
@@ -149,15 +149,11 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
 
-    def choose(
-        self,
-        situation: Situation,
-        statistic: MonitoredCells,
-        rng: np.random.Generator,
-        tracker: BudgetTracker | None = None,
+    def decide_within_budget(
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
     ) -> Choice:
-        choice = super().choose(situation, statistic, rng, tracker)
-        if not self.audit or tracker is None:
+        choice = super().decide_within_budget(situation, statistic, rng, tracker)
+        if not self.audit:
             return choice
         feasible = self.feasible(situation, statistic)
         assert feasible.costs is not None
@@ -170,7 +166,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             raise PolicyError(
                 "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
                 f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. With on_alarm='mend' a part will do."
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. "
+                "With on_alarm='mend' a part will do."
             )
         return number
 
@@ -290,8 +287,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             return ()
         way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, and those of "
-            f"{', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
+            f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
         )
 
     # --- advising -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a problem claims and outcomes can contradict: that knobs act through z alone, and every row of every table."""
+"""Testable implications of a problem: that knobs act through z alone, and every row of every table."""
 
 from __future__ import annotations
 

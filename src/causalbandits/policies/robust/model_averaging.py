@@ -1,8 +1,17 @@
-"""Thompson sampling over candidate problems (Ortega and Braun 2014): a belief over models, of which one is drawn.
+"""Thompson sampling over candidate problems (Ortega and Braun 2014): a posterior over models, of which one is drawn.
 
 Each round draws a candidate by its posterior, then its means, and plays what would be best if both were true. What an
 action leads to is evidence for the candidates, because the action was set and not seen; what rewards are is evidence
 where candidates differ in the reward's parents.
+
+All that is kept are counts: how often an action, in a context, led to a configuration, and how often to a success. From
+these follow the evidence for each candidate and the posterior of its means:
+
+    log P(data | m) = sum over actions a of log P_m(z's of a | do(a)) + sum over cells of log B(a + s, b + f) / B(a, b)
+
+A candidate's cells are the configurations of its own parents, or, where it has none, the actions; candidates with the
+same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from a
+distribution of its own, with Jeffreys' prior.
 """
 
 from __future__ import annotations
@@ -29,20 +38,6 @@ from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import format_count
-
-# Candidate problems of which one is right, on the arrays of the problem that is played.
-#
-# All that is kept are counts: how often an action, in a context, led to a configuration, and how often to a success.
-# From
-# these follow the evidence for each candidate and the posterior of its means:
-#
-#     log P(data | m) = sum over actions a of log P_m(z's of a | do(a)) + sum over cells of log B(a + s, b + f) / B(a,
-# b)
-#
-# A candidate's cells are the configurations of its own parents, or, where it has none, the actions; candidates with
-# the
-# same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from
-# a distribution of its own, with Jeffreys' prior.
 
 CANDIDATE_LIMIT = 2**22
 """Candidates have so many probabilities at most, all together."""

@@ -1,4 +1,9 @@
-"""The evidence against a model, taken in decision by decision, and whether there is reason for an alarm."""
+"""The e-processes of a model as outcomes come in, whether there is reason for an alarm, and cells of a repaired graph.
+
+Cells (z, x) of a repaired graph: x is what an action does with the knobs that have joined the reward's parents, and
+score_a = sum over z of P(z | a) theta[z, x(a)]. Actions that do the same with these knobs share their theta, and are
+projected together. Which of them can be the best is no longer a matter of P(z | a) alone, so all of them are searched.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +38,6 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import Choices
 from causalbandits.problem.candidates import project_actions
 from causalbandits.problem.projection import CELL_LIMIT, Projection
-
-# Actions scored by cells (z, x): x is what the action does with the knobs that have joined the reward's parents.
-#
-# score_a = sum over z of P(z | a) theta[z, x(a)]. Actions that do the same with these knobs share their theta, and are
-# projected together. Which of them can be the best is no longer a matter of P(z | a) alone, so all of them are
-# searched.
 
 
 class ActionGroup(NamedTuple):
@@ -85,8 +84,6 @@ def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], 
         configuration = configuration * radices[knob] + choices[knob]
     return configuration
 
-
-# Alarms in numbers: what they are about, and what was done.
 
 RESPONSES = (
     "nothing was changed",
@@ -182,8 +179,9 @@ class Monitor(Statistic):
         size = problem.configurations * implications.columns
         if size > CELL_LIMIT:
             raise SizeError(
-                f"Evidence needs a number for each of {problem.configurations} configurations and {implications.columns} "
-                f"choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand in for the parents."
+                f"Evidence needs a number for each of {problem.configurations} configurations and "
+                f"{implications.columns} choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand "
+                "in for the parents."
             )
         return {
             "witnessed": 0,
@@ -394,9 +392,6 @@ def _empty_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
         "log_graph": 0.0,
         "contrasts": np.zeros(knobs, dtype=np.int64),
     }
-
-
-# What a guard keeps: its evidence, cells as they are at present, and sums from which other cells can be made.
 
 
 @dataclass(eq=False)

@@ -1,9 +1,9 @@
-"""What is required, where tables are learnt: actions must comply with high posterior probability, as it is by now.
+"""Chance constraints where tables are learnt: actions must comply with high posterior probability, as it is by now.
 
-P(outcome | do(a)) is looked at under as many draws of the tables as in `problem.requirements`, always from the same
-seed, by what had been seen when tables were last drawn: so it is a function of the statistic, and is looked at again
-as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an agent
-that does nothing learns nothing. It is said, as a warning and in recommendations.
+P(outcome | do(a)) is looked at under as many draws of the tables as in `problem.chance_constraints`, always from the
+same seed, by what had been seen when tables were last drawn: so it is a function of the statistic, and is looked at
+again as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an
+agent that does nothing learns nothing. It is said, as a warning and in recommendations.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
     feasible = _feasible_actions(situation, cells, trust)
     if not feasible.is_sure and not is_cached and WARNINGS_ENABLED.get():
         warnings.warn(
-            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by what is known of the "
-            "tables so far: the one that is the likeliest to is played. Give past data, or say what you believe of the "
-            "tables (fit(..., prior=...)); recommend() says how sure it is.",
+            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, "
+            "by what is known of the tables so far: the one that is the likeliest to is played. Give past data, or say "
+            "what you believe of the tables (fit(..., prior=...)); recommend() says how sure it is.",
             ProblemWarning,
             stacklevel=_caller_stacklevel(),
         )
@@ -85,8 +85,9 @@ def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: flo
         return ()
     first = int(feasible.positions[0])
     return (
-        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by what is known of the tables "
-        f"so far: {situation.action(first)} is the likeliest to, with {feasible.sureness.share[first]:.2g}",
+        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by "
+        f"what is known of the tables so far: {situation.action(first)} is the likeliest to, with "
+        f"{feasible.sureness.share[first]:.2g}",
     )
 
 

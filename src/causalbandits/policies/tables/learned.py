@@ -1,4 +1,4 @@
-"""Tables learnt while running: counts of what was observed, and tables drawn from their posterior.
+"""Conditional probability tables learnt online: counts of what was observed, and draws from their Dirichlet posterior.
 
 Every row of every table is Dirichlet(a + n) distributed: a is what the problem's FittedModel knows, n is counted. A
 round counts for a variable that was not set, if it and all its causes were seen (what was set is seen). Given that,

@@ -146,7 +146,8 @@ def _parse_price(variable: Variable, price: object, value: str) -> float:
     price = price.item() if isinstance(price, np.generic) else price
     if not is_real(price) or not 0 <= price <= LARGEST_PRICE:
         raise ProblemError(
-            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got {price!r}. "
+            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got "
+            f"{price!r}. "
             "What earns something belongs in the reward."
         )
     return float(price)

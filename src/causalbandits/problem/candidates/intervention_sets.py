@@ -1,6 +1,7 @@
 """Which actions are worth trying where nothing but the graph is known: one rule for all constraints.
 
-An action is never the only best if it is a mixture of other actions that may be taken and cost no more. `model.gittins_bonus`
+An action is never the only best if it is a mixture of other actions that may be taken and cost no more.
+`model.graph.pomis`
 says of which sets' settings a set's are mixtures, whatever the tables are; here the same is asked of actions, value by
 value, where not all values of all sets may be set, or some cost more than others.
 """
@@ -206,7 +207,8 @@ def _is_dominated(
 def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
         warnings.warn(
-            f"No path leads from {format_names(knobs)} to the reward {reward!r}: by this graph, setting such a variable "
+            f"No path leads from {format_names(knobs)} to the reward {reward!r}: by this graph, setting such a "
+            "variable "
             "changes nothing, and it is not tried. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,
             stacklevel=stacklevel,

@@ -57,7 +57,8 @@ class ProductActions(CandidateSet):
     def _refuse_listing(self) -> None:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
-                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by one (the "
+                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by "
+                "one (the "
                 f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
                 "all, or allow fewer actions."
             )
@@ -143,7 +144,8 @@ class Reduction:
             return f"{scope} actions are searched: {self.unreduced_reason}."
         costs = ", less their costs" if self.has_costs else ""
         lines = [
-            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best for some reward{costs}."
+            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best "
+            f"for some reward{costs}."
         ]
         if self.irrelevant:
             lines.append(f"Without effect on the reward's parents, so left alone: {', '.join(self.irrelevant)}.")

@@ -14,7 +14,8 @@ One knob x with four values, one parent z with three: every row P(z | a) is a po
     do(x=d)   0.275  0.275  0.45   removed   a . . . . b
 
 Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
-row by at most `RESIDUAL_TOLERANCE`. What cannot be certified is kept, which is always exact. Where at most k variables may be
+row by at most `RESIDUAL_TOLERANCE`. What cannot be certified is kept, which is always exact. Where at most k
+variables may be
 set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed wherever it was.
 Where actions cost something, the mixture must cost no more than the row (`priced_hull`).
 

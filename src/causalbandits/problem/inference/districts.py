@@ -140,7 +140,8 @@ class DistrictBlock(Block):
         if of:
             self._latent_model.effect(of, do=intervened)  # which says why not
         raise NotIdentifiedError(
-            f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) cannot be computed from what is observed. "
+            f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) cannot be computed from what is "
+            "observed. "
             "Learn a number per action: parents=[]."
         )
 

@@ -53,7 +53,9 @@ CELL_LIMIT = 2**24
 """Beyond this many configurations no table over them is kept."""
 
 FEW_CONFIGURATIONS = 2**10
-"""Up to this many configurations blocks are joined, up to `JOINED_CONFIGURATIONS` configurations and `JOINED_CHOICES` choices each."""
+"""Up to this many configurations blocks are joined, up to `JOINED_CONFIGURATIONS` configurations and
+`JOINED_CHOICES` choices each.
+"""
 JOINED_CONFIGURATIONS, JOINED_CHOICES = 16, 2**10
 
 PRODUCT_BATCH_SIZE = 2**16
