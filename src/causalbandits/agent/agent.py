@@ -173,14 +173,15 @@ class Agent(Advice):
         """
         if n is not None:
             validate_batch_size(n)
-        situation = self._unconditional if context is None and eligible is None else self._situation(context, eligible)
+        is_restricted = eligible is not None
+        situation = self._situation(context, eligible) if context is not None or is_restricted else self._unconditional
         if n is None:
-            return self._decide(situation)
+            return self._decide(situation, is_restricted)
         refuse_beyond_budget(n, self._budget_tracker)
         decisions: list[Decision] = []
         try:
             for _ in range(n):
-                decisions.append(self._decide(situation))  # noqa: PERF401 (needed if a later one is refused)
+                decisions.append(self._decide(situation, is_restricted))  # noqa: PERF401 (needed if a later one is refused)
         except BudgetError:
             for decision in decisions:
                 self.forget(decision.id)
@@ -203,18 +204,18 @@ class Agent(Advice):
         need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.
         """
-        pending = self._pending.get(id) if type(id) is int else None
-        outcome = self._build_outcome(id, pending or self._pending_decision(id), parents, reward, observed)
+        pending = (self._pending.get(id) if type(id) is int else None) or self._pending_decision(id)
+        outcome = self._build_outcome(id, pending, parents, reward, observed)
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         try:
-            conditioned = self._pending[int(id)].problem
-            self.policy.update(self.policy.situation(conditioned), statistic, outcome)
+            situation = pending.situation or self.policy.situation(pending.problem)
+            self.policy.update(situation, statistic, outcome)
         except BaseException:
             self._must_replay = True  # it may have been changed half-way
             raise
-        self._outcomes.add(outcome)
+        n_outcomes = self._outcomes.add(outcome)
         del self._pending[id]
-        if len(self._outcomes) == DIAGNOSTICS_AFTER:
+        if n_outcomes == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
         if self.policy.traits.sequential:
@@ -367,7 +368,7 @@ class Agent(Advice):
         agent._agent_id, agent._versions = version.agent, {file_path: version}
         return agent
 
-    def _decide(self, situation: Situation) -> Decision:
+    def _decide(self, situation: Situation, is_restricted: bool) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         if self._budget_tracker is None:
             choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
@@ -375,7 +376,7 @@ class Agent(Advice):
             choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
-        self._pending[id] = Pending(choice, situation.problem)
+        self._pending[id] = Pending(choice, situation.problem, None if is_restricted else situation)
         self._next_id += 1
         return Decision(id, choice.action.intervention, choice.propensity)
 
@@ -402,14 +403,15 @@ class Agent(Advice):
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
-        (action, propensity, support), conditioned = pending
+        (action, propensity, support), conditioned, _ = pending
         z, value, observed_codes = validate_outcome(
             conditioned, self.policy, action, parents, reward, observed, accept_impossible=self._accept_impossible
         )
         if abs(value) > self._largest_expected:
             warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
             self._largest_expected = math.inf
-        successes = randomised_rounding(value, self._seed, id) if self._binarises_rewards else value
+        is_fractional = self._binarises_rewards and 0.0 < value < 1.0
+        successes = randomised_rounding(value, self._seed, id) if is_fractional else value
         return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
 
     def _validate_id(self, id: int) -> None:

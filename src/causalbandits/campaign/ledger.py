@@ -1,4 +1,7 @@
-"""What an agent was told, in the order of telling: its state is a fold of these outcomes."""
+"""The outcomes of an agent's decisions, in the order of telling, and the decisions that wait: its statistic is a fold.
+
+A fold: the statistic follows from the outcomes alone, so that it can be computed again after a correction.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, NamedTuple
 from causalbandits._typing import Z
 from causalbandits.errors import StateError
 from causalbandits.policies import Choice, Outcome, Support
-from causalbandits.problem import Action, Problem
+from causalbandits.problem import Action, Problem, Situation
 
 
 class Pending(NamedTuple):
@@ -18,7 +21,9 @@ class Pending(NamedTuple):
 
     choice: Choice
     problem: Problem
-    """As it was known to be."""
+    """Conditioned on what was known of the context."""
+    situation: Situation | None = None
+    """The policy's situation in that context, all actions being eligible; None where it was not needed yet."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -77,8 +82,8 @@ class Ledger:
             return unusual
         return Outcome(self._action[row], self._z[row], reward, reward, number, self._usual, context=self._context[row])
 
-    def add(self, outcome: Outcome) -> None:
-        """One more outcome."""
+    def add(self, outcome: Outcome) -> int:
+        """Record one more outcome; how many there are by now."""
         action, z, reward, successes, number, propensity, support, observed, context = outcome
         self._number.append(number)
         self._action.append(action)
@@ -87,6 +92,7 @@ class Ledger:
         self._reward.append(reward)
         if successes != reward or propensity != self._usual or support is not None or observed:
             self._unusual[number] = outcome
+        return len(self._number)
 
     def replace(self, outcome: Outcome) -> None:
         """Another outcome of the same decision, in the place of the one that was told."""

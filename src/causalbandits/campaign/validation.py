@@ -96,7 +96,7 @@ def validate_outcome(
     The problem is conditioned on what was known at the decision. With `allow_missing_parents` an outcome without the
     parents' values is accepted as well, though the policy learns nothing from it.
     """
-    value = _validate_reward(reward)
+    value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
     if isinstance(parents, EllipsisType):
         parents = default_parents(problem)
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
