@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Z, is_real
-from causalbandits.engine.compiled import arrays, layout
+from causalbandits.engine.compiled import arrays
 from causalbandits.engine.driver import Moment, Moments
 from causalbandits.environments import LISTED, AdditiveMean, Environment
 from causalbandits.policies import (
@@ -207,9 +207,9 @@ def _flat_rows(scene: Scene) -> arrays.FlatRows:
 def _flat_tree(scene: Scene) -> arrays.FlatTree:
     if scene.problem.unit == "actions":  # nobody looks at it
         projections = [_true_projection(moment) for moment in scene.moments]
-        return layout.build_tree(projections, scene.env.problem.configurations)
+        return arrays.build_tree(projections, scene.env.problem.configurations)
     projections = [moment.situation.candidates.projection for moment in scene.moments]
-    return layout.build_tree(projections, scene.problem.configurations)
+    return arrays.build_tree(projections, scene.problem.configurations)
 
 
 def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewards_before: range) -> Call:
@@ -228,7 +228,7 @@ def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewa
 def _features_by_block(scene: Scene, policy: LinearPolicy) -> arrays.ByBlock:
     features = [policy.resolve_features(moment.situation.problem) for moment in scene.moments]
     additive = [block_features for block_features in features if isinstance(block_features, AdditiveFeatures)]
-    return layout.build_by_block([moment.env for moment in scene.moments], additive, _product_candidates(scene))
+    return arrays.build_by_block([moment.env for moment in scene.moments], additive, _product_candidates(scene))
 
 
 def _product_candidates(scene: Scene) -> list[ProductActions]:
@@ -238,7 +238,7 @@ def _product_candidates(scene: Scene) -> list[ProductActions]:
 
 def _regressor_arrays(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
     means = [policy.action_features(moment.situation) for moment in scene.moments]
-    return layout.build_regressors(means, policy.configuration_features(scene.problem))
+    return arrays.build_regressors(means, policy.configuration_features(scene.problem))
 
 
 def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None:
@@ -271,14 +271,14 @@ def _world_by_block(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
         return true_world(scene, policy)
     return scene.env.compute_once(
         "world by block",
-        lambda: layout.build_world_by_block(
+        lambda: arrays.build_world_by_block(
             _context_arrays(scene), env, [candidates.rows for candidates in _product_candidates(scene)], scene.first
         ),
     )
 
 
 def _context_arrays(scene: Scene) -> arrays.ContextArrays:
-    return layout.build_context_arrays(scene.env, scene.policy_contexts)
+    return arrays.build_context_arrays(scene.env, scene.policy_contexts)
 
 
 def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
@@ -287,7 +287,7 @@ def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
     def build() -> arrays.FlatWorld:
         envs = [moment.env for moment in scene.moments]
         projections = [_true_projection(moment) for moment in scene.moments]
-        return layout.build_world(
+        return arrays.build_world(
             _context_arrays(scene), envs, projections, [_true_costs(moment) for moment in scene.moments]
         )
 

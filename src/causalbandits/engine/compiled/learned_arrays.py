@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.engine.compiled import arrays, layout
+from causalbandits.engine.compiled import arrays
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
 from causalbandits.policies.tables import (
@@ -95,7 +95,7 @@ class TableLearning:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
         ((self._situation, env),) = scene.moments
         self._tables, search = learned_tables(scene.problem), self._situation.candidates
-        self._tree = layout.build_tree([search.projection], scene.problem.configurations)
+        self._tree = arrays.build_tree([search.projection], scene.problem.configurations)
         mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
         self._world = LearnedTableWorld(mechanisms, choices, world.mean, world.gap, world.noise)
