@@ -25,7 +25,7 @@ import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, play, stream
-from causalbandits.policies import find_incumbent
+from causalbandits.policies import find_incumbent, situation_for
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.stopping import WIDTHS, mixture_penalty, sub_gaussian_scale
 from causalbandits.problem.design import action_distributions
@@ -166,7 +166,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
         looked_at(part.horizon),
     )
     own, risk, lost = policy.for_horizon(part.horizon), [], []
-    situation = own.situation(problem)
+    situation = situation_for(own, problem)
 
     quick = Quick(situation, own, part.epsilon)
 

@@ -11,7 +11,7 @@ import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, Moments, play, seed_of, stream
 from causalbandits.engine.plan import weigh_moments
 from causalbandits.errors import ProblemError
-from causalbandits.policies import find_incumbent
+from causalbandits.policies import find_incumbent, situation_for
 from causalbandits.policies.feedback import Outcome, randomised_rounding
 from causalbandits.policies.registry import POLICIES
 
@@ -75,7 +75,7 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
     rng, statistic, regret = np.random.default_rng(own), policy.init(problem), 0.0
     for t in range(60):
         context = env.draw_context(world)
-        situation = policy.situation(problem.condition(context))
+        situation = situation_for(policy, problem.condition(context))
         action = policy.decide(situation, statistic, rng).action
         here = env.condition(context)
         if learns:

@@ -8,6 +8,7 @@ import pytest
 import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError
+from causalbandits.policies import situation_for
 from causalbandits.policies.stopping import WIDTHS, combine_error_bounds, log_error_bounds, mixture_penalty, threshold
 
 LOOKS = np.unique(np.geomspace(20, 3000, 40).astype(int))
@@ -46,7 +47,7 @@ def test_the_risk_is_what_its_definition_says(costs, epsilon):
         cells = policy.init(problem)
         cells.count[:] = rng.integers(0, 5, 12) * rng.integers(0, 2000, 12) + (rng.random() < 0.8)
         cells.total[:] = cells.count * (env.configuration_means + 0.01 * rng.standard_normal(12))
-        situation = policy.situation(problem)
+        situation = situation_for(policy, problem)
         best = policy.incumbent(situation, cells).action
         found = policy.error_probability(situation, cells, best, epsilon)
         expected = risk_by_hand(problem, cells.count, cells.total, best.number, 0.3, epsilon)
@@ -58,7 +59,7 @@ def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
     cells, rng = policy.init(env.problem), np.random.default_rng(5)
     cells.count[:] = rng.integers(100_000, 200_000, 80)
     cells.total[:] = cells.count * env.means
-    situation = policy.situation(env.problem)
+    situation = situation_for(policy, env.problem)
     best = policy.incumbent(situation, cells).action
     for epsilon in (0.0, 0.02):
         doubt, m = -math.inf, cells.count[best.number]
@@ -85,7 +86,7 @@ def test_the_risk_in_a_context_is_that_of_the_problem_there():
     cells.total[:] = cells.count * env.configuration_means
     for segment in env.problem.model["segment"].states:
         context = {"segment": segment}
-        situation = policy.situation(env.problem.condition(context))
+        situation = situation_for(policy, env.problem.condition(context))
         best = policy.incumbent(situation, cells).action
         expected = risk_by_hand(env.problem, cells.count, cells.total, best.number, 0.5, context=context)
         assert policy.error_probability(situation, cells, best, 0.0) == pytest.approx(expected, rel=1e-6)

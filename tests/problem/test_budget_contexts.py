@@ -15,6 +15,7 @@ import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.environments.budgeted_regret import BudgetedRegret
 from causalbandits.errors import BudgetError, PolicyError
+from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.registry import POLICIES
 from causalbandits.problem.budget import Budget, Menu, solve_knapsack
@@ -185,7 +186,7 @@ def test_one_draw_serves_all_contexts():
             policy = cb.policy(id)
             known = problem.without_tables() if policy.traits.learns_tables else problem
             views = [known.condition({"segment": name}) for name in ("new", "lapsed", "new")]
-            situations = [policy.situation(view).without_costs for view in views]
+            situations = [situation_for(policy, view).without_costs for view in views]
             new, lapsed, again = policy.score_each(situations, policy.init(known), rng)
             assert np.array_equal(new.values, again.values)
             assert lapsed.values.shape != new.values.shape or not np.array_equal(new.values, lapsed.values)
@@ -318,7 +319,7 @@ def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(polic
     problem = segments().problem
     own = cb.policy(policy)
     statistic = own.init(problem)
-    there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
+    there = [situation_for(own, problem.condition_codes((c,))).without_costs for c in range(3)]
     each = own.score_each(there, statistic, np.random.default_rng(4))
     rng = np.random.default_rng(4)
     for scores, situation in zip(each, there, strict=True):
@@ -329,7 +330,7 @@ def test_every_draw_that_screens_is_screened_in_contexts_too():
     """Before any reward all means are equal: a screened row has one action that is worth more, and a drawn one many."""
     problem = segments().problem
     own = cb.CausalScreen(prior="beta", draws=4)
-    there = [own.situation(problem.condition_codes((c,))).without_costs for c in range(3)]
+    there = [situation_for(own, problem.condition_codes((c,))).without_costs for c in range(3)]
     for scores in own.score_each(there, own.init(problem), np.random.default_rng(4)):
         assert scores.values.shape[0] == 4
         assert all(len(np.unique(row.round(9))) <= 2 for row in scores.values)

@@ -18,6 +18,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError, TellError
+from causalbandits.policies import situation_for
 from causalbandits.policies.registry import POLICIES
 from causalbandits.study.storage.log import Log
 from oracles.environments import BELIEF, seen, with_arrow
@@ -119,7 +120,7 @@ def test_every_policy_is_folded_as_an_agent_folds_it_and_its_decisions_come_out_
             study.tell(told["id"], told["parents"], told["reward"])
         for row in study._log.decisions():
             assert study.replay(row.number)
-        statistic, situation = policy.init(study.problem), policy.situation(study.problem)
+        statistic, situation = policy.init(study.problem), situation_for(policy, study.problem)
         for outcome in study._log.outcomes():
             policy.update(situation, statistic, outcome)
             policy.monitor(situation, statistic, outcome)

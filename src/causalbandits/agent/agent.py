@@ -48,10 +48,12 @@ from causalbandits.policies import (
     AnyPolicy,
     Choice,
     Outcome,
+    decide_within_budget,
     future_situations,
     randomised_rounding,
     refuse_budget,
     resolve_policy,
+    situation_for,
     warn_of_scale,
     warn_of_unknown_tables,
 )
@@ -123,7 +125,7 @@ class Agent(Advice):
         if budget is not None:
             refuse_budget(resolved_policy)
         if not problem.context:  # with one it need never be made, and may be too large
-            resolved_policy.situation(problem)
+            situation_for(resolved_policy, problem)
         self._budget_tracker = (
             None
             if budget is None
@@ -208,7 +210,7 @@ class Agent(Advice):
         outcome = self._build_outcome(id, pending, parents, reward, observed)
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         try:
-            situation = pending.situation or self.policy.situation(pending.problem)
+            situation = pending.situation or situation_for(self.policy, pending.problem)
             self.policy.update(situation, statistic, outcome)
         except BaseException:
             self._must_replay = True  # it may have been changed half-way
@@ -373,7 +375,7 @@ class Agent(Advice):
         if self._budget_tracker is None:
             choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
         else:
-            choice = self.policy.decide_within_budget(situation, statistic, self._rng, self._budget_tracker)
+            choice = decide_within_budget(self.policy, situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem, None if is_restricted else situation)
@@ -383,16 +385,20 @@ class Agent(Advice):
     def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
         problem = condition_on_context(self.problem, context, accept_impossible=self._accept_impossible)
         if eligible is None:
-            return self.policy.situation(problem)
+            return situation_for(self.policy, problem)
         return restrict_to_eligible(self.policy, problem, eligible)
 
     def _situation_in_context(self, context: Z | None) -> Situation:
-        return self._unconditional if context is None else self.policy.situation(self.problem.condition_codes(context))
+        return (
+            self._unconditional
+            if context is None
+            else situation_for(self.policy, self.problem.condition_codes(context))
+        )
 
     @cached_property
     def _unconditional(self) -> Situation:
         """The situation of one who does not look."""
-        return self.policy.situation(self.problem)
+        return situation_for(self.policy, self.problem)
 
     def _build_outcome(
         self,

@@ -25,7 +25,7 @@ from causalbandits.campaign.recommendation import (
 from causalbandits.campaign.validation import condition_on_context
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies import AnyPolicy, Outcome, situation_for
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import BudgetTracker, Problem
 
@@ -67,7 +67,7 @@ class Belief:
     ) -> Recommendation:
         """The best action so far where something is known of the context, or nothing."""
         allowance = None if self.tracker is None else self.tracker.budget.per_round
-        situation = self.policy.situation(conditioned)
+        situation = situation_for(self.policy, conditioned)
         return recommend(self.policy, situation, self.statistic, level, epsilon, diagnostics, allowance)
 
 

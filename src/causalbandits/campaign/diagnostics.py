@@ -186,7 +186,7 @@ def contradictions(
 ) -> tuple[str, ...]:
     """Where outcomes contradict the model that a recommendation rests on, in words; `check` tests it at a level."""
     if isinstance(policy, GuardedThompsonSampling):
-        alarms = policy.alarms(problem, statistic)
+        alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
         if statistic.given_up:  # and with it all that the graph says of the context
             return alarms
         context_findings = [

@@ -9,7 +9,7 @@ import numpy as np
 from causalbandits._typing import is_iterable
 from causalbandits.errors import InterventionError
 from causalbandits.model import Intervention, State
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import AnyPolicy, situation_for
 from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.actions import PREDICATE_LIMIT
 
@@ -18,7 +18,7 @@ Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
 
 def restrict_to_eligible(policy: AnyPolicy, problem: Problem, eligible: Eligible) -> Situation:
     """The situation in which only what is eligible may be chosen."""
-    return policy.situation(problem, eligible=eligible_actions(problem, eligible))
+    return situation_for(policy, problem, eligible=eligible_actions(problem, eligible))
 
 
 def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:

@@ -14,7 +14,7 @@ from causalbandits._typing import Z
 from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
 from causalbandits.fitting import Interventions, LoggedRounds, read_logged_rounds
 from causalbandits.model import CausalModel
-from causalbandits.policies import AnyPolicy, Outcome, randomised_rounding
+from causalbandits.policies import AnyPolicy, Outcome, randomised_rounding, validate_reward
 from causalbandits.problem import Action, AugmentedGraph, Problem
 
 PAST_SPAWN_KEY = 2**32 - 1
@@ -154,7 +154,7 @@ class HistoryImporter:
         if min(z, default=0) < 0:
             return "a parent's value is missing" if self.policy.traits.needs_parents else ""
         try:
-            self.policy.validate_reward(reward)
+            validate_reward(self.policy, reward)
         except CausalBanditsError:
             return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):

@@ -16,7 +16,7 @@ from causalbandits._typing import Z, is_integer
 from causalbandits.campaign.decision import BATCH_LIMIT, Context
 from causalbandits.errors import BudgetError, CausalBanditsError, TellError
 from causalbandits.model import State
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import AnyPolicy, validate_reward
 from causalbandits.problem import Action, BudgetTracker, Problem
 
 MAX_REWARD = 1e150
@@ -102,7 +102,7 @@ def validate_outcome(
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
         parents = _with_context_parents(problem, parents)
     try:
-        policy.validate_reward(value)
+        validate_reward(policy, value)
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None

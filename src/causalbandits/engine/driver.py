@@ -14,9 +14,12 @@ from causalbandits.errors import ProblemError
 from causalbandits.policies import (
     AnyPolicy,
     Outcome,
+    decide_within_budget,
     future_situations,
     randomised_rounding,
     refuse_budget,
+    situation_for,
+    validate_reward,
 )
 from causalbandits.problem import Action, Budget, BudgetTracker, Problem, Situation, build_budget_tracker
 
@@ -91,7 +94,7 @@ def play(
         if tracker is None:
             believed_action, propensity, support = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         else:
-            believed_action, propensity, support = policy.decide_within_budget(situation, statistic, rng, tracker)
+            believed_action, propensity, support = decide_within_budget(policy, situation, statistic, rng, tracker)
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
         if policy.traits.learns_tables:
@@ -101,7 +104,7 @@ def play(
         if parent_axes is not None:
             z = tuple([z[axis] for axis in parent_axes])
         if must_check:
-            policy.validate_reward(reward)
+            validate_reward(policy, reward)
         successes = randomised_rounding(reward, policy_seed, t - 1) if counts_successes else reward
         details = propensity, support, observed, situation.context_codes
         outcome = Outcome(believed_action, z, reward, successes, t - 1, *details)
@@ -174,14 +177,16 @@ class Moments(dict[Z, Moment]):
     @property
     def unconditional(self) -> Moment:
         """Without a context."""
-        return Moment(self._policy.situation(self._problem), self._env)
+        return Moment(situation_for(self._policy, self._problem), self._env)
 
     def budget_tracker(self, budget: Budget) -> BudgetTracker:
         """A budget for what the policy will decide."""
         return build_budget_tracker(budget, future_situations(self._policy, self._problem), stacklevel=3)
 
     def __missing__(self, codes: Z) -> Moment:
-        self[codes] = Moment(self._policy.situation(self._believed_problem(codes)), self._env.condition_codes(codes))
+        self[codes] = Moment(
+            situation_for(self._policy, self._believed_problem(codes)), self._env.condition_codes(codes)
+        )
         return self[codes]
 
 

@@ -2,7 +2,7 @@
 
 from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
 from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy
-from causalbandits.policies.budgeted import find_incumbent, future_situations
+from causalbandits.policies.budgeted import decide_within_budget, find_incumbent, future_situations
 from causalbandits.policies.cells import (
     KLUCB,
     UCB,
@@ -57,10 +57,11 @@ from causalbandits.policies.registry import (
 )
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
 from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import (
     refuse_budget,
     validate_parents,
+    validate_reward,
     warn_of_scale,
     warn_of_unknown_tables,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "as_policy",
     "back_substitute_jit",
     "class_name",
+    "decide_within_budget",
     "decode_parameters",
     "default_policy",
     "default_with_reason",
@@ -126,10 +128,12 @@ __all__ = [
     "refuse_budget",
     "resolve_policy",
     "same_parameters",
+    "situation_for",
     "squared_norms_jit",
     "unchecked_method",
     "unsaved_parameters",
     "validate_parents",
+    "validate_reward",
     "warn_of_scale",
     "warn_of_unknown_tables",
 ]

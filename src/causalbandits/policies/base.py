@@ -21,15 +21,13 @@ from causalbandits._hashing import code_hash, is_ours
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
-from causalbandits.policies.budgeted import choose_within_budget
 from causalbandits.policies.checks import check_methods
 from causalbandits.policies.feedback import Bounds, Choice, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
-from causalbandits.policies.posteriors import LARGEST_REWARD
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_positive_integer
-from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
+from causalbandits.problem import Action, Problem, Scores, Situation
 
 S = TypeVar("S", bound=Statistic)
 
@@ -100,12 +98,6 @@ class Policy(ABC, Generic[S]):
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation
 
-    def decide_within_budget(
-        self, situation: Situation, statistic: S, rng: np.random.Generator, tracker: BudgetTracker
-    ) -> Choice:
-        """A feasible action that keeps to a budget: by this round's scores and a coin, one of two."""
-        return choose_within_budget(self, situation, statistic, rng, tracker)
-
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
         """The statistic after these outcomes, made from their sums."""
         raise PolicyError(
@@ -113,20 +105,12 @@ class Policy(ABC, Generic[S]):
             "the outcomes may count: fold them one by one."
         )
 
-    def situation(self, problem: Problem, **restrictions: Any) -> Situation:
-        """A problem at a decision, with the actions that the policy searches."""
-        return problem.situation(every=self.traits.searches_all, any_tables=self.traits.learns_tables, **restrictions)
-
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
         """What is known of the tables by now; None where they are not learnt."""
         return None
 
     def concerns(self, problem: Problem, statistic: S) -> tuple[str, ...]:
         """What the outcomes so far say against the way in which the policy is used, in words."""
-        return ()
-
-    def alarms(self, problem: Problem, statistic: S) -> tuple[str, ...]:
-        """Where the policy has found that outcomes contradict the model, in words."""
         return ()
 
     def incumbent(self, situation: Situation, statistic: S) -> Incumbent:
@@ -155,19 +139,6 @@ class Policy(ABC, Generic[S]):
     def for_horizon(self, horizon: int) -> Self:
         """The policy for a run of known length; itself, unless it uses the length."""
         return self
-
-    def validate_reward(self, reward: float) -> None:
-        """Refuse a reward that the policy has no meaning for."""
-        if self.traits.unit_rewards and not 0.0 <= reward <= 1.0:
-            raise PolicyError(
-                f"The policy {self.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
-                "or use a Gaussian prior or a UCB policy."
-            )
-        if self.traits.learns_scales and abs(reward) > LARGEST_REWARD:
-            raise PolicyError(
-                f"{self.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
-                f"{reward:g}. Tell rewards in larger units."
-            )
 
     def parameter_fingerprint(self, problem: Problem) -> str:
         """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""

@@ -12,8 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from causalbandits.errors import PolicyError
-from causalbandits.policies.feedback import Choice, Incumbent, sample_choice_by_position, with_pacing_propensity
-from causalbandits.policies.traits import HasTraits
+from causalbandits.policies.feedback import (
+    Choice,
+    Incumbent,
+    sample_choice_by_position,
+    with_audit,
+    with_pacing_propensity,
+)
+from causalbandits.policies.traits import HasTraits, situation_for
 from causalbandits.problem import (
     BudgetTracker,
     CostCap,
@@ -36,8 +42,6 @@ class BudgetedPolicy(HasTraits, Protocol):
     @property
     def overrides_decide(self) -> bool: ...
 
-    def situation(self, problem: Problem, **restrictions: Any) -> Situation: ...
-
     def feasible(self, situation: Situation, statistic: Any) -> Situation: ...
 
     def decide(self, situation: Situation, statistic: Any, rng: np.random.Generator) -> Choice: ...
@@ -50,12 +54,25 @@ class BudgetedPolicy(HasTraits, Protocol):
 def future_situations(policy: BudgetedPolicy, problem: Problem) -> list[Situation]:
     """Where decisions will be made if all of the context is known; one situation where there is none."""
     if not problem.context or problem.context_codes:
-        return [policy.situation(problem)]
+        return [situation_for(policy, problem)]
     frequencies = context_frequencies(problem, (0,) * len(problem.context))
-    return [policy.situation(problem.condition_codes(codes)) for codes in frequencies.codes]
+    return [situation_for(policy, problem.condition_codes(codes)) for codes in frequencies.codes]
 
 
-def choose_within_budget(
+def decide_within_budget(
+    policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
+) -> Choice:
+    """A feasible action that keeps to a budget: by this round's scores and a coin, one of two; audited, if it is."""
+    choice = _choose_within_budget(policy, situation, statistic, rng, tracker)
+    if not policy.traits.audit:
+        return choice
+    feasible = policy.feasible(situation, statistic)
+    assert feasible.costs is not None
+    positions = tracker.affordable_positions(feasible.costs).tolist()
+    return with_audit(choice, policy.traits.audit, feasible, rng, positions)
+
+
+def _choose_within_budget(
     policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
 ) -> Choice:
     """`decide` with the round's pacing rule, which mixes two actions; where contexts share a budget, among all."""
@@ -109,7 +126,7 @@ def _decide_among_contexts(
     shares = dict(zip(frequencies.codes, frequencies.frequencies(tracker.context_counts).tolist(), strict=True))
     share = shares.pop(context, 0.0)
     other_situations = [
-        policy.feasible(policy.situation(problem.condition_codes(codes)), statistic) for codes in shares
+        policy.feasible(situation_for(policy, problem.condition_codes(codes)), statistic) for codes in shares
     ]
     scores_here, *scores_elsewhere = policy.score_each(
         [s.without_costs for s in (feasible, *other_situations)], statistic, rng

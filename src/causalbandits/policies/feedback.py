@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Z
+from causalbandits.errors import SizeError
 from causalbandits.problem import Action, PacingRule, Scores, Situation
 
 Support = tuple[tuple[Action, float], ...]
@@ -76,6 +77,27 @@ def with_pacing_propensity(choice: Choice, pacing: PacingRule | None, action: Ca
         return choice
     support = tuple([(action(place), share) for place, share in pacing.position_probabilities().items()])
     return Choice(choice.action, dict(support)[choice.action], support)
+
+
+AUDIT_LIMIT = 2**12
+"""No more actions than this are audited: each of them is then part of every decision's support."""
+
+
+def with_audit(
+    choice: Choice, share: float, situation: Situation, rng: np.random.Generator, positions: Sequence[int]
+) -> Choice:
+    """The choice, or with probability `share` any of the actions at these positions; with its exact propensity."""
+    size = len(positions)
+    if size > AUDIT_LIMIT:
+        raise SizeError(
+            f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
+            "Leave audit out, or allow fewer actions."
+        )
+    propensities = {situation.action(position): share / size for position in positions}
+    for action, probability in choice.support or ():
+        propensities[action] += (1.0 - share) * probability
+    played = situation.action(positions[int(rng.integers(size))]) if rng.random() < share else choice.action
+    return Choice(played, propensities[played], tuple(propensities.items()))
 
 
 def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_number: int) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from causalbandits.problem import Problem, Situation
 
 
 class Traits(NamedTuple):
@@ -14,6 +16,10 @@ class Traits(NamedTuple):
     """Rewards must lie in [0, 1]."""
     searches_all: bool = False
     """All actions are searched, not only those that can be the best for some reward."""
+    searches_dominated: bool = False
+    """Actions that can never be the best are searched as well, because they may be the most informative."""
+    audit: float = 0.0
+    """The share of the decisions that are made uniformly at random, whatever the scores."""
     needs_parents: bool = True
     """Nothing can be learnt from a reward without the values of its parents."""
     needs_context: bool = False
@@ -38,3 +44,10 @@ class HasTraits(Protocol):
 
     @property
     def traits(self) -> Traits: ...
+
+
+def situation_for(policy: HasTraits, problem: Problem, **restrictions: Any) -> Situation:
+    """A problem at a decision, with the actions that the policy searches."""
+    traits = policy.traits
+    every = traits.searches_all or traits.searches_dominated
+    return problem.situation(every=every, any_tables=traits.learns_tables, **restrictions)

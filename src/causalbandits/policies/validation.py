@@ -11,6 +11,9 @@ from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
 from causalbandits.policies.traits import HasTraits
 from causalbandits.problem import Problem, format_names
 
+LARGEST_REWARD = 1e100
+"""Squares of larger ones overflow."""
+
 
 def validate_positive_integer(name: str, value: object) -> None:
     """Refuse anything but a positive whole number."""
@@ -92,4 +95,18 @@ def warn_of_unknown_tables(policy: HasTraits, problem: Problem, stacklevel: int)
             "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
             ProblemWarning,
             stacklevel=stacklevel + 1,
+        )
+
+
+def validate_reward(policy: HasTraits, reward: float) -> None:
+    """Refuse a reward that the policy has no meaning for."""
+    if policy.traits.unit_rewards and not 0.0 <= reward <= 1.0:
+        raise PolicyError(
+            f"The policy {policy.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "
+            "or use a Gaussian prior or a UCB policy."
+        )
+    if policy.traits.learns_scales and abs(reward) > LARGEST_REWARD:
+        raise PolicyError(
+            f"{policy.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
+            f"{reward:g}. Tell rewards in larger units."
         )

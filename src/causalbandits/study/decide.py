@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
-from causalbandits.policies import AnyPolicy, Choice, randomised_rounding
+from causalbandits.policies import AnyPolicy, Choice, decide_within_budget, randomised_rounding, situation_for
 from causalbandits.problem import Action, BudgetTracker, Problem
 from causalbandits.study.propensities import (
     PropensityMixture,
@@ -100,9 +100,9 @@ def make_decision(
 def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random.Generator) -> DecisionMade:
     policy, statistic, budget_tracker, floor = decider
     problem, eligible = request
-    situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
+    situation = situation_for(policy, problem, eligible=eligible)
     if budget_tracker is not None:
-        return DecisionMade(policy.decide_within_budget(situation, statistic, rng, budget_tracker))
+        return DecisionMade(decide_within_budget(policy, situation, statistic, rng, budget_tracker))
     choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
     if not floor:
         return DecisionMade(choice)

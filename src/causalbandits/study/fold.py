@@ -18,7 +18,7 @@ from causalbandits._typing import Z
 from causalbandits.campaign import Resequencer
 from causalbandits.campaign import restore_policy as policy_from_record
 from causalbandits.errors import PolicyError, StateError
-from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums
+from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums, situation_for
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Problem
 from causalbandits.study.storage import SumTable, from_fixed_point, to_fixed_point
@@ -73,7 +73,7 @@ class Fold:
         """Refuse a context of which the policy must know more in order to decide, and to learn."""
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
-            situation, rng = self.policy.situation(conditioned, eligible=[action]), np.random.default_rng(0)
+            situation, rng = situation_for(self.policy, conditioned, eligible=[action]), np.random.default_rng(0)
             statistic = self.policy.init(self.problem)
             self.policy.decide(
                 self.policy.feasible(situation, statistic), statistic, rng
@@ -136,7 +136,7 @@ class Fold:
             self.policy.monitor(self._situation(outcome), self._statistic, outcome)
 
     def _situation(self, outcome: Outcome) -> Any:
-        return self.policy.situation(self.problem.condition_codes(outcome.context))
+        return situation_for(self.policy, self.problem.condition_codes(outcome.context))
 
 
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:

@@ -12,6 +12,8 @@ from causalbandits.model import State
 from causalbandits.policies import (
     AnyPolicy,
     refuse_budget,
+    situation_for,
+    validate_reward,
 )
 from causalbandits.policies.tables import suppress_warnings
 from causalbandits.problem import Budget, Problem
@@ -76,7 +78,7 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
 def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
     extremes = [from_fixed_point(reward) for reward in session.log.extreme_rewards()]
     for reward in (*extremes, *(() if session.rules.default is None else (session.rules.default,))):
-        policy.validate_reward(reward)
+        validate_reward(policy, reward)
 
 
 def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
@@ -86,7 +88,7 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
         conditioned = problem.condition_codes(codes or None)
         if conditioned.has_actions:
             statistic = policy.init(problem)
-            choice = policy.decide(policy.feasible(policy.situation(conditioned), statistic), statistic, rng)
+            choice = policy.decide(policy.feasible(situation_for(policy, conditioned), statistic), statistic, rng)
             actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies import AnyPolicy, Choice, Support
+from causalbandits.policies import AnyPolicy, Choice, Support, situation_for
 from causalbandits.problem import Action, Problem, Situation
 
 MAX_MIXED_ACTIONS = 2**12
@@ -67,7 +67,7 @@ def feasible_situation(
     """The situation with all actions that are eligible and meet the chance constraints, dominated ones included."""
     if not policy.traits.learns_tables or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
-    situation = policy.situation(problem) if eligible is None else policy.situation(problem, eligible=eligible)
+    situation = situation_for(policy, problem, eligible=eligible)
     return policy.feasible(situation, statistic)
 
 

@@ -35,7 +35,7 @@ from causalbandits.campaign import (
 from causalbandits.errors import BudgetError, CausalBanditsError
 from causalbandits.fitting import Check, Interventions
 from causalbandits.model import Intervention, State
-from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy
+from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy, validate_reward
 from causalbandits.policies.tables import suppress_warnings
 from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
 from causalbandits.study.analysis import (
@@ -136,7 +136,7 @@ class Study(Advice):
         rules = Rules(window, default, late, impossible, hold, floor)
         resolved_policy.init(problem)
         if default is not None:
-            resolved_policy.validate_reward(default)
+            validate_reward(resolved_policy, default)
         validate_seed(seed)
         if budget is not None:
             build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)

@@ -26,6 +26,7 @@ from causalbandits.policies import (
     Policy,
     randomised_rounding,
     refuse_budget,
+    situation_for,
     unchecked_method,
 )
 from causalbandits.problem import Budget, Problem, Scores, Situation
@@ -311,7 +312,7 @@ def _build_campaign(policy: AnyPolicy) -> Environment:
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
-    return policy.situation(problem)
+    return situation_for(policy, problem)
 
 
 def _sample_history(env: Environment, rounds: int) -> list[Event]:

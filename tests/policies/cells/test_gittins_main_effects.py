@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import SizeError
+from causalbandits.policies import situation_for
 from causalbandits.policies.cells import policy as cells_policy
 from causalbandits.policies.cells.gittins import psi
 from causalbandits.policies.posteriors.empirical_gaussian import noise_and_prior_variance
@@ -60,7 +61,7 @@ def test_an_index_weighs_what_a_try_teaches_of_all_cells(case, seed):
     problem = cb.Problem(*case)
     kept = taught(problem, seed, 12 + 2 * problem.configurations)
     policy = cb.CausalGittins(prior="main effects", horizon=5000)
-    situation = policy.situation(problem)
+    situation = situation_for(policy, problem)
     P = np.array([problem.parent_distribution(situation.action(i)).reshape(-1) for i in range(situation.size)])
     expected = plain_worths(P, *joint(kept), policy.effective_horizon(kept.rounds))
     found = policy.score(situation, kept, np.random.default_rng(0)).values
@@ -72,7 +73,7 @@ def test_a_screen_weighs_its_proposal_as_the_index_does():
     problem = cb.zoo.email_campaign().problem
     kept = taught(problem, 4, 60)
     index, screen = cb.CausalGittins(prior="main effects"), cb.CausalScreen(prior="main effects")
-    situation = index.situation(problem)
+    situation = situation_for(index, problem)
     worths = index.score(situation, kept, np.random.default_rng(0)).values
     proposal = screen.propose(situation, kept, np.random.default_rng(0), 1)
     for a in range(situation.size):
@@ -92,7 +93,7 @@ def test_more_rows_than_can_be_compared_are_refused():
     problem = cb.Problem(pairs(12, np.random.default_rng(0)), names[:12], names[12:])
     policy = cb.CausalGittins(prior="main effects")
     with pytest.raises(SizeError, match="Use 'c-gittins-scaled'"):
-        policy.decide(policy.situation(problem), policy.init(problem), np.random.default_rng(0))
+        policy.decide(situation_for(policy, problem), policy.init(problem), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("kind", [cb.CausalGittins, cb.CausalScreen, cb.CausalTSUCB])
@@ -101,5 +102,5 @@ def test_main_effects_are_solved_once_for_a_decision(kind, monkeypatch):
     kept, policy = taught(problem, 4, 60), kind(prior="main effects")
     solve = cells_policy.posterior_main_effects
     monkeypatch.setattr(cells_policy, "posterior_main_effects", lambda cells: solved.append(cells) or solve(cells))
-    policy.decide(policy.situation(problem), kept, np.random.default_rng(0))
+    policy.decide(situation_for(policy, problem), kept, np.random.default_rng(0))
     assert solved == [kept]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.policies import situation_for
 from causalbandits.policies.cells.ids import minimise_information_ratio
 from causalbandits.policies.statistics import Cells
 
@@ -37,7 +38,7 @@ def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
     policy, rng = cb.policy(id), np.random.default_rng(1)
     if id == "c-ids-gaussian":
         policy = cb.CausalIDS(noise_scale=0.5, prior_scale=0.3)
-    situation, cells = policy.situation(env.problem), policy.init(env.problem)
+    situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     looked = 0
     for _ in range(150):
         lost, told, best = policy.regret_and_information(situation, cells, rng)
@@ -71,7 +72,7 @@ def test_ten_coins_lose_what_was_published():
 def test_propensities_are_those_of_the_mixture():
     env = cb.zoo.email_campaign()
     policy, rng = cb.CausalIDS(prior="beta"), np.random.default_rng(0)
-    situation = policy.situation(env.problem)
+    situation = situation_for(policy, env.problem)
     choices = [policy.decide(situation, Cells.empty(12), rng) for _ in range(100)]
     for choice in choices:
         assert 0 < choice.propensity <= 1
@@ -84,7 +85,7 @@ def test_propensities_are_those_of_the_mixture():
 def test_draws_that_agree_are_followed():
     env = cb.zoo.email_campaign()
     policy = cb.CausalIDS(prior="beta")
-    situation, cells = policy.situation(env.problem), policy.init(env.problem)
+    situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     cells.count[:] = 1e12
     cells.total[:] = env.configuration_means * 1e12
     choice = policy.decide(situation, cells, np.random.default_rng(0))

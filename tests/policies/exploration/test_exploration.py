@@ -9,6 +9,7 @@ import pytest
 import causalbandits as cb
 from causalbandits import CausalModel, Problem, Variable, zoo
 from causalbandits.errors import PolicyError
+from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Outcome
 from oracles.parallel_bandit import ParallelBandit, parallel_difficulty
 from oracles.weighted_design import WeightedDesign
@@ -93,7 +94,7 @@ def test_a_design_is_played_in_its_shares_with_its_propensities():
 def test_weighted_means_are_those_of_the_printed_algorithm():
     env = zoo.email_campaign()
     policy = WeightedDesign()
-    situation, cells = policy.situation(env.problem), policy.init(env.problem)
+    situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     rows = env.problem.parent_distributions().reshape(80, -1)
     rng, told = np.random.default_rng(3), []
     for _ in range(150):
@@ -122,7 +123,7 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
     problem = Problem(model, ["x"], ["z"])
     lost = {}
     for policy in (cb.CausalDesign(), WeightedDesign()):
-        situation = policy.situation(problem)
+        situation = situation_for(policy, problem)
         eta, rows = policy.allocation(situation).eta, problem.parent_distributions()
         numbers = [situation.action(position).number for position in range(situation.size)]
         lost[policy.id] = 0.0
@@ -148,7 +149,7 @@ def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     env = zoo.figure2()
     policy = cb.CausalElimination(noise_scale=0.1, batch=50)
     _, agent = played_shares(env, policy, 420)
-    situation = policy.situation(env.problem)
+    situation = situation_for(policy, env.problem)
     left = [
         policy.rivals(situation, cells) for cells in (policy.init(env.problem), agent._statistic.cells_at_batch_start)
     ]
@@ -192,7 +193,7 @@ def test_the_parallel_algorithm_looks_then_tries_what_is_rare():
     assert number in rare
     assert np.flatnonzero(shares > 0).tolist() == sorted({problem.actions.find({}).number, *rare})
     assert shares[rare].std() < 0.01
-    found = agent.policy.incumbent(agent.policy.situation(problem), agent._statistic)
+    found = agent.policy.incumbent(situation_for(agent.policy, problem), agent._statistic)
     assert found.action.number == number
     statistic = agent._statistic
     assert found.mean == statistic.tried_total[number] / statistic.tried[number]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.errors import PolicyError
+from causalbandits.policies import situation_for
 from causalbandits.policies.cells.ts_ucb import LEAST_UNCERTAINTY
 from causalbandits.policies.linear.cl_ts_ucb import BlockGroup, minimise_ratio
 
@@ -56,7 +57,7 @@ def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
         problem = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={problem.manipulable[0]: 0.1})
         env = cb.Environment(problem, env.reward)
     policy = cb.policy(id, noise_scale=0.3, samples=5)
-    situation, statistic = policy.situation(problem), policy.init(problem)
+    situation, statistic = situation_for(policy, problem), policy.init(problem)
     rng = np.random.default_rng(0)
     assert policy.is_separable(situation)
     for t in range(60):
@@ -72,7 +73,7 @@ def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
 def test_a_function_of_all_parents_makes_one_block_whose_uncertainty_is_its_own():
     env = cb.zoo.figure2()
     policy = cb.CausalLinearTSUCB(features=lambda *z: [1.0, *z, z[0] * z[1]])
-    situation, statistic = policy.situation(env.problem), policy.init(env.problem)
+    situation, statistic = situation_for(policy, env.problem), policy.init(env.problem)
     M = policy.action_features(situation)
     for row, reward in zip(M[:8], np.linspace(0, 1, 8), strict=True):
         statistic.add(row, reward)

@@ -7,6 +7,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits import zoo
+from causalbandits.policies import situation_for
 from causalbandits.policies.stopping import WIDTHS, contrasts_with_rivals, linear_log_error_bounds, observed_directions
 
 IDS = ("cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed", "lin-ucb", "lin-ts")
@@ -47,13 +48,13 @@ def test_with_an_indicator_of_each_configuration_it_is_the_rule_of_the_cells(cos
         subject=subject, template=template, send_time=send_time), noise_scale=0.1)  # fmt: skip
     by_cells = cb.CausalUCB(noise_scale=0.1)
     kept, cells = regression(line, problem, np.random.default_rng(1), rounds)
-    situation = by_cells.situation(problem)
+    situation = situation_for(by_cells, problem)
     found = []
     for position in range(3):
         action = situation.action(position)
         for epsilon in (0.0, 0.1, 0.2, 0.5):
             found.append(by_cells.error_probability(situation, cells, action, epsilon))
-            assert line.error_probability(line.situation(problem), kept, action, epsilon) == pytest.approx(
+            assert line.error_probability(situation_for(line, problem), kept, action, epsilon) == pytest.approx(
                 found[-1], rel=1e-5
             )
     assert rounds == 30 or any(1e-200 < own < 1 for own in found)
@@ -70,7 +71,7 @@ def test_the_units_of_features_do_not_matter():
         tables = {name: in_units(problem.variable(name).states, unit) for name in problem.parents}
         line = cb.CausalLinearThompsonSampling(regressor="observed", features=tables, noise_scale=0.3)
         kept, _ = regression(line, problem, np.random.default_rng(2), 2000)
-        situation = line.situation(problem)
+        situation = situation_for(line, problem)
         found.append(line.error_probability(situation, kept, line.incumbent(situation, kept).action, 0.1))
     assert 1e-200 < found[0] < 0.5
     assert found[0] == pytest.approx(found[1], rel=1e-4)
@@ -82,7 +83,7 @@ def test_changes_of_one_block_decide_about_all_combinations():
     rng = np.random.default_rng(3)
     env = zoo.random_parallel(2, 5, rng.random(5), rng=rng)
     line = cb.CausalLinearThompsonSampling(noise_scale=0.1)
-    kept, situation = line.init(env.problem), line.situation(env.problem)
+    kept, situation = line.init(env.problem), situation_for(line, env.problem)
     for _ in range(60):
         action = situation.action(int(rng.integers(situation.size)))
         z, reward = env.draw(action.choices, rng)
@@ -102,7 +103,7 @@ def test_changes_of_one_block_decide_about_all_combinations():
 def test_what_was_never_seen_is_not_known():
     env = zoo.figure2()
     line = cb.CausalLinearUCB(noise_scale=1e-6)
-    kept, situation = line.init(env.problem), line.situation(env.problem)
+    kept, situation = line.init(env.problem), situation_for(line, env.problem)
     assert line.error_probability(situation, kept, situation.action(0), 0.0) == 1.0
     first = situation.action(0)
     for _ in range(1000):

@@ -15,6 +15,7 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.errors import PolicyError, TellError
+from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 from causalbandits.policies.posteriors.empirical_gaussian import (
     EmpiricalGaussian,
@@ -141,7 +142,7 @@ def test_equal_rewards_do_not_end_exploration():
     """Rewards of 0.1 add up with rounding, which must not be taken for noise: every cell is seen before long."""
     env = figure2(0.0, 0.1, sd=0.0)
     policy = cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
+    situation, kept, rng = situation_for(policy, env.problem), policy.init(env.problem), np.random.default_rng(0)
     for number in range(300):
         action = policy.decide(policy.feasible(situation, kept), kept, rng).action
         z, reward = env.draw(action.choices, rng)
@@ -207,7 +208,7 @@ def test_a_reward_whose_square_overflows_is_refused():
 
 def test_totals_of_outcomes_make_the_statistic():
     env, policy = figure2(100.0, 1000.0), cb.policy("c-ts-gaussian-scaled")
-    situation, kept, rng = policy.situation(env.problem), policy.init(env.problem), np.random.default_rng(0)
+    situation, kept, rng = situation_for(policy, env.problem), policy.init(env.problem), np.random.default_rng(0)
     outcomes = []
     for number in range(200):
         action = policy.decide(policy.feasible(situation, kept), kept, rng).action

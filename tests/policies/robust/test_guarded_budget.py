@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, play, seed_of, stream
 from causalbandits.errors import BudgetError, EvidenceWarning
+from causalbandits.policies import decide_within_budget, situation_for
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.robust.monitor import GRAPH_ABANDONED, REPAIRED
 from causalbandits.problem.budget import Budget, BudgetTracker
@@ -37,7 +38,7 @@ def taught(policy, env, rounds=40):
     problem, rng, statistic = env.problem, np.random.default_rng(0), policy.init(env.problem)
     for t in range(rounds):
         codes = env.draw_codes(rng) if problem.context else None
-        situation = policy.situation(problem.condition_codes(codes))
+        situation = situation_for(policy, problem.condition_codes(codes))
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         z, reward = env.condition_codes(codes).draw(action.choices, rng) if codes else env.draw(action.choices, rng)
         policy.update(situation, statistic, Outcome(action, z, reward, reward, t, context=codes))
@@ -67,10 +68,10 @@ def by_pairs(values, costs, allowance):
 @pytest.mark.parametrize("policy", [GUARD, cb.CausalThompsonSampling(prior="beta", draws=8)])
 def test_an_actions_probability_is_its_mean_share_of_the_draws_mixtures(policy, total, spent):
     env = cb.Environment(PRICED, EMAIL.reward)
-    statistic, situation = taught(policy, env), policy.situation(PRICED)
+    statistic, situation = taught(policy, env), situation_for(policy, PRICED)
     for seed in range(6):
         purse = purse_of(total, 100, spent)
-        choice = policy.decide_within_budget(situation, statistic, np.random.default_rng(seed), purse)
+        choice = decide_within_budget(policy, situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()  # the coin
         inner = getattr(policy, "inner", policy)
@@ -103,13 +104,13 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
     problem, statistic = SEGMENTS.problem, taught(policy, SEGMENTS)
     mixed = 0
     for seed, segment in product(range(3), range(3)):
-        situation, purse = policy.situation(problem.condition_codes((segment,))), purse_of(total, 100)
-        choice = policy.decide_within_budget(situation, statistic, np.random.default_rng(seed), purse)
+        situation, purse = situation_for(policy, problem.condition_codes((segment,))), purse_of(total, 100)
+        choice = decide_within_budget(policy, situation, statistic, np.random.default_rng(seed), purse)
         rng = np.random.default_rng(seed)
         rng.random()
         index = getattr(policy, "inner", policy).index(getattr(statistic, "cells", statistic), rng, 8)
         occasions = context_frequencies(problem, (segment,))
-        views = [policy.situation(problem.condition_codes(codes)) for codes in occasions.codes]
+        views = [situation_for(policy, problem.condition_codes(codes)) for codes in occasions.codes]
         expected: dict[int, float] = {}
         for draw in range(8):
             scores = [view.without_costs.project(index).values[draw] for view in views]
@@ -130,10 +131,10 @@ def test_actions_are_played_as_often_as_their_probabilities_say_audits_included(
     """Within 5 standard deviations of the sum of their probabilities, each of them."""
     policy = cb.GuardedThompsonSampling(prior="beta", draws=4, audit=0.3)
     statistic, rng, n = taught(policy, env), np.random.default_rng(1), 400
-    situation = policy.situation(env.problem.condition_codes((1,)) if env.problem.context else env.problem)
+    situation = situation_for(policy, env.problem.condition_codes((1,)) if env.problem.context else env.problem)
     expected, variance, played = (dict.fromkeys(range(env.problem.actions.size), 0.0) for _ in range(3))
     for _ in range(n):
-        action, propensity, support = policy.decide_within_budget(situation, statistic, rng, purse_of(0.6, 10))
+        action, propensity, support = decide_within_budget(policy, situation, statistic, rng, purse_of(0.6, 10))
         assert sum(share for _, share in support) == pytest.approx(1.0)
         assert propensity == dict(support)[action]
         played[action.number] += 1

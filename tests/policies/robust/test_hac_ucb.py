@@ -10,6 +10,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.engine.driver import WORLD, play, stream
 from causalbandits.errors import PolicyError
+from causalbandits.policies import situation_for
 from oracles.environments import EMAIL, twenty_actions
 
 
@@ -148,7 +149,7 @@ def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wr
     expected, left = in_contexts(P, lambda c, action: draw(c, action, theirs), contexts, horizon)
     statistic, played = policy.init(belief), []
     for t, c in enumerate(contexts):
-        situation = policy.situation(belief.condition_codes((c,)))
+        situation = situation_for(policy, belief.condition_codes((c,)))
         action = policy.decide(policy.feasible(situation, statistic), statistic, np.random.default_rng(0)).action
         z, reward = draw(c, action.number, ours)
         policy.update(situation, statistic, cb.policies.Outcome(action, (z,), reward, reward, t, context=(c,)))

@@ -10,6 +10,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.campaign import policy_record, restore_policy
 from causalbandits.errors import PolicyError, SizeError, StateError
+from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Outcome, OutcomeSums
 
 EMAIL = cb.zoo.email_campaign()
@@ -34,7 +35,7 @@ def played(policy, problem, rounds, seed=0, env=EMAIL):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         z, reward = env.draw(action.choices, rng)
         told.append(Outcome(action, z, reward, reward, number))
-        policy.update(policy.situation(problem), statistic, told[-1])
+        policy.update(situation_for(policy, problem), statistic, told[-1])
     return told, statistic
 
 
@@ -77,7 +78,7 @@ def test_the_order_of_outcomes_changes_no_bit_and_sums_give_the_same():
     told, statistic = played(policy, TRUE, 50)
     backwards = policy.init(TRUE)
     for outcome in reversed(told):
-        policy.update(policy.situation(TRUE), backwards, outcome)
+        policy.update(situation_for(policy, TRUE), backwards, outcome)
     assert np.array_equal(policy.posterior_weights(TRUE, backwards), policy.posterior_weights(TRUE, statistic))
     made = policy.from_sums(TRUE, OutcomeSums.of(told))
     assert np.array_equal(made.count, statistic.count)
@@ -211,7 +212,7 @@ def test_what_no_candidate_allows_is_counted_and_said():
     agent = cb.Agent(problem, policy, seed=0, impossible="accept")
     statistic = policy.init(problem)
     action = problem.actions.find({"x": 0})
-    policy.update(policy.situation(problem), statistic, Outcome(action, (1,), 1.0, 1.0, 0))
+    policy.update(situation_for(policy, problem), statistic, Outcome(action, (1,), 1.0, 1.0, 0))
     assert policy.concerns(problem, statistic) == (
         "1 outcomes are impossible by every candidate: add one, or None, which has no graph.",
     )

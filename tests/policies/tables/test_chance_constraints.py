@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.policies import situation_for
 from causalbandits.policies.tables.learned import learned_tables
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
@@ -78,7 +79,7 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ProblemWarning)
-        left = BETA.feasible(BETA.situation(problem), statistic)
+        left = BETA.feasible(situation_for(BETA, problem), statistic)
     drawn = tables.split_by_name(tables.sample_entries(statistic.seen_at_draw, 0.5, np.random.default_rng(0), draws))
     axis, p = [states.index(s) for s in some], {do: [] for do in problem.actions}
     for i in range(draws):
@@ -201,7 +202,7 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
     agent = cb.Agent(problem, BETA, seed=1)
 
     def left(age):
-        situation = BETA.feasible(BETA.situation(problem.condition({"age": age})), agent._replay_if_stale())
+        situation = BETA.feasible(situation_for(BETA, problem.condition({"age": age})), agent._replay_if_stale())
         return {situation.action(i).intervention.get("dose") for i in range(situation.size)}
 
     for age in ("young", "old"):

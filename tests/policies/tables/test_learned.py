@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
+from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.registry import ESTIMATED_TABLES
 from causalbandits.policies.statistics import Cells
@@ -236,7 +237,7 @@ def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fif
 
 def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):
     problem = env.problem.without_tables()
-    statistic, situation, rng = BETA.init(problem), BETA.situation(problem), np.random.default_rng(5)
+    statistic, situation, rng = BETA.init(problem), situation_for(BETA, problem), np.random.default_rng(5)
     state = copy.deepcopy(rng.bit_generator.state)
     first = with_sampled_tables(situation, statistic, 1.0, rng)
     assert with_sampled_tables(situation, statistic, 1.0, rng).candidates is first.candidates
@@ -524,10 +525,10 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     statistic, rng = BETA.init(problem), np.random.default_rng(0)
     contexts = [{"segment": segment} for segment in problem.model["segment"].states]
     for context in contexts:
-        BETA.situation(problem.condition(context)).candidates.projection  # noqa: B018 (made before it is counted)
+        situation_for(BETA, problem.condition(context)).candidates.projection  # noqa: B018 (made before it is counted)
     made.clear()
     for context in 2 * contexts:
-        BETA.decide(BETA.situation(problem.condition(context)), statistic, rng)
+        BETA.decide(situation_for(BETA, problem.condition(context)), statistic, rng)
     assert len(drawn) == 1
     shared = {block for block in made if not block.evidence}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits
-from causalbandits.problem import Problem, Scores, Situation
+from causalbandits.problem import Scores, Situation
 
 NO_INFORMATION = 1e-15
 """Less information than this, relative to the squares of what is drawn, is rounding."""
@@ -66,14 +66,14 @@ class CausalIDS(PosteriorPolicy):
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(no_budget="regret is weighed against information. Use c-ts-beta, c-gittins-beta")
+        return super().traits._replace(
+            searches_dominated=True,
+            no_budget="regret is weighed against information. Use c-ts-beta, c-gittins-beta",
+        )
 
     @property
     def id(self) -> str:
         return f"c-ids-{self.prior if not self.traits.learns_scales else 'scaled'}"
-
-    def situation(self, problem: Problem, **restrictions: Any) -> Situation:
-        return problem.situation(every=True, **restrictions)
 
     def regret_and_information(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator

@@ -38,7 +38,7 @@ from causalbandits.policies.tables import (
     with_mean_tables,
     with_sampled_tables,
 )
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation
 
@@ -187,4 +187,4 @@ class CausalThompsonSampling(SamplingPolicy):
         if not isinstance(statistic, CellsAndTables):
             return ()
         unseen_tables = learned_tables(problem).unseen_table_warnings(statistic)
-        return (*unseen_tables, *feasibility_warnings(self.situation(problem), statistic, self.trust_in(problem)))
+        return (*unseen_tables, *feasibility_warnings(situation_for(self, problem), statistic, self.trust_in(problem)))

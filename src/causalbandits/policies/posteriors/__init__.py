@@ -16,7 +16,6 @@ from causalbandits.policies.posteriors.empirical_beta import (
     reweight_jit,
 )
 from causalbandits.policies.posteriors.empirical_gaussian import (
-    LARGEST_REWARD,
     EmpiricalGaussian,
     EmpiricalUpperBound,
     estimate_scales,
@@ -64,7 +63,6 @@ __all__ = [
     "BETA_MOMENTS",
     "BETA_PAIRS",
     "INDEX",
-    "LARGEST_REWARD",
     "SAMPLERS",
     "Belief",
     "Beta",

@@ -35,10 +35,6 @@ EQUAL_REWARDS = 1e-13
 """Rewards that vary by less, relative to their size, are equal: that much is rounding."""
 
 
-LARGEST_REWARD = 1e100
-"""Squares of larger ones overflow."""
-
-
 def refuse_fixed_scales(noise_scale: float, prior_scale: float) -> None:
     """Scales are given or learnt, not both."""
     if (noise_scale, prior_scale) != (1.0, 1.0):

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._typing import Array, is_real
-from causalbandits.errors import PolicyError, SizeError
+from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
 from causalbandits.policies.base import Policy, validate_draws
@@ -27,6 +27,7 @@ from causalbandits.policies.feedback import (
     Incumbent,
     Outcome,
     sample_choice_by_position,
+    with_audit,
     with_pacing_propensity,
 )
 from causalbandits.policies.posteriors import bounds_of_weighted_mean, estimate_means
@@ -47,16 +48,13 @@ from causalbandits.policies.robust.monitor import (
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_parents
-from causalbandits.problem import Action, BudgetTracker, Problem, Scores, Situation
+from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.candidates import AllActions, ListedActions
 from causalbandits.problem.projection import CELL_LIMIT
 
 REPAIR_LIMIT = 2**16
 """A graph is mended or given up only if there are no more actions than this, in all contexts together where they get
 numbers of their own: all of them are then searched."""
-
-AUDIT_LIMIT = 2**12
-"""No more actions than this are audited: each of them is then part of every decision's support."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +109,11 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     def traits(self) -> Traits:
         is_beta = self.prior == "beta"
         return Traits(
-            unit_rewards=is_beta, counts_successes=is_beta, needs_context=self.on_alarm == "leave", sequential=True
+            unit_rewards=is_beta,
+            counts_successes=is_beta,
+            needs_context=self.on_alarm == "leave",
+            sequential=True,
+            audit=self.audit,
         )
 
     def largest_expected_reward(self, problem: Problem) -> float:
@@ -147,17 +149,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
         choice = sample_choice_by_position(best.tolist(), situation.action, rng)
         if situation.is_paced:
             return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
-        return self._audit_choice(situation, choice, rng, range(situation.size)) if self.audit else choice
-
-    def decide_within_budget(
-        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, tracker: BudgetTracker
-    ) -> Choice:
-        choice = super().decide_within_budget(situation, statistic, rng, tracker)
-        if not self.audit:
-            return choice
-        feasible = self.feasible(situation, statistic)
-        assert feasible.costs is not None
-        return self._audit_choice(feasible, choice, rng, tracker.affordable_positions(feasible.costs).tolist())
+        return with_audit(choice, self.audit, situation, rng, range(situation.size)) if self.audit else choice
 
     def _context_number(self, problem: Problem) -> int:
         """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
@@ -199,22 +191,6 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
         return situation.net_of_costs(
             situation.compute_once(("mended", knobs), lambda: GroupedProjection(situation, knobs)).scores(index)
         )
-
-    def _audit_choice(
-        self, situation: Situation, choice: Choice, rng: np.random.Generator, positions: Sequence[int]
-    ) -> Choice:
-        """The choice, or now and then any of the actions at these positions; either way with its exact probability."""
-        size = len(positions)
-        if size > AUDIT_LIMIT:
-            raise SizeError(
-                f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
-                "Leave audit out, or allow fewer actions."
-            )
-        propensities = {situation.action(position): self.audit / size for position in positions}
-        for action, share in choice.support or ():
-            propensities[action] += (1.0 - self.audit) * share
-        played = situation.action(positions[int(rng.integers(size))]) if rng.random() < self.audit else choice.action
-        return Choice(played, propensities[played], tuple(propensities.items()))
 
     # --- taking in ------------------------------------------------------------------------------------
 
@@ -296,9 +272,6 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     def evidence(self, problem: Problem, statistic: MonitoredCells) -> Evidence:
         """What the outcomes say of the model."""
         return evidence_of(problem, statistic, self.level)
-
-    def alarms(self, problem: Problem, statistic: MonitoredCells) -> tuple[str, ...]:
-        return tuple(map(str, self.evidence(problem, statistic).alarms))
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
         return statistic.current_problem(problem).model if statistic.learnt else None
