@@ -222,7 +222,20 @@ def test_a_recommendation_says_how_sure_it_is_and_whether_to_stop():
     assert after.stop
     assert "you may stop: another is better by more than 0.1 with probability" in repr(after)
     assert agent.recommend(epsilon=0.1).certainty == after.certainty
-    assert agent.recommend(level=1 - 1e-9, epsilon=0.0).stop is False
+    assert agent.recommend(epsilon=0.0).risk == pytest.approx(8.3e-24, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_does_not_decide_whether_to_stop(seed):
+    # An action's lead over itself is computed by two summations; what rounding leaves of it must not count as a rival.
+    env = zoo.figure2()
+    policy = cb.CausalThompsonSampling(noise_scale=0.1)
+    cells, situation = policy.init(env.problem), situation_for(policy, env.problem)
+    rng, risks = np.random.default_rng(seed), []
+    for scale in 1.0 + rng.random(40):
+        cells.count[:], cells.total[:] = 1e6, 1e6 * env.configuration_means * scale
+        risks.append(policy.error_probability(situation, cells, policy.incumbent(situation, cells).action, 0.0))
+    assert max(risks) < 1e-100
 
 
 def test_the_probability_of_being_the_best_is_that_of_the_posterior():

@@ -60,7 +60,7 @@ from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
-from causalbandits.problem.projection import CELL_LIMIT, PowerSums
+from causalbandits.problem.projection import CELL_LIMIT, TIE, PowerSums
 
 TABLE_SAMPLES = 250
 """Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
@@ -277,8 +277,10 @@ class CellPolicy(Policy[Cells]):
             powers.in_tree_order(cells.means()),
         )
         values = situation.net_of_costs(Scores(powers.sums(means, 1), 1.0)).values
-        gaps = float(row @ means) - situation.problem.cost(action) - values + epsilon
-        return error_probability_by_rows(powers, row, cells.count, gaps, noise)
+        leads = float(row @ means) - situation.problem.cost(action) - values
+        rounding = TIE * max(1.0, float(np.abs(means).max(initial=0.0)))
+        leads[np.abs(leads) <= rounding] = 0.0  # an action leads itself by nothing, not by what rounding leaves
+        return error_probability_by_rows(powers, row, cells.count, leads + epsilon, noise)
 
     def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
         if not self.causal:
