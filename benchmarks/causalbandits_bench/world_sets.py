@@ -29,7 +29,7 @@ from causalbandits.environments.rewards import BernoulliReward, LinearReward, Re
 from causalbandits.errors import CausalBanditsError, ProblemWarning, short_repr, unknown_name_message
 from causalbandits.planning.problem_spec import REWARD_CLASSES, parse_environment
 from causalbandits.problem.problem import Problem
-from causalbandits.testing.permuted import permute_environment
+from causalbandits.testing.permuted_environment import permute_environment
 from causalbandits_bench.random_numbers import draw, is_law
 
 TABULATED = tuple(kind for kind in REWARD_CLASSES if kind != "linear")

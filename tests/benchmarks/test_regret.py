@@ -73,7 +73,7 @@ def test_the_code_of_a_policy_is_its_own_and_of_what_it_imports():
     assert gittins == screen != thompson
     assert "causalbandits.policies.cells.gittins" in policy_code.modules_of(cb.CausalGittins)
     assert "causalbandits.policies.cells.gittins" not in policy_code.modules_of(cb.CausalUCB)
-    assert "causalbandits.policies.posteriors.index" in policy_code.modules_of(cb.CausalUCB)
+    assert "causalbandits.policies.posteriors.index_functions" in policy_code.modules_of(cb.CausalUCB)
 
 
 def test_every_policy_is_in_the_benchmark(shipped):

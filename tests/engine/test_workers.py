@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.engine.compiled import compile
+from causalbandits.engine.compiled import kernel_cache
 from causalbandits.engine.compiled.driver import play_compiled
 
 simulate_module = importlib.import_module("causalbandits.engine.simulation")  # its name in the package is the function
@@ -80,17 +80,17 @@ def test_a_dask_cluster_of_two_processes(alone, tmp_path):
 def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeypatch):
     env, rounds = cb.zoo.email_campaign(), np.array([50])
     expected = play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0)
-    njit = compile.numba.njit
+    njit = kernel_cache.numba.njit
 
     def unwritable(cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return njit(**options)
 
-    monkeypatch.setattr(compile.numba, "njit", unwritable)
-    compile.kernel.cache_clear()
+    monkeypatch.setattr(kernel_cache.numba, "njit", unwritable)
+    kernel_cache.kernel.cache_clear()
     try:
         assert np.array_equal(play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected)
-        assert compile.kernel("settled").stats.cache_path is None
+        assert kernel_cache.kernel("settled").stats.cache_path is None
     finally:
-        compile.kernel.cache_clear()
+        kernel_cache.kernel.cache_clear()

@@ -22,7 +22,7 @@ from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem import features
 from causalbandits.problem.problem import Problem
-from causalbandits.testing.permuted import permute_environment
+from causalbandits.testing.permuted_environment import permute_environment
 from oracles import LARGEST, SMALLEST, Same, cases, distribution, pairs, patient, random_table
 
 MEAN = np.array([[0.1, 0.9, 0.4], [0.7, 0.2, 1.0]])

@@ -11,8 +11,8 @@ import causalbandits as cb
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.errors import InterventionError, PolicyError, ProblemError, StateError, TellError
+from causalbandits.policies.cpts.online_posterior import learned_tables, with_sampled_tables
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.tables.learned import learned_tables, with_sampled_tables
 from oracles import distribution, played_compiled
 
 CONTEXT = ["b", "a"]
@@ -323,7 +323,7 @@ def test_in_each_context_only_what_keeps_to_the_limit_there_may_be_done(seed, ki
             with pytest.raises(ProblemError, match=r"require leaves no action where [ab]="):
                 view.situation()
             continue
-        # Where tables are learnt, the policy decides what complies: see tests/policies/tables.
+        # Where tables are learnt, the policy decides what complies: see tests/policies/cpts.
         for situation in (view.situation(), view.situation(every=True)):
             found = [situation.action(position).intervention for position in range(situation.size)]
             assert set(found) <= set(allowed)

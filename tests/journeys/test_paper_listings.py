@@ -18,7 +18,7 @@ from scipy.special import rel_entr
 import causalbandits as cb
 from causalbandits.engine.driver import seed_of
 from causalbandits.policies.feedback import Outcome, randomised_rounding
-from causalbandits.problem.projection.scores import Scores
+from causalbandits.problem.projection.argmax import Scores
 
 WORLD, POLICY = 1, 2
 

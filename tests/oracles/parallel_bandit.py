@@ -22,7 +22,7 @@ from causalbandits.policies.feedback import Choice, Incumbent, Outcome, runner_u
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.traits import Traits
 from causalbandits.problem.problem import Problem
-from causalbandits.problem.projection.scores import Scores
+from causalbandits.problem.projection.argmax import Scores
 from causalbandits.problem.situation import Situation
 
 

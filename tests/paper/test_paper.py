@@ -16,7 +16,7 @@ from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.paper import figure3
 from causalbandits.paper.experiments import EXPERIMENTS
 from causalbandits.paper.reproduce import REPLICATIONS, reproduce
-from causalbandits.theory.facts import noise_scales
+from causalbandits.theory.assumptions import noise_scales
 
 ROOT = Path(__file__).parents[2]
 

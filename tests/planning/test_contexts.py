@@ -9,9 +9,9 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.planning.problem_spec import parse_environment
-from causalbandits.theory.bounds import bound
+from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.comparison import compare
-from causalbandits.theory.facts import Facts
+from causalbandits.theory.policy_bounds import bound
 
 
 def test_a_description_says_what_is_known_beforehand():

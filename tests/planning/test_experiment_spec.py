@@ -38,7 +38,7 @@ class Greedy(cb.Policy):
         if not 0 <= self.epsilon <= 1:
             raise ValueError("epsilon is a probability")
 
-    def start(self, problem):
+    def init(self, problem):
         return Cells.empty(problem.configurations)
 
     def score(self, situation, cells, rng):

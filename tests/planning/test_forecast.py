@@ -101,7 +101,7 @@ def test_what_some_replications_lose_while_others_find_it_is_not_found_for_good(
 
 
 def test_needed_is_the_order_statistic_of_each_replications_own_settling(forecast):
-    found, rounds = forecast.found("c-ts-beta"), forecast.run.rounds
+    found, rounds = forecast.has_found_best("c-ts-beta"), forecast.run.rounds
     lost = [np.flatnonzero(~row).max(initial=-1) for row in found]
     settled = sorted(rounds[i + 1] if i + 1 < len(rounds) else np.inf for i in lost)
     for p in (0.3, 0.5, 0.7):
@@ -150,7 +150,7 @@ def test_intervals_of_the_probability_are_wilsons(forecast):
 
 def test_more_replications_extend_fewer(problem, forecast):
     more = cb.forecast(problem, ["c-ts-beta"], horizon=1000, replications=33, seed=2)
-    assert np.array_equal(more.has_found_best("c-ts-beta")[:30], forecast.found("c-ts-beta"))
+    assert np.array_equal(more.has_found_best("c-ts-beta")[:30], forecast.has_found_best("c-ts-beta"))
 
 
 RECORDED = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies.feedback import Outcome
-from causalbandits.policies.posteriors.index import (
+from causalbandits.policies.posteriors.index_functions import (
     KLUpperBound,
     UpperBound,
     bernoulli_divergence,
@@ -21,7 +21,7 @@ from causalbandits.policies.posteriors.index import (
     upper_bound,
 )
 from causalbandits.policies.registry import POLICIES
-from causalbandits.problem.projection.scores import Scores, tie_threshold
+from causalbandits.problem.projection.argmax import Scores, tie_threshold
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():

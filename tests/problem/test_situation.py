@@ -11,10 +11,10 @@ import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies.feedback import Outcome
 from causalbandits.problem.budget import PacingRule
-from causalbandits.problem.candidates import sets
-from causalbandits.problem.candidates.product import ProductActions
-from causalbandits.problem.candidates.sets import AllActions, ListedActions
-from causalbandits.problem.projection.scores import clear_winners
+from causalbandits.problem.candidates import candidate_set
+from causalbandits.problem.candidates.candidate_set import AllActions, ListedActions
+from causalbandits.problem.candidates.product_actions import ProductActions
+from causalbandits.problem.projection.argmax import clear_winners
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_a_few_of_very_many_actions_are_scored_alone(monkeypatch):
     index = np.random.default_rng(0).normal(size=small.configurations)
     some = [small.actions[n] for n in (3, 77, 200)]
     together = small.situation(eligible=some).project(index)
-    monkeypatch.setattr(sets, "SCORE_ALL_LIMIT", 0)
+    monkeypatch.setattr(candidate_set, "SCORE_ALL_LIMIT", 0)
     assert np.array_equal(small.situation(eligible=some).project(index).values, together.values)
 
 

@@ -24,10 +24,10 @@ pytest.importorskip("uvicorn")
 
 from tests.service.test_service import Served, outcome
 
-from causalbandits.service import workers
+from causalbandits.service import group_commit
 from causalbandits.service.auth import Keys
+from causalbandits.service.group_commit import BusyError, Writer
 from causalbandits.service.server import build_service
-from causalbandits.service.workers import BusyError, Writer
 
 ENV = cb.zoo.email_campaign()
 
@@ -165,7 +165,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
         assert json.loads(text)["kind"] == "BusyError"
         assert running.send("GET", "/readyz")[0] == 503
         assert running.send("GET", "/v1/studies/mail/report")[0] == 200, "who looks does not wait for who writes"
-        monkeypatch.setattr(workers, "READ_QUEUE_LIMIT", 0)
+        monkeypatch.setattr(group_commit, "READ_QUEUE_LIMIT", 0)
         assert running.send("GET", "/v1/studies/mail/report")[0] == 429
         assert running.send("GET", "/livez")[0] == 200
     finally:

@@ -23,9 +23,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from causalbandits.service.app import Service
+from causalbandits.service.group_commit import BusyError, Writer
 from causalbandits.service.routes import PAGES, ROUTES
 from causalbandits.service.server import build_service
-from causalbandits.service.workers import BusyError, Writer
 
 ENV = cb.zoo.email_campaign()
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "service.py"

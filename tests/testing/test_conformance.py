@@ -14,7 +14,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.feedback import Choice, sample_choice
 from causalbandits.policies.registry import POLICIES
 from causalbandits.policies.statistics import Cells
-from causalbandits.problem.projection.scores import Scores
+from causalbandits.problem.projection.argmax import Scores
 from causalbandits.testing.conformance import CHECKS, check_identity, check_policy
 
 

@@ -201,7 +201,7 @@ def reached(model, actions, parents):
 def test_reachable_configurations_are_those_that_brute_force_finds(case):
     problem = cb.Problem(case.model, case.manipulable, case.parents)
     actions = all_interventions(case.model, case.manipulable)
-    assert theory.reachable_configurations(problem) == reached(case.model, actions, case.parents)
+    assert theory.count_reachable_configurations(problem) == reached(case.model, actions, case.parents)
 
 
 @patient
@@ -210,7 +210,7 @@ def test_with_constraints_no_reachable_configuration_is_missed(case, data):
     every = [do for do in all_interventions(case.model, case.manipulable) if len(do) <= 1]
     some = data.draw(st.lists(st.sampled_from(every), min_size=1, unique_by=lambda do: tuple(do.items())))
     problem = cb.Problem(case.model, case.manipulable, case.parents, actions=some)
-    found = theory.reachable_configurations(problem)
+    found = theory.count_reachable_configurations(problem)
     assert reached(case.model, some, case.parents) <= found <= problem.configurations
 
 
@@ -218,7 +218,7 @@ def test_blocks_too_large_to_look_at_count_in_full():
     x = cb.Variable("x", [0, 1], table=[1, 0])
     fixed = [cb.Variable(f"z{i}", [0, 1, 2], parents=["x"], table=[[1, 0, 0], [0, 1, 0]]) for i in range(13)]
     problem = cb.Problem(cb.CausalModel([x, *fixed]), ["x"], [v.name for v in fixed])
-    assert theory.reachable_configurations(problem) == 3**13
+    assert theory.count_reachable_configurations(problem) == 3**13
 
 
 # --- Against simulations ------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from causalbandits._typing import Z
 from causalbandits.agent import file
 from causalbandits.campaign import (
     Advice,
-    Belief,
+    CampaignState,
     Context,
     Decision,
     Eligible,
@@ -294,7 +294,7 @@ class Agent(Advice):
         The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
         where outcomes contradict the model.
         """
-        with self._belief() as belief:
+        with self._campaign_state() as belief:
             write_report(self, belief, path)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -480,8 +480,8 @@ class Agent(Advice):
         warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     @contextmanager
-    def _belief(self) -> Iterator[Belief]:
-        yield Belief(
+    def _campaign_state(self) -> Iterator[CampaignState]:
+        yield CampaignState(
             self.problem,
             self.policy,
             self._replay_if_stale(),

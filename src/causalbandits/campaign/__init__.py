@@ -1,6 +1,6 @@
 """What an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
 
-from causalbandits.campaign.advice import Advice, Belief
+from causalbandits.campaign.advice import Advice, CampaignState
 from causalbandits.campaign.decision import BATCH_LIMIT, Context, Decision
 from causalbandits.campaign.diagnostics import (
     CONTRADICTION_LEVEL,
@@ -39,7 +39,7 @@ __all__ = [
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
     "Advice",
-    "Belief",
+    "CampaignState",
     "CellMoments",
     "Certainty",
     "Context",

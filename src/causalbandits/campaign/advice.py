@@ -1,6 +1,6 @@
 """Advice: what can be asked of a campaign without changing it, written once for agents and studies.
 
-A campaign says what it believes by now (`_belief`): the policy, its statistic, the budget and the outcomes so far. All
+A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
 that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
 outcomes say against the model; and the model itself, where its tables are learnt.
 """
@@ -31,7 +31,7 @@ from causalbandits.problem import BudgetTracker, Problem
 
 
 @dataclass(frozen=True)
-class Belief:
+class CampaignState:
     """What a campaign has learnt by now. What may take long is a function, and is called only where it is needed."""
 
     problem: Problem
@@ -77,7 +77,7 @@ class Advice(ABC):
     problem: Problem
 
     @abstractmethod
-    def _belief(self) -> AbstractContextManager[Belief]:
+    def _campaign_state(self) -> AbstractContextManager[CampaignState]:
         """What is believed by now; it stays as it is until the context manager is left."""
 
     @property
@@ -91,8 +91,8 @@ class Advice(ABC):
 
         `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
         """
-        with self._belief() as belief:
-            return belief.learned_model() or self.problem.model
+        with self._campaign_state() as state:
+            return state.learned_model() or self.problem.model
 
     def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
@@ -110,9 +110,9 @@ class Advice(ABC):
         whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
         look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
         """
-        with self._belief() as belief:
-            conditioned = condition_on_context(self.problem, context, accept_impossible=belief.accept_impossible)
-            return belief.recommend(conditioned, level, epsilon, belief.diagnostics())
+        with self._campaign_state() as state:
+            conditioned = condition_on_context(self.problem, context, accept_impossible=state.accept_impossible)
+            return state.recommend(conditioned, level, epsilon, state.diagnostics())
 
     def recommendations(
         self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
@@ -122,14 +122,14 @@ class Advice(ABC):
         With `at_most`, in so many of the likeliest. Contexts in which nothing may be done, because of what is required,
         are in `.refused`, with the reason.
         """
-        with self._belief() as belief:
-            learned_model = belief.learned_model() if belief.policy.traits.learns_tables else None
+        with self._campaign_state() as state:
+            learned_model = state.learned_model() if state.policy.traits.learns_tables else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
-            diagnostics, recommendations, refused = belief.diagnostics(), [], []
+            diagnostics, recommendations, refused = state.diagnostics(), [], []
             for codes, share in current_problem.contexts.by_probability()[:at_most]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
-                    recommendations.append((share, belief.recommend(conditioned, level, epsilon, diagnostics)))
+                    recommendations.append((share, state.recommend(conditioned, level, epsilon, diagnostics)))
                 else:
                     refused.append((share, conditioned.infeasibility))
             return Recommendations(recommendations, refused)
@@ -142,9 +142,9 @@ class Advice(ABC):
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
         self.problem.require_parents("Evidence")
-        with self._belief() as belief:
-            outcomes, first_pending = belief.outcomes(), belief.first_pending()
-            return gather_evidence(self.problem, belief.policy, belief.statistic, outcomes, first_pending, level)
+        with self._campaign_state() as state:
+            outcomes, first_pending = state.outcomes(), state.first_pending()
+            return gather_evidence(self.problem, state.policy, state.statistic, outcomes, first_pending, level)
 
     def check(self, *, level: float = 0.05) -> Check:
         """Test the same claims by Pearson's statistic, for any policy; approximate while running.
@@ -153,5 +153,5 @@ class Advice(ABC):
         and looking again and again finds something in the end. `evidence` has neither weakness.
         """
         self.problem.require_parents("A check")
-        with self._belief() as belief:
-            return check_model(self.problem, belief.outcomes(), level)
+        with self._campaign_state() as state:
+            return check_model(self.problem, state.outcomes(), level)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from causalbandits._files import parse_path, refuse_unwritable, write_atomically
-from causalbandits.campaign.advice import Advice, Belief
+from causalbandits.campaign.advice import Advice, CampaignState
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.policies import Outcome
 from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, as_html, format_number
@@ -34,20 +34,20 @@ class Average(NamedTuple):
     standard_error: float
 
 
-def write_report(advice: Advice, belief: Belief, path: str | os.PathLike[str]) -> None:
+def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[str]) -> None:
     """Write the page of a campaign, with what is believed by now, to an .html file; it needs no other file."""
     file_path = parse_path(path, "campaign.html")
     if file_path.suffix.lower() not in (".html", ".htm"):
         raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
     refuse_unwritable(file_path)
-    write_atomically(file_path, as_html(_build_page(advice, belief), file_path.parent).encode())
+    write_atomically(file_path, as_html(_build_page(advice, state), file_path.parent).encode())
 
 
-def _build_page(advice: Advice, belief: Belief) -> list[Part]:
-    outcomes = list(belief.outcomes())
+def _build_page(advice: Advice, state: CampaignState) -> list[Part]:
+    outcomes = list(state.outcomes())
     return [
         Heading("The campaign so far", 1),
-        Text(_format_counts(advice, belief, outcomes)),
+        Text(_format_counts(advice, state, outcomes)),
         Heading("The answer so far"),
         *_recommendation_parts(advice, outcomes),
         *_graph_parts(advice),
@@ -57,14 +57,14 @@ def _build_page(advice: Advice, belief: Belief) -> list[Part]:
     ]
 
 
-def _format_counts(advice: Advice, belief: Belief, outcomes: Sequence[Outcome]) -> str:
+def _format_counts(advice: Advice, state: CampaignState, outcomes: Sequence[Outcome]) -> str:
     n_decided = sum(outcome.number >= 0 for outcome in outcomes)
     past = f", and {len(outcomes) - n_decided:,} rows of the past" if n_decided < len(outcomes) else ""
     mean = f" Their mean is {format_number(sum(o.reward for o in outcomes) / len(outcomes))}." if outcomes else ""
-    budget = "" if belief.tracker is None else f" Budget: {belief.tracker.status}."
+    budget = "" if state.tracker is None else f" Budget: {state.tracker.status}."
     return (
         f"{n_decided:,} rewards were told{past}; {len(advice.pending):,} decisions wait for theirs.{mean} Decided by "
-        f"{belief.policy}.{budget}"
+        f"{state.policy}.{budget}"
     )
 
 

@@ -109,7 +109,7 @@ class _DotReader:
         return token.kind == "word" and token.text.lower() in words
 
     def statements(self, depth: int, inherited: _Attributes) -> dict[str, None]:
-        """A list of statements in braces; the nodes that it names, in order. `said` is what holds for all of them."""
+        """A list of statements in braces; the nodes in it, in order. `inherited` attributes hold for all of them."""
         scanner = self.scanner
         if depth > DEPTH_LIMIT:
             scanner.fail(scanner.next.at, f"at most {DEPTH_LIMIT} groups within each other")

@@ -22,7 +22,7 @@ from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.planning.strategies import NO_ROUTE, Route, route_of
 from causalbandits.policies import default_with_reason
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.problem import Problem, feasible_contexts, reachable_configurations
+from causalbandits.problem import Problem, count_reachable_configurations, feasible_contexts
 from causalbandits.problem.actions import format_count
 from causalbandits.problem.inference import Block, find_blocks
 from causalbandits.results import (
@@ -362,7 +362,7 @@ def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Descript
         raise ProblemError(f"describe() takes a Problem or an Environment; got {problem!r}.")
     validate_horizon(horizon)
     influential = _influential_variables(target_problem)
-    reachable = 0 if target_problem.unit == "actions" else reachable_configurations(target_problem)
+    reachable = 0 if target_problem.unit == "actions" else count_reachable_configurations(target_problem)
     matter = tuple(name for name in target_problem.manipulable if name in influential)
     policy, reason = _recommend_policy(target_problem, reachable, int(horizon)) if matter else NO_EFFECT_ADVICE
     return Description(

@@ -296,7 +296,7 @@ def parse_environment(
     """The world that settings describe, or the problem alone where nothing says how the reward comes about.
 
     Files are looked for in `folder`; errors name entries in the `spelling` of whoever gave them, a file's by default.
-    A graph without tables makes a problem by actions. Who is `just_looking` at one need not say what can be set (all
+    A graph without tables makes a problem by actions. With `inspecting`, it need not say what can be set (all
     that leads to the reward), nor to which values (two).
 
     >>> parse_environment({"zoo": "lower_bound", "N": 3, "delta": 0.1, "at_most": 1}).problem

@@ -47,7 +47,7 @@ from causalbandits.policies.linear import (
     LinUCB,
 )
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
-from causalbandits.problem import Problem, reachable_configurations
+from causalbandits.problem import Problem, count_reachable_configurations
 from causalbandits.problem.projection import CELL_LIMIT
 
 POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
@@ -225,7 +225,7 @@ def _choose_default(problem: Problem, horizon: int | None, late: bool) -> Defaul
         return DefaultChoice(PER_ACTION, "a number per action is learnt, and there is nothing else to go by")
     if isinstance(problem.knowledge, FittedModel) and problem.configurations <= CELL_LIMIT:
         return DefaultChoice(ESTIMATED_TABLES, "the tables are not known for sure, and it learns them")
-    if reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
+    if count_reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
         return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than rounds")
     if late:
         return DefaultChoice(DELAYED_FEEDBACK, "it draws anew for each decision while outcomes are late")

@@ -41,9 +41,9 @@ from causalbandits.problem.features import (
 )
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import Scores
+from causalbandits.problem.reachable_configurations import count_reachable_configurations
 from causalbandits.problem.separators import AugmentedGraph, format_names
 from causalbandits.problem.situation import Situation, build_budget_tracker, largest_cheapest_cost
-from causalbandits.problem.support import reachable_configurations
 
 __all__ = [
     "COMPLIANCE_PROBABILITY",
@@ -79,13 +79,13 @@ __all__ = [
     "build_budget_tracker",
     "cheapest_allocation",
     "context_frequencies",
+    "count_reachable_configurations",
     "design",
     "dot_in_order",
     "feasible_contexts",
     "format_names",
     "largest_cheapest_cost",
     "parents_and_rng_by_name",
-    "reachable_configurations",
     "resolve_features",
     "solve_knapsack",
     "tabulate",

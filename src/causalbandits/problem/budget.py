@@ -16,7 +16,8 @@ what is left over the rounds that are left:
       +---------b--------- cost
 
 There is no step size to tune, and the money lasts to the last round: what would not leave enough for the cheapest
-action in all later rounds is not played. Where something is known before the decision, see `problem.sharing`.
+action in all later rounds is not played. With a context, see
+`problem.context_frequencies`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
 in a mixture. Where tables were fitted to data, an action must comply with probability
 `COMPLIANCE_PROBABILITY` under their posterior; where they are learnt while running, this is looked at again and again
-(`policies.tables.chance_constraints`).
+(`policies.cpts.chance_constraints`).
 Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
 >>> from causalbandits import Problem, CausalModel, Variable

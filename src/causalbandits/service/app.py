@@ -19,10 +19,10 @@ from starlette.routing import Route
 
 from causalbandits.service.auth import AuthorizationError, Keys, authorize
 from causalbandits.service.dashboard import is_own_form, static_file
+from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import DECODE_ERRORS, RequestError, ServiceContext, error_response, not_found_response
 from causalbandits.service.openapi import build_document
 from causalbandits.service.routes import PAGES, ROUTES, STUDY_ROUTE, HTTPRoute, PageRoute
-from causalbandits.service.workers import Writer
 from causalbandits.study import Study
 
 STUDY_PATH = re.compile(f"{STUDY_ROUTE.format(study='(?P<study>[^/]+)')}/(?P<word>[^/]+)")

@@ -14,6 +14,7 @@ from causalbandits.campaign import Decision
 from causalbandits.errors import ConflictError, StateError, unknown_name_message
 from causalbandits.policies import policy
 from causalbandits.problem import Budget, Problem
+from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import (
     DECODE_ERRORS,
     MAX_ITEMS,
@@ -39,7 +40,6 @@ from causalbandits.service.schemas import (
     StatusResponse,
     StudyResponse,
 )
-from causalbandits.service.workers import Writer
 from causalbandits.study import MODES, Receipt, Study
 
 MAX_STUDY_NAME_LENGTH = 100

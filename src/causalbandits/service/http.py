@@ -22,8 +22,8 @@ from starlette.routing import Match
 
 from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, StudyModeError, UnknownDecisionError
 from causalbandits.service.auth import AuthorizationError, Keys
+from causalbandits.service.group_commit import BusyError, Writer
 from causalbandits.service.schemas import ErrorResponse
-from causalbandits.service.workers import BusyError, Writer
 
 logger = logging.getLogger("causalbandits.service")
 

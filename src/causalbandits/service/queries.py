@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from causalbandits.errors import CausalBanditsError
+from causalbandits.service.group_commit import LastVerification, Writer
 from causalbandits.service.http import (
     MAX_ITEMS,
     MAX_RECOMMENDED_CONTEXTS,
@@ -36,7 +37,6 @@ from causalbandits.service.schemas import (
     StudiesResponse,
     VerifyResponse,
 )
-from causalbandits.service.workers import LastVerification, Writer
 from causalbandits.study import MODES, Study
 from causalbandits.study.remote import encode_evidence, encode_recommendation, encode_recommendations
 

@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from causalbandits.service import commands, dashboard, queries
 from causalbandits.service.auth import Role
+from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import ServiceContext
 from causalbandits.service.schemas import (
     AskRequest,
@@ -24,7 +25,6 @@ from causalbandits.service.schemas import (
     SetPolicyRequest,
     TellRequest,
 )
-from causalbandits.service.workers import Writer
 
 ServiceHandler = Callable[Concatenate[ServiceContext, Request, ...], Awaitable[Any]]
 StudyHandler = Callable[Concatenate[Writer, Request, ...], Awaitable[Any]]

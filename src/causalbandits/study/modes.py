@@ -15,7 +15,7 @@ from causalbandits.policies import (
     situation_for,
     validate_reward,
 )
-from causalbandits.policies.tables import suppress_warnings
+from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.decide import MODES
 from causalbandits.study.fold import Fold

@@ -22,7 +22,7 @@ from causalbandits._files import parse_path
 from causalbandits.campaign import (
     CONTRADICTION_LEVEL,
     Advice,
-    Belief,
+    CampaignState,
     Context,
     Decision,
     Eligible,
@@ -36,7 +36,7 @@ from causalbandits.errors import BudgetError, CausalBanditsError
 from causalbandits.fitting import Check, Interventions
 from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, as_policy, future_situations, resolve_policy, validate_reward
-from causalbandits.policies.tables import suppress_warnings
+from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
 from causalbandits.study.analysis import (
     By,
@@ -54,7 +54,7 @@ from causalbandits.study.analysis import (
     is_reproducible,
     mode_record,
     statistic_records,
-    sum_cell_moments,
+    stored_cell_moments,
     write_table,
 )
 from causalbandits.study.ask import Asker
@@ -366,7 +366,7 @@ class Study(Advice):
         With `path`, such as "campaign.html", the page that `Agent.report` makes is written as well; it looks at every
         outcome.
         """
-        with self._belief() as belief:
+        with self._campaign_state() as belief:
             if path is not None:
                 write_report(self, belief, path)
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
@@ -483,10 +483,10 @@ class Study(Advice):
             return is_reproducible(self._session, self._outcomes.get_decision(id))
 
     @contextmanager
-    def _belief(self) -> Iterator[Belief]:
+    def _campaign_state(self) -> Iterator[CampaignState]:
         session = self._session
         with session.transaction() as fold:
-            yield Belief(
+            yield CampaignState(
                 self.problem,
                 fold.policy,
                 fold.statistic,
@@ -494,6 +494,6 @@ class Study(Advice):
                 session.accepts_impossible,
                 outcomes=self._log.outcomes,
                 first_pending=self._log.first_open,
-                cell_moments=lambda: sum_cell_moments(session),
+                cell_moments=lambda: stored_cell_moments(session),
                 check=lambda level: check_statistic(session, level),
             )

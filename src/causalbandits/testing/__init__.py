@@ -22,7 +22,7 @@ from causalbandits.testing.conformance import (
     check_state_is_a_fold,
     check_state_round_trips,
 )
-from causalbandits.testing.permuted import permute_environment
+from causalbandits.testing.permuted_environment import permute_environment
 
 __all__ = [
     "CHECKS",

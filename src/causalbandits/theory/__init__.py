@@ -4,14 +4,14 @@ Frequentist bounds hold in every environment that meets their assumptions, Bayes
 drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least."""
 
 from causalbandits.errors import TheoryWarning
-from causalbandits.problem import reachable_configurations
+from causalbandits.problem import count_reachable_configurations
+from causalbandits.theory.assumptions import noise_scales
 from causalbandits.theory.bound import Bound
 from causalbandits.theory.bound import validate_horizon as validate_horizon
-from causalbandits.theory.bounds import bound
 from causalbandits.theory.classical import paper_c_ucb_bound, ucb_lower_bound
 from causalbandits.theory.comparison import Comparison, compare
 from causalbandits.theory.entropy import effective_configurations, entropy_bound
-from causalbandits.theory.facts import noise_scales
+from causalbandits.theory.policy_bounds import bound
 from causalbandits.theory.sample_complexity import characteristic_time, graves_lai_constant
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "bound",
     "characteristic_time",
     "compare",
+    "count_reachable_configurations",
     "effective_configurations",
     "entropy_bound",
     "graves_lai_constant",
     "noise_scales",
     "paper_c_ucb_bound",
-    "reachable_configurations",
     "ucb_lower_bound",
 ]

@@ -16,9 +16,9 @@ from causalbandits.policies import (
     validate_parents,
 )
 from causalbandits.problem import Problem
+from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.bound import Bound, validate_horizon
-from causalbandits.theory.bounds import derive_bound
-from causalbandits.theory.facts import Facts
+from causalbandits.theory.policy_bounds import derive_bound
 
 if TYPE_CHECKING:
     import pandas

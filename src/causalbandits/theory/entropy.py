@@ -18,8 +18,8 @@ from causalbandits.errors import PolicyError, ProblemError
 from causalbandits.policies import AnyPolicy, CausalThompsonSampling, ThompsonSampling, as_policy
 from causalbandits.policies.cells import SamplingPolicy
 from causalbandits.problem import Problem, action_distributions
+from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.bound import Bound
-from causalbandits.theory.facts import Facts
 
 
 def effective_configurations(problem: Problem) -> float:

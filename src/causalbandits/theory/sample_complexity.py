@@ -13,7 +13,7 @@ from causalbandits.environments import Environment
 from causalbandits.errors import ProblemError
 from causalbandits.problem import DIFFERENCE_TOLERANCE, action_distributions, cheapest_allocation, design
 from causalbandits.problem.projection import TIE
-from causalbandits.theory.facts import noise_scales
+from causalbandits.theory.assumptions import noise_scales
 
 
 def characteristic_time(env: Environment, *, noise_scale: float | None = None, epsilon: float = 0.0) -> float:

@@ -19,8 +19,8 @@ from hypothesis import given
 
 import causalbandits as cb
 from causalbandits.engine.compiled import primitives
-from causalbandits.engine.compiled.compile import remove_unreadable_cache
 from causalbandits.engine.compiled.driver import can_play, play_compiled
+from causalbandits.engine.compiled.kernel_cache import remove_unreadable_cache
 from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.policies import _qr
@@ -381,7 +381,7 @@ def test_drawn_environments_compiled_or_not(monkeypatch):
 PROGRAM = """
 import causalbandits as cb
 from causalbandits.engine.compiled.driver import play_compiled
-from causalbandits.engine.compiled.compile import kernel
+from causalbandits.engine.compiled.kernel_cache import kernel
 from causalbandits.engine.simulation import checkpoints
 env = cb.zoo.email_campaign()
 played = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.engine.compiled.dispatch import build_call, build_scene
 from causalbandits.engine.compiled.driver import can_play, play_compiled
+from causalbandits.engine.compiled.kernel_arguments import build_call, build_scene
 from causalbandits.engine.driver import play
 from oracles import played_compiled
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from causalbandits.policies.posteriors.index import (
+from causalbandits.policies.posteriors.index_functions import (
     INDEX,
     Beta,
     Gaussian,

@@ -69,7 +69,7 @@ def min_tie_scale(costs):
 
 @register_jitable
 def subtract_costs(scores, costs, start, length):
-    """As `Scores.less`, of actions whose costs begin at `start`; nothing where there are no costs."""
+    """As `Situation.net_of_costs`, of actions whose costs begin at `start`; nothing where there are no costs."""
     if costs is not None:
         for a in range(length):
             scores[a] -= costs.costs[start + a]
@@ -109,7 +109,7 @@ def first_best_net_of_row_costs(scores, costs, block, length):
 
 @register_jitable
 def pick_sample(samples, rng):
-    """Which of the draws is followed, as `policies.outcome.sample_choice` does."""
+    """Which of the draws is followed, as `policies.feedback.sample_choice` does."""
     return 0 if samples == 1 else int(rng.random() * samples)
 
 

@@ -219,7 +219,7 @@ class ScaledSums(NamedTuple):
 
 
 class EffectSums(NamedTuple):
-    """`policies.effects.MainEffectCells`, and room to work in."""
+    """`policies.posteriors.main_effects.MainEffectCells`, and room to work in."""
 
     counts: Array
     totals: Array
@@ -235,7 +235,7 @@ class EffectSums(NamedTuple):
 
 
 class RateSums(NamedTuple):
-    """`policies.rates.BetaGridCells`, and the pairs that it weighs."""
+    """`policies.posteriors.empirical_beta.BetaGridCells`, and the pairs that it weighs."""
 
     counts: Array
     totals: Array
@@ -330,18 +330,18 @@ def build_flat_rows(projections: Sequence[Projection], cells: Ragged | None) -> 
     return FlatRows(rows, cells)
 
 
-# What the compiled rounds of `engine.design_kernels` read.
+# What the compiled rounds of `engine.compiled.exploration` read.
 
 
 class ShareArrays(NamedTuple):
-    """In which shares actions are drawn, context by context: see `policies.designed.SamplingAllocation`."""
+    """In which shares actions are drawn, context by context: see `policies.exploration.design.SamplingAllocation`."""
 
     cdf: Ragged
     played: Ragged
 
 
 class TrackingRule(NamedTuple):
-    """`policies.tracking.CausalTrackAndStop`."""
+    """`policies.exploration.CausalTrackAndStop`."""
 
     epsilon: float
     costs: ActionCosts | None

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Record
-from causalbandits.engine.compiled.dispatch import Scene, build_call, build_scene, plays_by_block, true_world
-from causalbandits.engine.compiled.learned_arrays import TableLearning, can_learn
+from causalbandits.engine.compiled.cpt_learning import TableLearning, can_learn
+from causalbandits.engine.compiled.kernel_arguments import Scene, build_call, build_scene, plays_by_block, true_world
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
 from causalbandits.environments import (
     LISTED,
@@ -31,10 +31,10 @@ from causalbandits.policies import (
     Statistic,
 )
 from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
+from causalbandits.policies.cpts import CellsAndTables
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
-from causalbandits.policies.tables import CellsAndTables
 from causalbandits.problem import Problem
 from causalbandits.problem.candidates import ProductActions
 
@@ -68,7 +68,7 @@ LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
 
 ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
 """So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
-second; but `kernels.RECOMPUTE_EVERY` of them, or a multiple, so that parts change no bit."""
+second; but `primitives.RECOMPUTE_EVERY` of them, or a multiple, so that parts change no bit."""
 
 CONTEXTS_COMPILED = 2**8
 """Up to so many contexts are laid out beforehand; of more, the plain driver looks at those that come."""
@@ -145,7 +145,7 @@ def play_compiled(
     watch: Watch | None = None,
 ) -> Trajectory:
     """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
-    from causalbandits.engine.compiled.compile import kernel
+    from causalbandits.engine.compiled.kernel_cache import kernel
     from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))

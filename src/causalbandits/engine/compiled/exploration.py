@@ -58,7 +58,7 @@ def _design_rounds(version):
 
 @register_jitable
 def plug_in_means_jit(counts, totals, means):
-    """As `tracking.means_so_far`."""
+    """As `policies.exploration.track_and_stop.plug_in_means`."""
     rewards = rounds = 0.0
     for z in range(len(counts)):
         rewards += totals[z]

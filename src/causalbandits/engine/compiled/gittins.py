@@ -1,4 +1,4 @@
-"""The compiled rounds of C-Gittins: see `policies.gittins_bonus`."""
+"""The compiled rounds of C-Gittins: see `policies.cells.gittins`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ from causalbandits.policies.posteriors import INDEX
 
 # What compiled rounds need to weigh what an action is worth: beliefs, rows of P, and the worth of a pair.
 #
-# As in `engine.kernels`, nothing is defined here: beliefs, psi and what a pair of actions is worth are compiled from
-# the
-# very functions of `policies`.
+# No algorithm is defined here: beliefs, psi and the value of a pair of actions are compiled from the functions of
+# `policies`.
 
 psi, gittins_bonus = register_jitable(cells.psi), register_jitable(cells.gittins_bonus)
 variance_reduction = register_jitable(cells.variance_reduction)
@@ -49,7 +48,7 @@ ROUNDING_MARGIN = 1.01
 
 
 def belief(p, count, total):
-    """What is thought of one cell; compiled from `policies.indices`."""
+    """What is thought of one cell; compiled from `policies.posteriors.index_functions`."""
     raise NotImplementedError
 
 
@@ -76,7 +75,7 @@ def cell_in_tree_order(tree, context, i):
 
 @register_jitable
 def action_row_jit(tree, context, position, level_columns, buffer_a, buffer_b):
-    """As `problem.powers.row_of`; `table_measures` has room for the column of each level."""
+    """As `PowerSums.row_of`; `table_measures` has room for the column of each level."""
     node, start = position, tree.node_of_action.starts[context]
     if tree.node_of_action.starts[context + 1] > start:
         node = tree.node_of_action.values[start + position]
@@ -106,9 +105,9 @@ SUMS = 5
 
 @register_jitable
 def difference_moments_jit(tree, context, row, variance, reduction, length, sums_a, sums_b, v, gain, rest):
-    """As `worth.difference_moments`: v, r_a - r_b and r_b of every action, `row` being the best one's.
+    """As `policies.cells.gittins.difference_moments`: v, r_a - r_b and r_b of every action, `row` being the best one's.
 
-    All sums are taken in one pass over the tree; `one` and `two` have room for five numbers at every place.
+    All sums are taken in one pass over the tree; `sums_a` and `sums_b` have room for five numbers at every place.
     """
     incumbent_square = incumbent_cube = 0.0
     for i in range(length):
@@ -169,7 +168,7 @@ def add_powers(columns, entry, width, size, y, node, rest, out, to):
 def difference_moments_by_columns_jit(
     columns, offset, step, by_cell, tree, context, length, b, variance, reduction, v, gain, rest
 ):
-    """The same from the columns of P: as `worth.gittins_bonus_of_each` of small sets, a configuration at a time.
+    """The same from the columns of P, as `gittins_bonus_of_each` of small sets, a configuration at a time.
 
     The columns begin at `offset`, one after `step` entries, for all cells or for those that agree with the context.
     """

@@ -1,4 +1,4 @@
-"""The compiled rounds of C-Gittins with main effects: see `policies.worth_effects`."""
+"""The compiled rounds of C-Gittins with main effects: see `policies.cells.gittins`."""
 
 import math
 

@@ -1,13 +1,13 @@
 """What compiled rounds are made of: the policies' own functions, in the hands of the compiler.
 
 No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from the very functions of
-`policies.indices`, found by the type of their parameters; what a reward adds, when scores tie and how linear policies
-score come from `policies.statistics`, `problem.scores` and `policies.indices` as well. What the rounds add, each in a
-file of its own (`kinds` lists them), is how to get the same numbers with less work.
+`policies.posteriors.index_functions`, found by the type of their parameters; what a reward adds, when scores tie and
+how linear policies score come from `policies.statistics` and `problem.projection.argmax`. What the rounds add, each in
+a file of its own (`kernel_cache` lists them), is how to get the same numbers with less work.
 
 Every kind of rounds is `play(rule, table, world, kept, streams, record)`, the plain driver's rounds in the same order
-and on the same random numbers, on the tuples of `engine.tables`. The rounds close over a hash of all sources, which is
-part of numba's key, so that its disk cache never serves what has been edited since.
+and on the same random numbers, on the tuples of `engine.compiled.arrays`. The rounds close over a hash of all sources,
+which is part of numba's key, so that its disk cache never serves what has been edited since.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ regress = register_jitable(posteriors.regress_jit)
 
 
 def prepare(p, count, total, exploration):
-    """The first step of one cell's index; compiled from `policies.indices`."""
+    """The first step of one cell's index; compiled from `policies.posteriors.index_functions`."""
     raise NotImplementedError
 
 

@@ -52,7 +52,7 @@ def is_list(tree, context):
 
 @register_jitable
 def project_both(tree, context, x, y, length, pairs_a, pairs_b, sums, second_sums):
-    """As `project` of either, where P is a single table or a list; `one` and `two` have room for pairs."""
+    """As `project` of either, where P is a single table or a list; `pairs_a` and `pairs_b` have room for pairs."""
     if is_one_table(tree, context):
         start, width = tree.starts[context, 0], tree.widths[context, 0]
         add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, second_sums)
@@ -93,7 +93,7 @@ def project_pairs(tree, context, rest, y, out):
 
 @register_jitable
 def project(tree, context, x, length, buffer_a, buffer_b):
-    """As `Projection.__call__` on the cells of a context, up to the order of the actions: see `listed`."""
+    """As `Projection.__call__` on the cells of a context, up to the order of the actions."""
     y, out = buffer_a, buffer_b
     order = tree.by_block.starts[context]
     ordered = tree.by_block.starts[context + 1] > order

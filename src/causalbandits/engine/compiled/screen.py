@@ -1,4 +1,4 @@
-"""The compiled rounds of C-Screen: see `policies.gittins`."""
+"""The compiled rounds of C-Screen: see `policies.cells.gittins`."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The compiled rounds of C-TS-UCB: see `policies.ts_ucb`."""
+"""The compiled rounds of C-TS-UCB: see `policies.cells.ts_ucb`."""
 
 import numpy as np
 from numba.extending import register_jitable

@@ -19,16 +19,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.model import FittedModel
 from causalbandits.policies.base import validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy, split_draws
-from causalbandits.policies.feedback import (
-    Choice,
-    Outcome,
-    OutcomeSums,
-    sample_choice_by_position,
-    with_pacing_propensity,
-)
-from causalbandits.policies.posteriors import ParentDistribution
-from causalbandits.policies.statistics import Cells
-from causalbandits.policies.tables import (
+from causalbandits.policies.cpts import (
     CellsAndTables,
     count_outcome,
     feasibility_warnings,
@@ -38,6 +29,15 @@ from causalbandits.policies.tables import (
     with_mean_tables,
     with_sampled_tables,
 )
+from causalbandits.policies.feedback import (
+    Choice,
+    Outcome,
+    OutcomeSums,
+    sample_choice_by_position,
+    with_pacing_propensity,
+)
+from causalbandits.policies.posteriors import ParentDistribution
+from causalbandits.policies.statistics import Cells
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation

@@ -33,7 +33,7 @@ from causalbandits.policies.posteriors.estimates import (
     estimate_means,
     sample_means,
 )
-from causalbandits.policies.posteriors.index import (
+from causalbandits.policies.posteriors.index_functions import (
     INDEX,
     SAMPLERS,
     Belief,

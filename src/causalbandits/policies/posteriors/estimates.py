@@ -27,7 +27,7 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
     EmpiricalUpperBound,
     empirical_gaussian_posterior,
 )
-from causalbandits.policies.posteriors.index import (
+from causalbandits.policies.posteriors.index_functions import (
     INDEX,
     Beta,
     Gaussian,

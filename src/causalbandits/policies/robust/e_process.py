@@ -74,7 +74,7 @@ def choice_effects(counts: Array, sums: Array, total: Array, starts: Codes, init
 
 
 def predict_mean(centre: float, count: float, total: float) -> float:
-    """What a choice is expected to bring in a stratum: `around`, drawn to what it brought there so far."""
+    """What a choice is expected to bring in a stratum: `centre`, drawn to what it brought there so far."""
     return centre + (total - count * centre) / (count + INTERACTION_PSEUDO_COUNT)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Z
 from causalbandits.model import CausalModel, FittedModel, Variable
+from causalbandits.policies.cpts import CACHED_ENTRIES, TableRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import log_rising_factorial
 from causalbandits.policies.robust.e_process import ALTERNATIVE_WEIGHTS, PRIOR_ERROR_PROBABILITY
-from causalbandits.policies.tables import CACHED_ENTRIES, TableRows
 from causalbandits.problem import Problem, format_names
 from causalbandits.problem.actions import Choices
 

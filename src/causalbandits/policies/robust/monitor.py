@@ -287,7 +287,7 @@ class Monitor(Statistic):
         reward: float,
         variance: float | None,
     ) -> None:
-        """Bet on every knob that was left to chance; `around` are the stratum's rewards, by their number and sum."""
+        """Bet on every knob that was left to chance; `stratum_sums` are the number and the sum of its rewards."""
         counts, sums, effects = self.seen[stratum].tolist(), self.paid[stratum].tolist(), self.added.tolist()
         logs, factors = [], []
         for knob, chances in contrasts:

@@ -4,13 +4,24 @@
 the convex hulls of `hull`; `intervention_sets` does so by the graph alone (POMIS), where no tables are known.
 """
 
+from causalbandits.problem.candidates.candidate_set import (
+    AllActions,
+    CandidateSet,
+    ListedActions,
+    Subset,
+    project_actions,
+)
 from causalbandits.problem.candidates.intervention_sets import (
     count_possibly_optimal_actions,
     possibly_optimal_actions,
     validate_reward,
 )
-from causalbandits.problem.candidates.product import ProductActions, Reduction, candidates_by_structure, reduce_space
-from causalbandits.problem.candidates.sets import AllActions, CandidateSet, ListedActions, Subset, project_actions
+from causalbandits.problem.candidates.product_actions import (
+    ProductActions,
+    Reduction,
+    candidates_by_structure,
+    reduce_space,
+)
 
 __all__ = [
     "AllActions",

@@ -1,8 +1,8 @@
 """P(z | do(a)) where causes are hidden: a block's operands are districts, not variables.
 
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
-districts of A - s (`model.identification`). So each district of A is one operand: a choice axis for each of its own
-knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
+districts of A - s (`model.graph.identification`). So each district of A is one operand: a choice axis for each of its
+own knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
 choice leaves and still leads to z, times point masses on what it sets. (What no longer leads to z is summed out
 whatever its distribution is: all its values count alike.) Contracted as ever, that gives all choices at once. With no
 hidden causes a district is one variable, and this is a block as it always was.

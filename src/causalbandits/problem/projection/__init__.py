@@ -4,8 +4,8 @@
 the result, one score per searched action, and the rule for ties.
 """
 
+from causalbandits.problem.projection.argmax import TIE, Scores, clear_winners, largest_magnitude, tie_threshold
 from causalbandits.problem.projection.power_sums import PowerSums
-from causalbandits.problem.projection.scores import TIE, Scores, clear_winners, largest_magnitude, tie_threshold
 from causalbandits.problem.projection.tree import (
     CELL_LIMIT,
     PRODUCT_BATCH_SIZE,

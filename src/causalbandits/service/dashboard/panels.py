@@ -46,7 +46,7 @@ class ContextRecommendations(NamedTuple):
 
 
 def build_panels(study: Study) -> dict[str, Any]:
-    """The values of the templates `study.html` and `panels.html`."""
+    """The values for the templates of the study page and its panels."""
     report, history = study.report(), study.history()
     try:
         recommendation: Any = study.recommend()

@@ -1,6 +1,6 @@
 """What can be read off a study: reports, off-policy evaluation, replay, verification, export."""
 
-from causalbandits.study.analysis.diagnostics import check_statistic, sum_cell_moments
+from causalbandits.study.analysis.diagnostics import check_statistic, stored_cell_moments
 from causalbandits.study.analysis.export import Exported, write_table
 from causalbandits.study.analysis.off_policy import By, Evaluation, Target, evaluate_target
 from causalbandits.study.analysis.report import (
@@ -32,6 +32,6 @@ __all__ = [
     "is_reproducible",
     "mode_record",
     "statistic_records",
-    "sum_cell_moments",
+    "stored_cell_moments",
     "write_table",
 ]

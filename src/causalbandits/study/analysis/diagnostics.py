@@ -44,7 +44,7 @@ def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
                 yield Outcome(action, z, reward, reward, context=context), times
 
 
-def sum_cell_moments(session: Session) -> Iterator[CellMoments]:
+def stored_cell_moments(session: Session) -> Iterator[CellMoments]:
     """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
     policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from causalbandits.model import Intervention, State
-from causalbandits.policies.tables import suppress_warnings
+from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import BudgetStatus
 from causalbandits.study.replay import replay_decision, table_at
 from causalbandits.study.session import Session

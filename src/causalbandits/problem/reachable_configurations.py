@@ -12,14 +12,14 @@ ENUMERATED_ACTIONS = 2**16
 """Where constraints tie blocks together, so many actions at most are looked at, each."""
 
 
-def reachable_configurations(problem: Problem) -> int:
+def count_reachable_configurations(problem: Problem) -> int:
     """J: how many configurations have P(z | a) > 0 for some action.
 
     Counted block by block and multiplied. Where constraints tie blocks together this may count too many, and so may
     a block too large to tabulate, all of whose configurations count: an upper bound, with which bounds still hold.
 
     >>> from causalbandits import zoo
-    >>> reachable_configurations(zoo.email_campaign().problem)
+    >>> count_reachable_configurations(zoo.email_campaign().problem)
     12
     """
     space = problem.actions

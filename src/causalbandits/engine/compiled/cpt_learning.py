@@ -1,7 +1,7 @@
-"""Compiled rounds of policies that learn the arrays: in pieces, from one draw of the tables to the next.
+"""Compiled rounds of policies that learn the CPTs: in pieces, from one draw of the tables to the next.
 
 Between two draws the tree of P(z | a) stays as it is, and when the next is due depends on counts alone (see
-`policies.learnt`). So the compiled rounds stop in the very round after which tables are drawn anew; they are drawn and
+`policies.cpts`). So the compiled rounds stop in the very round after which tables are drawn anew; they are drawn and
 contracted as everywhere, the tree's columns are written over, and the rounds go on with the same streams.
 """
 
@@ -16,7 +16,7 @@ from causalbandits._typing import Array
 from causalbandits.engine.compiled import arrays
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
-from causalbandits.policies.tables import (
+from causalbandits.policies.cpts import (
     CellsAndTables,
     LearnedTables,
     ResamplingSchedule,
@@ -25,7 +25,7 @@ from causalbandits.policies.tables import (
 )
 
 if TYPE_CHECKING:
-    from causalbandits.engine.compiled.dispatch import Scene
+    from causalbandits.engine.compiled.kernel_arguments import Scene
 
 
 class MechanismArrays(NamedTuple):
@@ -60,7 +60,7 @@ class LearnedTableWorld(NamedTuple):
 
 
 class LearnedTableSums(NamedTuple):
-    """`policies.learnt.CellsAndTables`, and when tables are drawn anew."""
+    """`policies.cpts.CellsAndTables`, and when tables are drawn anew."""
 
     counts: Array
     totals: Array

@@ -1,12 +1,12 @@
 """Conditional probability tables learned online, and chance constraints while they are learned."""
 
-from causalbandits.policies.tables.chance_constraints import (
+from causalbandits.policies.cpts.chance_constraints import (
     feasibility_warnings,
     restrict_to_feasible,
     suppress_warnings,
 )
-from causalbandits.policies.tables.counts import CACHED_ENTRIES, TableRows
-from causalbandits.policies.tables.learned import (
+from causalbandits.policies.cpts.counts import CACHED_ENTRIES, TableRows
+from causalbandits.policies.cpts.online_posterior import (
     CellsAndTables,
     LearnedTables,
     ResamplingSchedule,

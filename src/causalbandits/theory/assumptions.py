@@ -13,7 +13,7 @@ import numpy.typing as npt
 from causalbandits._typing import Array
 from causalbandits.environments import LISTED, AdditiveMean, BernoulliReward, Environment, GaussianReward, LinearReward
 from causalbandits.errors import ProblemError
-from causalbandits.problem import Features, Problem, feasible_contexts, reachable_configurations
+from causalbandits.problem import Features, Problem, count_reachable_configurations, feasible_contexts
 from causalbandits.problem.inference import SMALL_TABLE
 
 
@@ -42,7 +42,7 @@ class Facts:
     def cells(self, causal: bool) -> int:
         """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
         if causal:
-            return reachable_configurations(self.problem)
+            return count_reachable_configurations(self.problem)
         return self.problem.actions.size * self.problem.contexts.size
 
     @cached_property

@@ -13,10 +13,9 @@ import numba
 from causalbandits.engine.compiled.exploration import DESIGN_KERNELS
 from causalbandits.engine.compiled.gittins import gittins_rounds
 from causalbandits.engine.compiled.gittins_main_effects import gittins_main_effects_rounds
-from causalbandits.engine.compiled.learned_tables import learned_table_rounds
 from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
 from causalbandits.engine.compiled.screen import screen_rounds
-from causalbandits.engine.compiled.thompson import thompson_rounds
+from causalbandits.engine.compiled.thompson import learned_table_rounds, thompson_rounds
 from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
 from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_context_rounds, ucb_rounds
 
@@ -42,17 +41,16 @@ SOURCES = (
     "policies/exploration/track_and_stop.py",
     "policies/posteriors/empirical_beta.py",
     "policies/posteriors/empirical_gaussian.py",
-    "policies/posteriors/index.py",
+    "policies/posteriors/index_functions.py",
     "policies/posteriors/main_effects.py",
     "policies/statistics.py",
     "problem/design.py",
-    "problem/projection/scores.py",
+    "problem/projection/argmax.py",
     "engine/compiled/argmax.py",
     "engine/compiled/arrays.py",
     "engine/compiled/exploration.py",
     "engine/compiled/gittins.py",
     "engine/compiled/gittins_main_effects.py",
-    "engine/compiled/learned_tables.py",
     "engine/compiled/linear.py",
     "engine/compiled/primitives.py",
     "engine/compiled/projection.py",

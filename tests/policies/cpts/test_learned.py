@@ -16,10 +16,10 @@ import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.model.fitted import FittedModel
 from causalbandits.policies import situation_for
+from causalbandits.policies.cpts.online_posterior import LearnedTables, learned_tables, with_sampled_tables
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.registry import ESTIMATED_TABLES
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.tables.learned import LearnedTables, learned_tables, with_sampled_tables
 from causalbandits.problem.inference.blocks import Block
 from oracles import cases, distribution, patient
 
@@ -140,7 +140,7 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
 @pytest.mark.parametrize("whole_limit", [1, 2**12])
 def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, whole_limit, monkeypatch):
     """Given as eligible, listed, or few at once; in contexts, too; whether all or some are scored."""
-    monkeypatch.setattr("causalbandits.problem.candidates.sets.SCORE_ALL_LIMIT", whole_limit)
+    monkeypatch.setattr("causalbandits.problem.candidates.candidate_set.SCORE_ALL_LIMIT", whole_limit)
     p, segments, rng = env.problem, cb.zoo.email_segments().problem, np.random.default_rng(0)
     few = list(p.actions)[3:70:5]
     some = {"eligible": few}

@@ -19,7 +19,7 @@ import numpy as np
 
 from causalbandits._typing import Codes
 from causalbandits.errors import ProblemWarning
-from causalbandits.policies.tables.learned import CellsAndTables, learned_tables
+from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_tables
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
     LIMIT_TOLERANCE,

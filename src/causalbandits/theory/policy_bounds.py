@@ -28,8 +28,8 @@ from causalbandits.policies import (
 )
 from causalbandits.problem import Problem
 from causalbandits.problem.actions import format_count
+from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.bound import Bound, Curve
-from causalbandits.theory.facts import Facts
 
 Assumption = tuple[str, str]
 """What is assumed, and what is found instead, where that is known to break it."""

@@ -14,7 +14,7 @@ import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.policies import situation_for
-from causalbandits.policies.tables.learned import learned_tables
+from causalbandits.policies.cpts.online_posterior import learned_tables
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
 
@@ -75,7 +75,7 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
     tables, statistic = learned_tables(problem), BETA.init(problem)
     statistic.seen_at_draw[:] = statistic.seen[:] = rng.integers(0, 30, size=tables.size)
     with (
-        mock.patch("causalbandits.policies.tables.chance_constraints.POSTERIOR_SAMPLES", draws),
+        mock.patch("causalbandits.policies.cpts.chance_constraints.POSTERIOR_SAMPLES", draws),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ProblemWarning)

@@ -23,8 +23,8 @@ from causalbandits.problem.actions import (
     Costs,
     format_count,
 )
+from causalbandits.problem.candidates.candidate_set import CandidateSet
 from causalbandits.problem.candidates.reduction import BlockReduction, reduce_block
-from causalbandits.problem.candidates.sets import CandidateSet
 from causalbandits.problem.inference import Block, RowBuilder
 from causalbandits.problem.projection import Projection
 

@@ -25,10 +25,10 @@ from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model import FittedModel, sample_log_gammas
+from causalbandits.policies.cpts.counts import TableRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
 from causalbandits.policies.statistics import Cells, PooledCells
-from causalbandits.policies.tables.counts import TableRows
 from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.candidates import CandidateSet
 from causalbandits.problem.inference import DRAW_BATCH_SIZE
