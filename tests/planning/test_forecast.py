@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from dataclasses import replace
@@ -133,11 +134,10 @@ def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
 
 
 def test_what_is_at_stake_can_be_told_of_more_actions_than_can_be_looked_at(monkeypatch, problem):
-    from causalbandits.planning import forecast as worlds
-
-    exact = worlds.Worlds(problem, (1.0, 1.0)).at_stake(0)
-    monkeypatch.setattr(worlds, "LISTED", 1)
-    assert worlds.Worlds(problem, (1.0, 1.0)).at_stake(0) == pytest.approx(exact, rel=0.02)
+    module = importlib.import_module("causalbandits.planning.forecast")
+    exact = module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0)
+    monkeypatch.setattr(module, "LISTED", 1)
+    assert module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0) == pytest.approx(exact, rel=0.02)
 
 
 def test_intervals_of_the_probability_are_wilsons(forecast):
@@ -209,7 +209,7 @@ def test_workers_and_checkpoints_change_no_number(fitted, tmp_path, policies):
 def test_a_policy_without_recommendations_is_refused_before_anything_is_played(problem):
     class Silent(cb.CausalThompsonSampling):
         id = "silent"
-        favourite = cb.Policy.incumbent
+        incumbent = cb.Policy.incumbent
 
         def score(self, problem, statistic, rng):
             pytest.fail("played")

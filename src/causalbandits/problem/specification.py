@@ -29,7 +29,11 @@ from causalbandits.problem.actions import (
     format_count,
     remove_forbidden,
 )
-from causalbandits.problem.candidates import count_possibly_optimal_actions, possibly_optimal_actions, validate_reward
+from causalbandits.problem.candidates import (
+    count_possibly_optimal_actions,
+    possibly_optimal_actions,
+    validate_reward_variable,
+)
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.separators import AugmentedGraph, validate_context, validate_parents_in_context
 
@@ -90,7 +94,7 @@ def parse_specification(
     if forbid is not None:
         space = remove_forbidden(space, forbid, stacklevel=stacklevel + 1)
     if isinstance(model, CausalGraph) or (isinstance(parents, list | tuple) and not parents):
-        goal = validate_reward(model, space, reward, parents, separator or observable, require)
+        goal = validate_reward_variable(model, space, reward, parents, separator or observable, require)
         return _specify_by_actions(model, space, goal, reduce, costs, require, context, stacklevel + 1)
     context_names = validate_context(_build_augmented_graph(model, space), context, reward)
     if require is not None:
@@ -179,7 +183,7 @@ def decode_specification(record: Mapping[str, Any]) -> Specification:
 def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Specification:
     """Of a problem without parents; which actions are worth trying was found when it was made."""
     space = ActionSpace.from_record(record, knowledge)
-    reward = validate_reward(knowledge, space, record["reward"], record["parents"])
+    reward = validate_reward_variable(knowledge, space, record["reward"], record["parents"])
     context = validate_context(_build_augmented_graph(knowledge, space), record.get("context", ()), reward)
     if not isinstance(knowledge, CausalGraph):
         space.requirements = decode_chance_constraints(record.get("require"), space, knowledge)

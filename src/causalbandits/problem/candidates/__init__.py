@@ -14,7 +14,7 @@ from causalbandits.problem.candidates.candidate_set import (
 from causalbandits.problem.candidates.intervention_sets import (
     count_possibly_optimal_actions,
     possibly_optimal_actions,
-    validate_reward,
+    validate_reward_variable,
 )
 from causalbandits.problem.candidates.product_actions import (
     ProductActions,
@@ -35,5 +35,5 @@ __all__ = [
     "possibly_optimal_actions",
     "project_actions",
     "reduce_space",
-    "validate_reward",
+    "validate_reward_variable",
 ]

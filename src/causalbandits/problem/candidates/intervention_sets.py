@@ -35,7 +35,7 @@ from causalbandits.problem.actions import (
 from causalbandits.problem.separators import format_names
 
 
-def validate_reward(
+def validate_reward_variable(
     knowledge: Knowledge,
     space: ActionSpace,
     reward: str | None,
