@@ -77,7 +77,7 @@ def env():
 
 @pytest.mark.parametrize(
     ("policy", "ask", "tell"),
-    [("c-ts-beta", (13, 12), (14, 6)), ("c-ucb", (12, 11), (12, 6)), (None, (18, 14), (15, 6))],
+    [("c-ts-beta", (8, 7), (8, 6)), ("c-ucb", (9, 8), (8, 6)), (None, (12, 9), (10, 6))],
     ids=["c-ts-beta", "c-ucb", "default"],
 )
 def test_a_decision_and_an_outcome_of_an_agent(env, policy, ask, tell):
@@ -92,7 +92,7 @@ def test_a_decision_and_an_outcome_of_a_study(env, tmp_path):
     rng = np.random.default_rng(0)
     with cb.Study.create(tmp_path / "campaign.db", env.problem, "c-ts-beta", seed=0) as study:
         play_rounds(study, env, 60, rng)
-        for walk, (files, depth) in zip(ask_and_tell(study, env, rng), ((24, 16), (23, 10)), strict=True):
+        for walk, (files, depth) in zip(ask_and_tell(study, env, rng), ((17, 11), (16, 10)), strict=True):
             assert len(walk.files) <= files, walk
             assert walk.depth <= depth, walk
 
@@ -122,4 +122,4 @@ def test_a_plain_simulated_round(env):
     first = next(name for name in names if names.count(name) == horizon)  # what the loop calls first: the decision
     start = len(names) - 1 - names[::-1].index(first)
     files = set().union(*(found for _, found in children[start:])) | {"engine/driver.py"}
-    assert len(files) <= 17, sorted(files)
+    assert len(files) <= 12, sorted(files)

@@ -22,6 +22,7 @@ from causalbandits.policies import (
     validate_reward,
 )
 from causalbandits.problem import Action, Budget, BudgetTracker, Problem, Situation, build_budget_tracker
+from causalbandits.problem.actions import Choices
 
 TICK = 256
 """Rounds between two reports of progress."""
@@ -105,7 +106,8 @@ def play(
             z = tuple([z[axis] for axis in parent_axes])
         if must_check:
             validate_reward(policy, reward)
-        successes = randomised_rounding(reward, policy_seed, t - 1) if counts_successes else reward
+        is_fraction = counts_successes and 0.0 < reward < 1.0
+        successes = randomised_rounding(reward, policy_seed, t - 1) if is_fraction else reward
         details = propensity, support, observed, situation.context_codes
         outcome = Outcome(believed_action, z, reward, successes, t - 1, *details)
         policy.update(situation, statistic, outcome)
@@ -117,7 +119,7 @@ def play(
             else budgeted_regret(action.number, here.problem.context_codes)
         )
         collected += reward
-        plays[action] = plays.get(action, 0) + 1
+        plays[action.choices] = plays.get(action.choices, 0) + 1
         if t == checkpoint:
             trajectory.regret[slot], trajectory.reward[slot] = regret, collected
             if watch is not None:
@@ -190,17 +192,17 @@ class Moments(dict[Z, Moment]):
         return self[codes]
 
 
-class _Plays(dict[Action, int]):
-    """How often each action was played."""
+class _Plays(dict[Choices, int]):
+    """How often each action was played, by its choices."""
 
     def __init__(self, problem: Problem) -> None:
-        self._size = problem.actions.size
+        self._actions = problem.actions
 
     def by_number(self) -> npt.NDArray[np.int64]:
         """The same for all actions, in the order of their numbers."""
-        counts = np.zeros(self._size, dtype=np.int64)
-        for action, count in self.items():
-            counts[action.number] = count
+        counts = np.zeros(self._actions.size, dtype=np.int64)
+        for choices, count in self.items():
+            counts[self._actions.rank(choices)] = count
         return counts
 
 

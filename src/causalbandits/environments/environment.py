@@ -301,11 +301,13 @@ class Environment(Cached):
         """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
         if context is not None:
             return self.condition(context).gap(action)
+        if self._lists_gaps and type(action) is int and 0 <= action < len(self._all_gaps):
+            return float(self._all_gaps[action])
         space = self.problem.actions
         number = (
             action if type(action) is int and 0 <= action < space.size else space.rank(self.problem.choices(action))
         )
-        if space.size <= LISTED:
+        if self._lists_gaps:
             return float(self._all_gaps[number])
         gap = self._gaps.get(number)
         if gap is None:
@@ -316,6 +318,11 @@ class Environment(Cached):
         """How much worse than the best each action of a set is; `costs` are theirs."""
         means = self.mean.of_actions(projection)
         return np.maximum(0.0, self._best_value - (means if costs is None else means - costs))
+
+    @cached_property
+    def _lists_gaps(self) -> bool:
+        """Whether the actions are few enough for a table of all gaps."""
+        return self.problem.actions.size <= LISTED
 
     @cached_property
     def _all_gaps(self) -> Array:

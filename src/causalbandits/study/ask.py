@@ -15,7 +15,6 @@ from causalbandits.campaign import (
     validate_batch_size,
 )
 from causalbandits.errors import ConflictError
-from causalbandits.policies import situation_for
 from causalbandits.problem import Action, Problem
 from causalbandits.study.decide import DecisionRequest, make_decision
 from causalbandits.study.session import Session, validate_key
@@ -74,12 +73,9 @@ class Asker:
         session = self._session
         conditioned = condition_on_context(session.problem, context, accept_impossible=session.accepts_impossible)
         eligible_list = None if eligible is None else _parse_eligible(self._session.problem, eligible)
-        if eligible_list is not None:
-            situation_for(
-                self._session.fold.policy, conditioned, eligible=eligible_list
-            )  # which refuses what cannot be chosen
+        situation = session.fold.situation(conditioned, eligible_list)  # which refuses what cannot be chosen
         eligible_choices = None if eligible_list is None else [list(action.choices) for action in eligible_list]
-        return DecisionRequest(conditioned, eligible_list), json.dumps(
+        return DecisionRequest(conditioned, eligible_list, situation), json.dumps(
             [list(conditioned.context_codes or ()), eligible_choices]
         )
 

@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
-from causalbandits.policies import AnyPolicy, Choice, decide_within_budget, randomised_rounding, situation_for
-from causalbandits.problem import Action, BudgetTracker, Problem
+from causalbandits.policies import AnyPolicy, Choice, decide_within_budget, randomised_rounding
+from causalbandits.problem import Action, BudgetTracker, Problem, Situation
 from causalbandits.study.propensities import (
     PropensityMixture,
     feasible_situation,
@@ -60,6 +60,8 @@ class DecisionRequest(NamedTuple):
 
     problem: Problem
     eligible: Sequence[Action] | None
+    situation: Situation
+    """The same, with the actions that the policy searches."""
 
 
 class Decider(NamedTuple):
@@ -99,8 +101,7 @@ def make_decision(
 
 def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random.Generator) -> DecisionMade:
     policy, statistic, budget_tracker, floor = decider
-    problem, eligible = request
-    situation = situation_for(policy, problem, eligible=eligible)
+    problem, eligible, situation = request
     if budget_tracker is not None:
         return DecisionMade(decide_within_budget(policy, situation, statistic, rng, budget_tracker))
     choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
@@ -111,7 +112,7 @@ def _decide_by_policy(request: DecisionRequest, decider: Decider, rng: np.random
 
 
 def _decide_uniformly(request: DecisionRequest, decider: Decider, rng: np.random.Generator) -> DecisionMade:
-    situation = feasible_situation(decider.policy, *request, decider.statistic)
+    situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
     actions = list_actions(situation)
     if decider.budget_tracker is not None:
         assert situation.costs is not None
@@ -125,11 +126,10 @@ def _decide_uniformly(request: DecisionRequest, decider: Decider, rng: np.random
 def _decide_in_shadow(
     baseline: Action, request: DecisionRequest, decider: Decider, rng: np.random.Generator
 ) -> DecisionMade:
-    problem, eligible = request
-    situation = feasible_situation(decider.policy, problem, eligible, decider.statistic)
+    situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
     if not situation.allows(baseline):
         raise InterventionError(f"In the shadow {baseline} is done, which may not be chosen here. Nothing was decided.")
-    cost = problem.cost(baseline)
+    cost = request.problem.cost(baseline)
     if decider.budget_tracker is not None:
         assert situation.costs is not None
         if not decider.budget_tracker.pacing_rule(situation.costs, rng.random).can_afford(cost):

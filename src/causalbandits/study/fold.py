@@ -8,7 +8,8 @@ log      what depends on order, or on more than sums, takes in outcomes one by o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from causalbandits.campaign import restore_policy as policy_from_record
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums, situation_for
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.problem import Action, Problem
+from causalbandits.problem import Action, Problem, Situation
 from causalbandits.study.storage import SumTable, from_fixed_point, to_fixed_point
 
 
@@ -69,11 +70,21 @@ class Fold:
         else:
             self._update(outcome)
 
+    def situation(self, problem: Problem, eligible: Sequence[Action] | None = None) -> Situation:
+        """The problem, in a context or without one, with those of the eligible actions that the policy searches."""
+        if eligible is None and problem is self.problem:
+            return self._unconditional
+        return situation_for(self.policy, problem, eligible=eligible)
+
+    @cached_property
+    def _unconditional(self) -> Situation:
+        return situation_for(self.policy, self.problem)
+
     def validate_context(self, context: Z | None, action: Action) -> None:
         """Refuse a context of which the policy must know more in order to decide, and to learn."""
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
-            situation, rng = situation_for(self.policy, conditioned, eligible=[action]), np.random.default_rng(0)
+            situation, rng = self.situation(conditioned, [action]), np.random.default_rng(0)
             statistic = self.policy.init(self.problem)
             self.policy.decide(
                 self.policy.feasible(situation, statistic), statistic, rng
@@ -135,8 +146,8 @@ class Fold:
         for outcome in self._resequencer.ready((), self._frontier()):
             self.policy.monitor(self._situation(outcome), self._statistic, outcome)
 
-    def _situation(self, outcome: Outcome) -> Any:
-        return situation_for(self.policy, self.problem.condition_codes(outcome.context))
+    def _situation(self, outcome: Outcome) -> Situation:
+        return self.situation(self.problem.condition_codes(outcome.context))
 
 
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:

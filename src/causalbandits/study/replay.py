@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from causalbandits.model import Intervention
-from causalbandits.policies import AnyPolicy
+from causalbandits.policies import AnyPolicy, situation_for
 from causalbandits.problem import Budget
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, DecisionSeeds, make_decision
@@ -60,8 +60,7 @@ def replay_decision(
     mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
     decider = decider_at(log, policy, mode, row.number, row.events, budget, floor)
-    request = DecisionRequest(log.problem.condition_codes(row.context), row.eligible(log.problem))
-    return make_decision(mode.mode, baseline, request, decider, seeds.decision_rng(row.number))
+    return make_decision(mode.mode, baseline, _request_of(log, row, policy), decider, seeds.decision_rng(row.number))
 
 
 class Shadowed(NamedTuple):
@@ -94,5 +93,10 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
 
 
 def _shadow_intervention(log: Log, row: Row, decider: Decider, seeds: DecisionSeeds) -> Intervention:
-    request = DecisionRequest(log.problem.condition_codes(row.context), row.eligible(log.problem))
+    request = _request_of(log, row, decider.policy)
     return make_decision("online", None, request, decider, seeds.decision_rng(row.number)).choice.action.intervention
+
+
+def _request_of(log: Log, row: Row, policy: AnyPolicy) -> DecisionRequest:
+    conditioned, eligible = log.problem.condition_codes(row.context), row.eligible(log.problem)
+    return DecisionRequest(conditioned, eligible, situation_for(policy, conditioned, eligible=eligible))

@@ -58,26 +58,29 @@ class Action:
     (do(a=1, b=y), (1, 2), 5)
     """
 
-    __slots__ = ("_intervention", "_number", "choices", "space")
+    __slots__ = ("choices", "intervention", "number", "space")
+
+    space: ActionSpace
+    choices: Choices
+    number: int
+    """Its place in the order of all actions."""
+    intervention: Intervention
+    """The assignment that it makes."""
 
     def __init__(self, space: ActionSpace, choices: Choices, number: int | None = None) -> None:
         self.space, self.choices = space, choices
-        self._number = number
-        self._intervention: Intervention | None = None
+        if number is not None:
+            self.number = number
 
-    @property
-    def number(self) -> int:
-        """Its place in the order of all actions."""
-        if self._number is None:
-            self._number = self.space._rank_or_explain(self.choices)
-        return self._number
-
-    @property
-    def intervention(self) -> Intervention:
-        """The assignment that it makes."""
-        if self._intervention is None:
-            self._intervention = self.space._intervention(self.choices)
-        return self._intervention
+    def __getattr__(self, name: str) -> Any:
+        """The number and the intervention are computed when they are first read: only then are they missing."""
+        if name == "number":
+            self.number = self.space._rank_or_explain(self.choices)
+            return self.number
+        if name == "intervention":
+            self.intervention = self.space._intervention(self.choices)
+            return self.intervention
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __eq__(self, other: object) -> bool:
         return self.choices == other.choices if isinstance(other, Action) else NotImplemented
