@@ -403,7 +403,7 @@ def test_a_new_process_starts_warm_and_an_edited_index_is_compiled_anew(tmp_path
     (cold, cold_hits), (warm, warm_hits) = run(), run()
     assert (cold_hits, warm_hits) == (0, 1)
     assert cold == warm
-    index = tmp_path / "causalbandits" / "policies" / "posteriors" / "index.py"
+    index = tmp_path / "causalbandits" / "policies" / "posteriors" / "index_functions.py"
     text = index.read_text(encoding="utf-8")
     edited = text.replace("np.sqrt(2.0 * exploration / n)", "np.sqrt(0.02 * exploration / n)")
     assert edited != text
