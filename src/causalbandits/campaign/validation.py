@@ -102,7 +102,8 @@ def validate_outcome(
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
         parents = _with_context_parents(problem, parents)
     try:
-        validate_reward(policy, value)
+        if policy.traits.unit_rewards or policy.traits.learns_scales:
+            validate_reward(policy, value)
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None

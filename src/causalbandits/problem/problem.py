@@ -79,6 +79,9 @@ from causalbandits.problem.specification import (
 CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
 """The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
+SUPPORT_CACHE_SIZE = 2**12
+"""Of so many actions and configurations it is remembered whether one can lead to the other."""
+
 
 class CredibleInterval(NamedTuple):
     """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
@@ -622,8 +625,18 @@ class Problem(Cached):
 
     def is_supported(self, action: Action, z: Sequence[int]) -> bool:
         """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
-        blocks = self._blocks_with_zeros
-        return not blocks or all(block.probability(action.choices, z) > 0.0 for block in blocks)
+        if not self._blocks_with_zeros:
+            return True
+        key = action.choices, tuple(z)
+        answer = self._support_cache.get(key)
+        if answer is not None:
+            return answer
+        blocks, choices = self._blocks_with_zeros, action.choices
+        return self._support_cache.store(key, all(block.probability(choices, z) > 0.0 for block in blocks))
+
+    @cached_property
+    def _support_cache(self) -> BoundedCache[tuple[Choices, Z], bool]:
+        return BoundedCache(SUPPORT_CACHE_SIZE)
 
     def is_jointly_supported(self, action: Action, observed: Mapping[str, int]) -> bool:
         """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""

@@ -146,7 +146,8 @@ class Situation(Cached):
         """
         if not self.problem.parents:
             self.problem.require_parents("P(z | do(a))")
-        index = self._validate_index(index, "project", "configuration", self._configuration_shape, self._cell_shape)
+        if type(index) is not np.ndarray or index.dtype is not FLOAT or index.shape != self._configuration_shape:
+            index = self._validate_index(index, "project", "configuration", self._configuration_shape, self._cell_shape)
         if index.ndim == 1:
             scores = Scores(self._projector(index), largest_magnitude(index))
         else:
