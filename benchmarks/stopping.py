@@ -28,7 +28,7 @@ from causalbandits.engine.driver import ENVIRONMENT, play, stream
 from causalbandits.policies import find_incumbent, situation_for
 from causalbandits.policies.cells.policy import CellPolicy
 from causalbandits.policies.stopping import WIDTHS, mixture_penalty, sub_gaussian_scale
-from causalbandits.problem.design import action_distributions
+from causalbandits.problem.optimal_design import action_distributions
 from causalbandits.results.statistics import summarise_stopping
 
 RESULT = Path(__file__).with_name("stopping.json")

@@ -18,7 +18,7 @@ from causalbandits._typing import Array
 from causalbandits.policies.cells.policy import incumbent_by_means
 from causalbandits.policies.feedback import Incumbent
 from causalbandits.policies.statistics import Cells
-from causalbandits.problem.design import action_distributions
+from causalbandits.problem.optimal_design import action_distributions
 from causalbandits.problem.projection.argmax import Scores
 from causalbandits.problem.situation import Situation
 

@@ -9,7 +9,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.paper.claims import CLAIMS, IN_PART, INCONCLUSIVE, NOT, WHOLE, judge
-from causalbandits.paper.experiments import EXPERIMENTS
+from causalbandits.paper.registry import EXPERIMENTS
 from causalbandits.paper.significance import (
     equivalence_test,
     growth_exponent_test,

@@ -14,7 +14,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.paper import figure3
-from causalbandits.paper.experiments import EXPERIMENTS
+from causalbandits.paper.registry import EXPERIMENTS
 from causalbandits.paper.reproduce import REPLICATIONS, reproduce
 from causalbandits.theory.assumptions import noise_scales
 

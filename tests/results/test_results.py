@@ -14,7 +14,7 @@ from scipy import stats
 
 import causalbandits as cb
 from causalbandits.errors import StateError
-from causalbandits.results.provenance import Origin
+from causalbandits.results.origin import Origin
 from causalbandits.results.statistics import holm
 
 

@@ -10,8 +10,8 @@ from causalbandits.campaign.diagnostics import (
     gather_evidence,
 )
 from causalbandits.campaign.eligibility import Eligible, eligible_actions, restrict_to_eligible
-from causalbandits.campaign.history import HistoryImporter, Learnt
-from causalbandits.campaign.ledger import Ledger, Pending, decode_action, decode_support, encode_support
+from causalbandits.campaign.history_import import HistoryImporter, Learnt
+from causalbandits.campaign.outcome_log import Ledger, Pending, decode_action, decode_support, encode_support
 from causalbandits.campaign.policy_record import policy_record, restore_policy
 from causalbandits.campaign.recommendation import (
     CellMoments,

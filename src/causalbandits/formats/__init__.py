@@ -1,6 +1,6 @@
 """Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
-A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_parse_limits`.
+A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The experiments of Lu, Meisami, Tewari and Yan (UAI 2020), one file a figure; settings are constants."""
 
 from causalbandits.paper.experiment import Experiment
-from causalbandits.paper.experiments import EXPERIMENTS
+from causalbandits.paper.registry import EXPERIMENTS
 from causalbandits.paper.reproduce import QUICK, REPLICATIONS, reproduce
 
 __all__ = ["EXPERIMENTS", "QUICK", "REPLICATIONS", "Experiment", "reproduce"]

@@ -22,7 +22,7 @@ from causalbandits.engine import simulate
 from causalbandits.errors import CausalBanditsError, StateError, unknown_name_message
 from causalbandits.paper.claims import StatementVerdict, Verdict, judge
 from causalbandits.paper.experiment import AllRuns, Experiment, Setting
-from causalbandits.paper.experiments import EXPERIMENTS
+from causalbandits.paper.registry import EXPERIMENTS
 from causalbandits.paper.report import report_parts
 from causalbandits.results import Run, provenance, write_data, write_figures, write_page
 

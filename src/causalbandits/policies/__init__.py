@@ -16,7 +16,6 @@ from causalbandits.policies.cells import (
     ThompsonSampling,
     Uniform,
 )
-from causalbandits.policies.checks import unchecked_method
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
 from causalbandits.policies.feedback import (
     Bounds,
@@ -55,6 +54,7 @@ from causalbandits.policies.registry import (
     policy,
     resolve_policy,
 )
+from causalbandits.policies.return_checks import unchecked_method
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
 from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
 from causalbandits.policies.traits import Traits, situation_for

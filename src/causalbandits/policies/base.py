@@ -21,9 +21,9 @@ from causalbandits._hashing import code_hash, is_ours
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
-from causalbandits.policies.checks import check_methods
 from causalbandits.policies.feedback import Bounds, Choice, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
+from causalbandits.policies.return_checks import check_methods
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_positive_integer

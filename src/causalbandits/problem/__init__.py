@@ -28,7 +28,6 @@ from causalbandits.problem.chance_constraints import (
 )
 from causalbandits.problem.context_frequencies import context_frequencies, feasible_contexts
 from causalbandits.problem.contexts import CONTEXT_SAMPLE_SIZE, Contexts
-from causalbandits.problem.design import DIFFERENCE_TOLERANCE, Design, action_distributions, cheapest_allocation, design
 from causalbandits.problem.features import (
     AdditiveFeatures,
     Features,
@@ -38,6 +37,13 @@ from causalbandits.problem.features import (
     parents_and_rng_by_name,
     resolve_features,
     tabulate,
+)
+from causalbandits.problem.optimal_design import (
+    DIFFERENCE_TOLERANCE,
+    Design,
+    action_distributions,
+    cheapest_allocation,
+    design,
 )
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import Scores

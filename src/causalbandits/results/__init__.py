@@ -22,7 +22,7 @@ from causalbandits.results.document import (
     write_page,
 )
 from causalbandits.results.measures import MEASURES, Values
-from causalbandits.results.provenance import Origin
+from causalbandits.results.origin import Origin
 from causalbandits.results.run import Run
 from causalbandits.results.statistics import (
     Difference,

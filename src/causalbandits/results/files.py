@@ -26,7 +26,7 @@ from causalbandits._files import (
 from causalbandits._tables import import_pandas
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.results.measures import SCALARS, Values
-from causalbandits.results.provenance import Origin
+from causalbandits.results.origin import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from causalbandits.errors import CausalBanditsError
-from causalbandits.results.provenance import Origin
+from causalbandits.results.origin import Origin
 
 if TYPE_CHECKING:
     from causalbandits.results.run import Run

@@ -15,7 +15,7 @@ from causalbandits.errors import CausalBanditsError, unknown_name_message
 from causalbandits.results.files import build_frame, read_run, write_csv, write_parquet, write_run
 from causalbandits.results.measures import MEASURES, Measures, Values, validate_measures
 from causalbandits.results.merge import merge_runs
-from causalbandits.results.provenance import Origin
+from causalbandits.results.origin import Origin
 from causalbandits.results.statistics import (
     Difference,
     Differences,

@@ -21,7 +21,7 @@ from causalbandits.engine.compiled.sampling import context_buffer, sample_contex
 
 @register_jitable
 def whiten(R, x):
-    """As `factor.whiten_rows`, of one row, in place."""
+    """As `_qr.whiten_rows`, of one row, in place."""
     for k in range(len(x)):
         x[k] *= 1.0 / R[k, k]
         for j in range(k + 1, len(x)):

@@ -44,7 +44,7 @@ SOURCES = (
     "policies/posteriors/index_functions.py",
     "policies/posteriors/main_effects.py",
     "policies/statistics.py",
-    "problem/design.py",
+    "problem/optimal_design.py",
     "problem/projection/argmax.py",
     "engine/compiled/argmax.py",
     "engine/compiled/arrays.py",

@@ -1,6 +1,6 @@
 """The projection: sums over z of P(z | do(a)) times an index, for many actions at once.
 
-`tree` sums block by block, `sparse` does so along long lists of actions, `power_sums` under P^2 and P^3; `scores` has
+`tree` sums block by block, `sparse` does so along long lists of actions, `power_sums` under P^2 and P^3; `argmax` has
 the result, one score per searched action, and the rule for ties.
 """
 

@@ -1,4 +1,4 @@
-"""What can be read off a study: reports, off-policy evaluation, replay, verification, export."""
+"""What can be read off a study: reports, off-policy evaluation, diagnostics, export."""
 
 from causalbandits.study.analysis.diagnostics import check_statistic, stored_cell_moments
 from causalbandits.study.analysis.export import Exported, write_table

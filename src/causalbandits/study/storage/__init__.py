@@ -19,7 +19,6 @@ from causalbandits.study.storage.exact_sums import (
     squares_from_fixed_point,
     to_fixed_point,
 )
-from causalbandits.study.storage.integrity import Replay, Verification, verify_log
 from causalbandits.study.storage.location import close_on_error, default_keys_path, location_name, open_store
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.postgres import is_postgres_url
@@ -42,6 +41,7 @@ from causalbandits.study.storage.rows import (
 from causalbandits.study.storage.schema import load_facts, migrate, save_facts
 from causalbandits.study.storage.sqlite import SQLite
 from causalbandits.study.storage.store import Store
+from causalbandits.study.storage.verification import Replay, Verification, verify_log
 
 __all__ = [
     "CHANGING_KINDS",

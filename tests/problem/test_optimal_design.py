@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import causalbandits as cb
 from causalbandits import zoo
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.problem.design import allocate
+from causalbandits.problem.optimal_design import allocate
 
 
 def largest_variance(mixture, rows, goals):
