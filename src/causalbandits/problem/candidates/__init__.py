@@ -1,7 +1,8 @@
 """Candidate sets: the actions among which a best one is certain to be, and how they are searched.
 
 `candidate_set` has the kinds of sets and `product_actions` the one that a reduction leaves; `reduction` removes
-dominated actions with the convex hulls of `hull`; `intervention_sets` does so by the graph alone (POMIS), where no tables are known.
+dominated actions with the convex hulls of `hull`; `intervention_sets` does so by the graph alone (POMIS),
+where no tables are known.
 """
 
 from causalbandits.problem.candidates.candidate_set import (
