@@ -97,6 +97,12 @@ def validate_outcome(
     parents' values is accepted as well, though the policy learns nothing from it.
     """
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
+    if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
+        raise TellError(
+            f"The problem declares reward_range={problem.reward_range}, and this reward is {value:g}. If such rewards "
+            "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
+            "changed."
+        )
     if isinstance(parents, EllipsisType):
         parents = default_parents(problem)
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):

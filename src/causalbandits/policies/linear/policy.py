@@ -30,6 +30,7 @@ from causalbandits.policies.stopping import (
     contrasts_with_rivals,
     linear_error_probability,
     observed_directions,
+    stopping_obstacle,
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_one_of, validate_parents, validate_positive
@@ -222,6 +223,8 @@ class LinearPolicy(Policy[Regression]):
         self, situation: Situation, statistic: Regression, action: Action, epsilon: float
     ) -> float | None:
         """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
+        if stopping_obstacle(self, situation.problem):
+            return None
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
         observed = observed_directions(statistic, self.ridge, size)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:
