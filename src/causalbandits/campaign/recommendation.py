@@ -142,14 +142,15 @@ def is_estimated(policy: AnyPolicy, situation: Situation) -> bool:
 
 
 def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
-    """The situation with all actions that can be the best under any CPTs, where these are estimates.
+    """The situation with all actions that can be the best under any CPTs, or simply all, where CPTs are estimates.
 
     By the mean of estimated CPTs some actions are dominated that may well be the best: what is said of the best action
     must consider them.
     """
     if not is_estimated(policy, situation) or policy.traits.learns_tables:
         return situation
-    return situation.problem.situation(any_tables=True)
+    every = situation.problem.actions.size <= MAX_RIVALS
+    return situation.problem.situation(every=every, any_tables=not every)
 
 
 def _combine_with_empirical_bernstein(

@@ -159,7 +159,7 @@ def _posterior_bounds(
 
 
 def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | MainEffects, cell: str) -> str:
-    """What is approximate: the uncertainty of the noise and of the centre is in an interval, that of the spread is not."""
+    """The uncertainty of the noise and of the centre is part of an interval, that of the spread is not."""
     noise = math.sqrt(p.noise)
     if isinstance(p, MainEffects):
         return (
