@@ -400,12 +400,14 @@ class Study(Advice):
         From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
         floor=); see `causalbandits.study.analysis.off_policy`.
         `"logged"` gives the mean of what came. Where the policy learns
-        tables, or has mended them, the tables are those of `model`.
+        tables, or has mended them, the tables are those of `model`. An estimate is None where the log does not tell:
+        `reasons` says why, and names the contexts in which what the target does was never done.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
-            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
+            counts = self._log.context_counts()
+            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
 
     def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
         """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
