@@ -99,6 +99,7 @@ class Study(Advice):
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
         self._asker = Asker(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
+        self._is_closed = False
 
     @classmethod
     def create(
@@ -166,6 +167,8 @@ class Study(Advice):
             return Study(store, self._session.user_policy, self._session.clock)
 
     def __repr__(self) -> str:
+        if self._is_closed:
+            return f"Study({str(self._session.store.path)!r}, closed)"
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
 
     def __enter__(self) -> Study:
@@ -176,6 +179,7 @@ class Study(Advice):
 
     def close(self) -> None:
         """Close the file; what was acknowledged is in it."""
+        self._is_closed = True
         self._session.store.close()
 
     @contextmanager
