@@ -64,7 +64,7 @@ def evaluate(rng: np.random.Generator, n: int, mixtures: Mixtures, reward: str, 
 @pytest.mark.parametrize("reward", ["bernoulli", "exponential"])
 @pytest.mark.parametrize(("mixtures", "n"), [(full_cover, 60), (lost_cover, 60), (lost_cover, 300)])
 def test_intervals_hold_over_contexts_of_unequal_probabilities(mixtures: Mixtures, n: int, reward: str) -> None:
-    """Of 120 at 95%, 105 is 4 standard deviations below; averaged over what stays covered, 28 held."""
+    """Of 120 at 95%, 105 is 4 standard deviations below; averaged over what stays covered, a quarter of such held."""
     rng, found = np.random.default_rng(0), {}
     for _ in range(120):
         for name, estimate in evaluate(rng, n, mixtures, reward, "configurations").estimates.items():
