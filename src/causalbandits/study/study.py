@@ -99,6 +99,7 @@ class Study(Advice):
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
         self._asker = Asker(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
+        self._is_closed = False
 
     @classmethod
     def create(
@@ -166,6 +167,8 @@ class Study(Advice):
             return Study(store, self._session.user_policy, self._session.clock)
 
     def __repr__(self) -> str:
+        if self._is_closed:
+            return f"Study({str(self._session.store.path)!r}, closed)"
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
 
     def __enter__(self) -> Study:
@@ -176,6 +179,7 @@ class Study(Advice):
 
     def close(self) -> None:
         """Close the file; what was acknowledged is in it."""
+        self._is_closed = True
         self._session.store.close()
 
     @contextmanager
@@ -400,12 +404,14 @@ class Study(Advice):
         From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
         floor=); see `causalbandits.study.analysis.off_policy`.
         `"logged"` gives the mean of what came. Where the policy learns
-        tables, or has mended them, the tables are those of `model`.
+        tables, or has mended them, the tables are those of `model`. An estimate is None where the log does not tell:
+        `reasons` says why, and names the contexts in which what the target does was never done.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
-            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
+            counts = self._log.context_counts()
+            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
 
     def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
         """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
