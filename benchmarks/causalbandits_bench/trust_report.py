@@ -78,12 +78,16 @@ def write_trust(folder: Path, cells: Sequence[Cell], replications: int, schedule
 def report(content: dict[str, Any]) -> list[Part]:
     """The tables, with how they were measured: from what `trust.json` holds."""
     about, cells = content["about"], from_records(content["cells"])
+    measured = {cell.world for cell in cells}
+    missing = [name for name in KINDS if name not in measured]
     parts: list[Part] = [
         Text(
             f"{about['date']}: {about['replications']} replications of {about['rounds']:,} rounds, each with a world "
             f"of its own. {summary(cells)} {LEGEND}"
         )
     ]
+    if missing:
+        parts.append(Text(f"Not measured in this run: {', '.join(missing)}."))
     for title, text, statements in TABLES:
         chosen = [cell for cell in cells if cell.statement in statements]
         if chosen:
@@ -126,16 +130,17 @@ def _text(cell: Cell | None) -> str:
     """What was found, and what is allowed.
 
     >>> _text(Cell("coins", "default", "stop", 9, 0.5, "at most", 0.358, "outside", 2, 1, 7.0, 1, {}))
-    '**50%** (≤ 36%) (50% stop) (1 of 2)'
+    '**50%** (≤ 35.8%) (50% stop) (1 of 2)'
     """
     if cell is None:
         return ""
     if cell.found is None or cell.allowed is None:
         return f"*{WITHDRAWN}*"
-    form = "{:+.2f}" if cell.statement == PROBABILITY else "{:.0%}"
-    found = form.format(cell.found)
+    is_difference = cell.statement == PROBABILITY
+    found = f"{cell.found:+.2f}" if is_difference else f"{cell.found:.0%}"
+    allowed = f"{cell.allowed:.2f}" if is_difference else f"{cell.allowed:.1%}"
     text = f"**{found}**" if cell.verdict == OUTSIDE else found
-    text += f" ({'≥' if cell.bound == 'at least' else '≤'} {form.format(cell.allowed).lstrip('+')})"
+    text += f" ({'≥' if cell.bound == 'at least' else '≤'} {allowed})"
     if cell.statement == STOP and cell.acted is not None:
         text += f" ({cell.acted / cell.replications:.0%} stop)"
     return text + (f" ({cell.said} of {cell.replications})" if cell.said < cell.replications else "")

@@ -175,7 +175,7 @@ def test_a_cell_says_how_often_the_statement_was_made_and_why_not():
     cell = sum_up("coins", "default", found)[0]
     assert (cell.found, cell.said, cell.replications, cell.detail) == (1.0, 1, 3, 0.2)
     assert cell.reasons == {"too few": 2}
-    assert grid_of([cell]).rows[0][2] == "100% (≥ 42%) (1 of 3)"
+    assert grid_of([cell]).rows[0][2] == "100% (≥ 42.0%) (1 of 3)"
 
 
 def test_statements_that_are_none_are_withdrawn_with_their_reason(campaign, monkeypatch):
