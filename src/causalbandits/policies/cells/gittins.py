@@ -39,7 +39,7 @@ from causalbandits._typing import Array
 from causalbandits.errors import SizeError
 from causalbandits.policies.base import HorizonPolicy, validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy
-from causalbandits.policies.feedback import Choice, sample_choice_by_position
+from causalbandits.policies.feedback import Choice, sample_choice_by_position, sample_tied
 from causalbandits.policies.posteriors import (
     INDEX,
     Belief,
@@ -268,6 +268,11 @@ class CausalGittins(GittinsPolicy):
         if isinstance(estimates.posterior, MainEffects):
             validate_row_count(self.id, situation.size, len(estimates.posterior.shrink))
         return situation.net_of_costs(Scores(means.values + estimates.bonuses(b), means.scale))
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if situation.is_paced:
+            return super().decide(situation, statistic, rng)
+        return sample_tied(self.score(situation, statistic, rng), situation.action, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
