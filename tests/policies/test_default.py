@@ -198,14 +198,24 @@ def test_the_default_of_a_study_tries_many_actions_before_the_first_outcome(at_o
 
 
 def test_with_late_outcomes_the_default_of_a_study_loses_no_more_than_thompson_sampling():
-    """On the campaign with its values in other orders: 106 (3.5), where C-TS has 119 (5.9) in 3000 rounds."""
-    worlds = [permute_environment(EMAIL, np.random.default_rng([11, k])) for k in range(8)]
+    """Where the first actions of the list are bad, so that repeating one of them until an outcome comes costs most."""
+    worlds = [permute_environment(EMAIL, np.random.default_rng([11, k])) for k in range(24)]
+    worlds.sort(key=lambda env: env.gap(env.problem.situation().action(0).intervention))
     ours, theirs = (
-        np.array([late_regret(env, policy(env.problem), 1200, 500, k) for k, env in enumerate(worlds)])
+        np.array([late_regret(env, policy(env.problem), 1200, 500, k) for k, env in enumerate(worlds[-6:])])
         for policy in (lambda problem: default_policy(problem, late=True), lambda problem: cb.policy("c-ts-beta"))
     )
     difference = ours - 1.25 * theirs
-    assert difference.mean() <= 2 * difference.std(ddof=1) / np.sqrt(len(worlds))
+    assert difference.mean() <= 2 * difference.std(ddof=1) / np.sqrt(len(difference))
+
+
+def test_with_late_outcomes_effects_are_learnt():
+    """Eight flags, 2000 rounds: about half of what C-TS loses, which learns 256 configurations one by one."""
+    ours, theirs = (
+        sum(late_regret(flags(8, 60 + k), policy, 2000, 500, k) for k in range(2))
+        for policy in (default_policy(flags(8, 60).problem, late=True), "c-ts-beta")
+    )
+    assert ours < 0.8 * theirs
 
 
 def test_a_batch_of_the_default_agent_is_drawn_and_teaches_what_a_single_decision_does():
