@@ -31,6 +31,7 @@ from causalbandits.campaign.validation import (
     validate_batch_size,
     validate_outcome,
     validate_seed,
+    warn_of_repetition,
 )
 
 __all__ = [
@@ -74,5 +75,6 @@ __all__ = [
     "validate_batch_size",
     "validate_outcome",
     "validate_seed",
+    "warn_of_repetition",
     "write_report",
 ]

@@ -126,7 +126,8 @@ class Study(Advice):
         default's place, or only recorded (`late`). With `hold=True` outcomes count when their window has passed, too:
         else clicks count at once and their absence a window later, so that what was tried last looks too good.
 
-        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
+        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward;
+        it draws anew for every decision, from the first on (see `default_policy`).
         A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
         every action that may be chosen that probability at least, over their number, so that the log can be weighted
         by actions (see `evaluate`).
@@ -208,6 +209,8 @@ class Study(Advice):
 
         `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
         decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
+        Every decision is logged, and can be replayed, by itself: a deterministic policy repeats one action in a batch,
+        C-Gittins included, and a `BatchWarning` says so. A study's default draws.
         """
         with self._session.transaction():
             if n is None:

@@ -52,6 +52,7 @@ from causalbandits.policies.posteriors.index_functions import (
 from causalbandits.policies.posteriors.main_effects import (
     MainEffectCells,
     MainEffects,
+    can_store_main_effects,
     main_effects_at_cells,
     main_effects_mean,
     posterior_main_effects,
@@ -79,6 +80,7 @@ __all__ = [
     "UpperBound",
     "bernoulli_divergence",
     "bounds_of_weighted_mean",
+    "can_store_main_effects",
     "estimate_beta",
     "estimate_means",
     "estimate_scales",
