@@ -157,6 +157,9 @@ class HistoryImporter:
             validate_reward(self.policy, reward)
         except CausalBanditsError:
             return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
+        bounds = self.problem.reward_range
+        if bounds is not None and not bounds[0] <= reward <= bounds[1]:
+            return f"the problem declares reward_range={bounds}"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):
             return "the configuration is impossible under the action, says the model"
         return ""

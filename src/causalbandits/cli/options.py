@@ -92,6 +92,11 @@ def _parse_require(arguments: Sequence[str]) -> dict[str, dict[str, float]]:
     return limits
 
 
+def _parse_reward_range(text: str) -> list[float]:
+    """The least and the largest reward."""
+    return [_parse_number(part, "--reward-range") for part in _parse_names(text)]
+
+
 def _parse_number(text: str, flag: str) -> float:
     try:
         return float(text)
@@ -138,6 +143,18 @@ OPTIONS: dict[str, OptionSpec] = {
     ),
     "reduce": OptionSpec(
         "--reduce/--no-reduce", "", "Whether causal policies search only the actions that can be the best.", bool
+    ),
+    "reward_range": OptionSpec(
+        "--reward-range",
+        "0,1",
+        "The least and the largest possible reward: a declaration that makes a stopping rule possible.",
+        parse=_parse_reward_range,
+    ),
+    "noise_scale": OptionSpec(
+        "--noise-scale",
+        "0.5",
+        "The scale for which rewards are sub-Gaussian given their parents: another such declaration.",
+        float,
     ),
     "require": OptionSpec(
         "--require",

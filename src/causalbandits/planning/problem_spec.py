@@ -45,6 +45,8 @@ EXAMPLES = {
     "costs": "{ A = 0.1, B = { x = 0.2 } }",
     "require": "{ C = { y = 0.01 } }",
     "context": '["A"]',
+    "reward_range": "[0, 1]",
+    "noise_scale": "0.5",
 }
 
 
@@ -241,6 +243,20 @@ def _parse_limits(variable: Variable, value: Any) -> dict[State, float]:
     return {_parse_state(variable, state): float(limit) for state, limit in value.items()}
 
 
+def _parse_reward_range(value: object, model: Knowledge) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2 or not all(map(is_real, value)) or not value[0] < value[1]:
+        raise CausalBanditsError(
+            f"expected the least and the largest possible reward, such as {EXAMPLES['reward_range']}; got {value!r}."
+        )
+    return float(value[0]), float(value[1])
+
+
+def _parse_noise_scale(value: object, model: Knowledge) -> float:
+    if not is_real(value) or not value > 0:
+        raise CausalBanditsError(f"expected a positive number, such as {EXAMPLES['noise_scale']}; got {value!r}.")
+    return float(value)
+
+
 def _parse_state(variable: Variable, value: Any) -> State:
     """The state that is meant: itself, or else the one that is written so (the number 1 and the text "1")."""
     if value in variable.states:
@@ -262,6 +278,8 @@ PARSERS: dict[str, Callable[[object, Knowledge], Any]] = {
     "costs": _parse_costs,
     "require": _parse_require,
     "context": _parse_names,
+    "reward_range": _parse_reward_range,
+    "noise_scale": _parse_noise_scale,
 }
 
 
