@@ -11,11 +11,17 @@ from causalbandits.campaign.diagnostics import (
 )
 from causalbandits.campaign.eligibility import Eligible, eligible_actions, restrict_to_eligible
 from causalbandits.campaign.history_import import HistoryImporter, Learnt
-from causalbandits.campaign.outcome_log import Ledger, Pending, decode_action, decode_support, encode_support
+from causalbandits.campaign.outcome_log import (
+    Ledger,
+    Pending,
+    Resequencer,
+    decode_action,
+    decode_support,
+    encode_support,
+)
 from causalbandits.campaign.policy_record import policy_record, restore_policy
 from causalbandits.campaign.recommendation import Certainty, Diagnostics, Recommendation, Recommendations, recommend
 from causalbandits.campaign.report import write_report
-from causalbandits.campaign.resequencer import Resequencer
 from causalbandits.campaign.reward_moments import (
     CellMoments,
     RewardMoments,
