@@ -5,7 +5,7 @@ V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u wi
     R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
 
 A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
-formed. Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry
+formed. Where R must not depend on the order of rewards, V is formed from sums, and factorised (`factorise`). Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry
 and agrees with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which
 take less time one by one, as plain numbers, than the calls of NumPy would.
 """
@@ -46,6 +46,31 @@ def back_substitute_jit(R: Any, x: Any) -> None:
         for k in range(d - 1, i, -1):
             entry -= x[k] * row[k]
         x[i] = entry / row[i]
+
+
+def factorise_jit(V: Any) -> None:
+    """As `factorise`, in place."""
+    d = len(V)
+    for k in range(d):
+        row = V[k]
+        pivot = math.sqrt(row[k])
+        row[k] = pivot
+        for j in range(k + 1, d):
+            row[j] /= pivot
+        for i in range(k + 1, d):
+            below, factor = V[i], row[i]
+            for j in range(i, d):
+                below[j] -= factor * row[j]
+
+
+def forward_substitute_jit(R: Any, x: Any) -> None:
+    """As `forward_substitute`, in place."""
+    d = len(x)
+    for k in range(d):
+        row = R[k]
+        x[k] /= row[k]
+        for j in range(k + 1, d):
+            x[j] -= x[k] * row[j]
 
 
 def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
@@ -101,6 +126,34 @@ def back_substitute(R: Array, b: Array) -> Array:
     for k in range(len(b) - 1, -1, -1):
         x[k] = x[k] / R[k, k]
         x[:k] -= x[k] * R[:k, k]
+    return x
+
+
+def factorise(V: Array) -> Array:
+    """R with R'R = V, by Cholesky's method, from V's entries on and above the diagonal."""
+    if len(V) <= FEW_ROWS:
+        rows = np.triu(V).tolist()
+        factorise_jit(rows)
+        return np.array(rows)
+    R = np.triu(V)
+    for k in range(len(R)):
+        R[k, k] = math.sqrt(R[k, k])
+        row = R[k, k + 1 :]
+        row /= R[k, k]
+        R[k + 1 :, k + 1 :] -= row[:, None] * row
+    return np.triu(R)
+
+
+def forward_substitute(R: Array, b: Array) -> Array:
+    """x with R'x = b."""
+    if len(b) <= FEW_ROWS:
+        numbers = b.tolist()
+        forward_substitute_jit(R.tolist(), numbers)
+        return np.array(numbers)
+    x = b.copy()
+    for k in range(len(b)):
+        x[k] = x[k] / R[k, k]
+        x[k + 1 :] -= x[k] * R[k, k + 1 :]
     return x
 
 

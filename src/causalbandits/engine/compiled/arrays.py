@@ -223,11 +223,14 @@ class EffectSums(NamedTuple):
 
     counts: Array
     totals: Array
-    pooled: Array
-    R: Array
-    u: Array
-    ratios: Array
+    within: Array
     positions: Ints
+    pooled: Array
+    likelihoods: Array
+    V: Array
+    R: Array
+    g: Array
+    u: Array
     theta: Array
     beta: Array
     shrink: Array
