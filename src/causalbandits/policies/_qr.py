@@ -5,9 +5,11 @@ V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u wi
     R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
 
 A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
-formed. Where R must not depend on the order of rewards, V is formed from sums, and factorised (`factorise`). Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry
-and agrees with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which
-take less time one by one, as plain numbers, than the calls of NumPy would.
+formed. Where R must not depend on the order of rewards, it is made from sums instead (`solve_normal_equations`).
+
+Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry and agrees
+with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which take less
+time one by one, as plain numbers, than the calls of NumPy would.
 """
 
 from __future__ import annotations
@@ -48,29 +50,19 @@ def back_substitute_jit(R: Any, x: Any) -> None:
         x[i] = entry / row[i]
 
 
-def factorise_jit(V: Any) -> None:
-    """As `factorise`, in place."""
-    d = len(V)
+def factorise_jit(equations: Any) -> None:
+    """Turn V, on and above the diagonal, and g as one more column into R and u, in place; by Cholesky's method."""
+    d = len(equations)
     for k in range(d):
-        row = V[k]
+        row = equations[k]
         pivot = math.sqrt(row[k])
         row[k] = pivot
-        for j in range(k + 1, d):
+        for j in range(k + 1, d + 1):
             row[j] /= pivot
         for i in range(k + 1, d):
-            below, factor = V[i], row[i]
-            for j in range(i, d):
+            below, factor = equations[i], row[i]
+            for j in range(i, d + 1):
                 below[j] -= factor * row[j]
-
-
-def forward_substitute_jit(R: Any, x: Any) -> None:
-    """As `forward_substitute`, in place."""
-    d = len(x)
-    for k in range(d):
-        row = R[k]
-        x[k] /= row[k]
-        for j in range(k + 1, d):
-            x[j] -= x[k] * row[j]
 
 
 def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
@@ -129,32 +121,23 @@ def back_substitute(R: Array, b: Array) -> Array:
     return x
 
 
-def factorise(V: Array) -> Array:
-    """R with R'R = V, by Cholesky's method, from V's entries on and above the diagonal."""
-    if len(V) <= FEW_ROWS:
-        rows = np.triu(V).tolist()
+def solve_normal_equations(equations: Array) -> tuple[Array, Array]:
+    """R and theta, given V on and above the diagonal, zeros below it, and g as one more column."""
+    d = len(equations)
+    if d <= FEW_ROWS:
+        rows = equations.tolist()
         factorise_jit(rows)
-        return np.array(rows)
-    R = np.triu(V)
-    for k in range(len(R)):
-        R[k, k] = math.sqrt(R[k, k])
-        row = R[k, k + 1 :]
-        row /= R[k, k]
-        R[k + 1 :, k + 1 :] -= row[:, None] * row
-    return np.triu(R)
-
-
-def forward_substitute(R: Array, b: Array) -> Array:
-    """x with R'x = b."""
-    if len(b) <= FEW_ROWS:
-        numbers = b.tolist()
-        forward_substitute_jit(R.tolist(), numbers)
-        return np.array(numbers)
-    x = b.copy()
-    for k in range(len(b)):
-        x[k] = x[k] / R[k, k]
-        x[k + 1 :] -= x[k] * R[k, k + 1 :]
-    return x
+        theta = [row.pop() for row in rows]
+        back_substitute_jit(rows, theta)
+        return np.array(rows), np.array(theta)
+    factors = equations.copy()
+    for k in range(d):
+        factors[k, k] = math.sqrt(factors[k, k])
+        row = factors[k, k + 1 :]
+        row /= factors[k, k]
+        factors[k + 1 :, k + 1 :] -= row[:-1, None] * row
+    R = np.triu(factors[:, :-1])
+    return R, back_substitute(R, factors[:, -1])
 
 
 def whiten_rows(rows: Array, R: Array) -> Array:

@@ -228,9 +228,9 @@ class EffectSums(NamedTuple):
     pooled: Array
     likelihoods: Array
     V: Array
+    """And g, as one more column."""
+    factor: Array
     R: Array
-    g: Array
-    u: Array
     theta: Array
     beta: Array
     shrink: Array

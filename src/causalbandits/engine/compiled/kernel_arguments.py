@@ -148,7 +148,7 @@ def _action_cells(scene: Scene) -> arrays.Ragged | None:
 def _statistic_arrays(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arrays.RateSums | arrays.EffectSums:
     if isinstance(cells, MainEffectCells):
         sums, d = (cells.count, cells.total, cells.within, cells.positions), cells.features.shape[1]
-        work = *np.zeros((2, d, d)), *np.empty((4, d)), *np.empty((2, len(cells.count)))
+        work = *np.zeros((2, d, d + 1)), np.empty((d, d)), *np.empty((2, d)), *np.empty((2, len(cells.count)))
         return arrays.EffectSums(*sums, np.empty(5), np.empty((len(RATIOS), len(RATIOS))), *work)
     if isinstance(cells, BetaGridCells):
         return arrays.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)

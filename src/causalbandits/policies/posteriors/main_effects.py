@@ -29,7 +29,7 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import SizeError
 from causalbandits.policies import _qr
-from causalbandits.policies._qr import back_substitute, factorise, forward_substitute, squared_norms
+from causalbandits.policies._qr import back_substitute, solve_normal_equations, squared_norms
 from causalbandits.policies.posteriors.empirical_gaussian import (
     has_enough_rewards,
     noise_and_prior_variance,
@@ -38,7 +38,7 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
 )
 from causalbandits.policies.statistics import Cells, squares_between
 
-RATIOS: Array = np.array([4.0**k for k in range(-5, 6)])
+RATIOS: Array = np.array([4.0**k for k in (-5, -3, -1, 1, 3, 5)])
 """The grid of lambda_1 and lambda_2."""
 
 LOG_RATIOS: Array = np.array([math.log(ratio) for ratio in RATIOS.tolist()])
@@ -175,12 +175,12 @@ class MainEffectCells(Cells):
         self.within[cell] = within
         self._posterior = None
 
-    def pooled(self) -> list[float]:
+    def pooled(self) -> Array:
         """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
         number, total, within = map(sequential_sum, (self.count, self.total, self.within))
         distances = self.total / np.maximum(1.0, self.count) - total / max(1.0, number)
         squares = within + sequential_sum(self.count * distances * distances)
-        return [number, total, squares, within, float(np.count_nonzero(self.count))]
+        return np.array([number, total, squares, within, np.count_nonzero(self.count)])
 
 
 class SeenCells:
@@ -202,7 +202,8 @@ class SeenCells:
         terms[:, :, : self._pairs] = weights[:, :, None]
         terms[:, :, self._pairs :] = targets[:, :, None]
         entries = np.arange(0, rows * size * size, size * size)[:, None] + self._entries.reshape(-1)
-        return np.bincount(entries.reshape(-1), terms.reshape(-1), rows * size * size).reshape(rows, size, size)
+        sums = np.bincount(entries.reshape(-1), terms.reshape(-1), rows * size * size)
+        return sums.reshape(rows, size, size).astype(float, copy=False)
 
 
 def most_likely_ratios(cells: SeenCells, centre: float, noise: float) -> tuple[float, float]:
@@ -270,7 +271,7 @@ def posterior_main_effects(cells: MainEffectCells) -> MainEffects:
 
 def solve_main_effects(cells: MainEffectCells) -> MainEffects:
     """The same, from the sums; until there is enough, every cell is by itself."""
-    pooled = cells.pooled()
+    pooled = cells.pooled().tolist()
     centre, d = pooled[1] / max(1.0, pooled[0]), cells.features.shape[1]
     if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
         alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(d), np.eye(d) / LOOSE
@@ -288,10 +289,10 @@ def regress(seen: SeenCells, effects: float, remainder: float, centre: float) ->
     shrink = 1.0 / (1.0 + remainder * seen.count)
     targets = (seen.total - seen.count * centre) * shrink
     equations = seen.normal_equations((seen.count * shrink)[None], targets[None])[0]
-    V, g = equations[:-1, :-1].copy(), equations[:-1, -1]
-    V.flat[:: len(g) + 1] += np.array([LOOSE] + [1.0 / effects] * (len(g) - 1))
-    R = factorise(V)
-    return R, back_substitute(R, forward_substitute(R, g))
+    penalties = np.full(seen.coefficients, 1.0 / effects)
+    penalties[0] = LOOSE
+    equations.reshape(-1)[: -1 : seen.coefficients + 2] += penalties
+    return solve_normal_equations(equations[:-1])
 
 
 def main_effects_at_cells(p: MainEffects, cells: Codes | slice) -> MainEffects:
@@ -399,34 +400,34 @@ def pool_cells_jit(statistic: Any) -> None:
 
 def add_row_jit(statistic: Any, cell: int, weight: float, target: float) -> None:
     """A cell's part of the normal equations; compiled."""
-    V, g, places = statistic.V, statistic.g, statistic.positions[cell]
+    V, places = statistic.V, statistic.positions[cell]
+    last = len(V)
     V[0, 0] += weight
-    g[0] += target
+    V[0, last] += target
     for i in range(len(places)):
         V[0, places[i]] += weight
-        g[places[i]] += target
+        V[places[i], last] += target
         for j in range(i, len(places)):
             V[places[i], places[j]] += weight
 
 
 def factorise_equations_jit(statistic: Any, effects: float) -> None:
-    """R and u of the normal equations, with lambda_1; compiled."""
-    statistic.R[:] = statistic.V
-    statistic.u[:] = statistic.g
-    statistic.R[0, 0] += LOOSE
-    for k in range(1, len(statistic.u)):
-        statistic.R[k, k] += 1.0 / effects
-    _qr.factorise_jit(statistic.R)
-    _qr.forward_substitute_jit(statistic.R, statistic.u)
+    """R, and u as one more column, of the normal equations with lambda_1; compiled."""
+    factor = statistic.factor
+    factor[:] = statistic.V
+    factor[0, 0] += LOOSE
+    for k in range(1, len(factor)):
+        factor[k, k] += 1.0 / effects
+    _qr.factorise_jit(factor)
 
 
 def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple[float, float]:
     """As `most_likely_ratios`, compiled."""
-    count, total, likelihoods, best = statistic.counts, statistic.totals, statistic.likelihoods, -math.inf
+    count, total, likelihoods, d = statistic.counts, statistic.totals, statistic.likelihoods, len(statistic.V)
+    best = -math.inf
     for i in range(len(RATIOS)):
         squares, log_weights = 0.0, 0.0
         statistic.V[:] = 0.0
-        statistic.g[:] = 0.0
         for c in range(len(count)):
             if count[c] > 0.0:
                 w, x = count[c] / (1.0 + RATIOS[i] * count[c]), (total[c] / count[c] - centre) / math.sqrt(noise)
@@ -436,10 +437,10 @@ def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple
         for j in range(len(RATIOS)):
             logs, explained = 0.0, 0.0
             factorise_equations_jit(statistic, RATIOS[j])
-            for k in range(len(statistic.u)):
-                logs += math.log(statistic.R[k, k])
-                explained += statistic.u[k] * statistic.u[k]
-            logs = 2.0 * logs + (len(statistic.u) - 1) * LOG_RATIOS[j]
+            for k in range(d):
+                logs += math.log(statistic.factor[k, k])
+                explained += statistic.factor[k, d] * statistic.factor[k, d]
+            logs = 2.0 * logs + (d - 1) * LOG_RATIOS[j]
             likelihoods[i, j] = log_weights - logs - (squares - explained)
             best = max(best, likelihoods[i, j])
     place, threshold = 0, likelihood_threshold(best)
@@ -451,14 +452,14 @@ def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple
 def regress_jit(statistic: Any, effects: float, remainder: float, centre: float) -> None:
     """As `regress`, compiled."""
     statistic.V[:] = 0.0
-    statistic.g[:] = 0.0
     for c in range(len(statistic.counts)):
         n = statistic.counts[c]
         if n > 0.0:
             shrink = 1.0 / (1.0 + remainder * n)
             add_row_jit(statistic, c, n * shrink, (statistic.totals[c] - n * centre) * shrink)
     factorise_equations_jit(statistic, effects)
-    statistic.theta[:] = statistic.u
+    statistic.R[:] = statistic.factor[:, :-1]
+    statistic.theta[:] = statistic.factor[:, -1]
     _qr.back_substitute_jit(statistic.R, statistic.theta)
 
 
@@ -500,7 +501,6 @@ def sample_main_effects_jit(p: Any, rng: np.random.Generator) -> Any:
 
 MAIN_EFFECTS_STEPS = (
     _qr.factorise_jit,
-    _qr.forward_substitute_jit,
     add_row_jit,
     factorise_equations_jit,
     likelihood_threshold,
