@@ -99,6 +99,8 @@ class MainEffectCells(Cells):
 
     def __post_init__(self) -> None:
         self._posterior: MainEffects | None = None
+        self._was_read = False
+        """Whether somebody wanted the posterior since it was made."""
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> MainEffectCells:
@@ -147,6 +149,7 @@ class MainEffectCells(Cells):
         """The parameters after what was seen."""
         if self._posterior is None:
             self._posterior = solve_main_effects(self)
+        self._was_read = True
         return self._posterior
 
     def forget_posterior(self) -> None:
@@ -158,10 +161,12 @@ class MainEffectCells(Cells):
         self._posterior = None
 
     def add(self, cell: int, reward: float) -> None:
-        """One reward in one cell; who tells it waits for the posterior, so that who asks need not."""
+        """One reward in one cell. Where decisions and rewards take turns, the posterior is made now: who tells waits,
+        so that who asks need not; of many rewards in a row it is made after the last, when it is wanted."""
         add_squares(self.within, self.count, self.total, cell, reward)
         super().add(cell, reward)
-        self._posterior = solve_main_effects(self)
+        self._posterior = solve_main_effects(self) if self._was_read else None
+        self._was_read = False
 
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
         self.within[cell] += max(0.0, squares - total * total / count) + squares_between(
