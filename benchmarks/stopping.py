@@ -44,7 +44,7 @@ def any_graph(rng: np.random.Generator) -> cb.Environment:
 
 
 def rare_clicks(rng: np.random.Generator) -> cb.Environment:
-    """The same with a tenth of the clicks, so that noise that is learnt is far smaller than 0.5."""
+    """The same with a tenth of the clicks, whose variance is far smaller than Hoeffding's bound."""
     env = any_graph(rng)
     means = env.configuration_means.reshape(env.problem.shape)
     return cb.Environment(env.problem, cb.BernoulliReward(means / 10))
@@ -74,16 +74,10 @@ def known(ids: str, noise: float, **more: Any) -> dict[str, cb.Policy]:
     }
 
 
-def learnt(ids: str) -> dict[str, cb.Policy]:
-    """Those to whom it need not be told."""
-    return {id: cb.policy(id) for id in ids.split()}
-
-
 SEEKING = "c-track-and-stop c-elimination c-design"
 GAUSSIAN = "c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
 BETA = "c-ucb c-kl-ucb c-ts-beta c-gittins-beta c-screen-beta c-ts-ucb-beta"
 WITHOUT = "ucb uniform"
-SCALED = "c-ucb-scaled c-ts-gaussian-scaled c-gittins-scaled c-screen-scaled c-ts-ucb-scaled"
 
 FIGURE, EMAIL = zoo.figure2(), zoo.email_campaign()
 on_figure = partial(known, noise=0.1)
@@ -91,27 +85,18 @@ on_coins = partial(known, noise=0.5)
 
 PARTS = {
     "e-mail": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT} kl-ucb ts-beta")),
-    "e-mail, learnt": Part(EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "e-mail, estimated prior": Part(EMAIL, 20_000, on_coins("c-ts-beta-scaled")),
     "e-mail, to within 0.05": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT}"), epsilon=0.05),
-    "e-mail, to within 0.05, learnt": Part(
-        EMAIL, 20_000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt"), epsilon=0.05
-    ),
     "Figure 2": Part(
         FIGURE, 1000, on_figure(f"{SEEKING} c-ucb {WITHOUT}") | on_figure(f"{GAUSSIAN} ts-gaussian", prior_scale=0.1)
     ),
-    "Figure 2, learnt": Part(
-        FIGURE, 1000, learnt(f"{SCALED} c-ts-effects") | on_figure("c-ts-gaussian-learnt", prior_scale=0.1)
-    ),
     "random graphs": Part(any_graph, 1000, on_coins(f"{SEEKING} {BETA} {WITHOUT}")),
-    "random graphs, learnt": Part(any_graph, 1000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
-    "rare clicks, learnt": Part(rare_clicks, 5000, learnt(f"{SCALED} c-ts-beta-scaled c-ts-beta-learnt")),
+    "rare clicks, estimated prior": Part(rare_clicks, 5000, on_coins("c-ts-beta-scaled")),
     "lines": Part(
         line, 1000, known("cl-ucb-observed cl-ts-observed", 0.1) | known("cl-ucb cl-ts lin-ucb lin-ts", 0.27)
     ),
-    "Figure 2, one by one": Part(
-        FIGURE, 1000, on_figure("c-ids-gaussian", prior_scale=0.1) | learnt("c-ids-scaled"), 200
-    ),
-    "random graphs, one by one": Part(any_graph, 1000, learnt("c-ids-beta c-ids-scaled c-ts-beta-guarded"), 200),
+    "Figure 2, one by one": Part(FIGURE, 1000, on_figure("c-ids-gaussian", prior_scale=0.1), 200),
+    "random graphs, one by one": Part(any_graph, 1000, on_coins("c-ids-beta c-ts-beta-guarded"), 200),
 }
 """What is played one by one is not compiled, and so less often."""
 

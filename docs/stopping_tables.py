@@ -9,16 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from causalbandits.results import Grid, Text, as_markdown
+from causalbandits.results import Grid, as_markdown
 
 ROOT = Path(__file__).parent.parent
 PAGE, MEASURED = ROOT / "docs" / "stopping.md", ROOT / "benchmarks" / "stopping.json"
 START, END = "<!-- made by docs/stopping_tables.py -->\n", "<!-- until here -->\n"
 DELTAS = ("0.05", "0.2")
-LEARNT = ("-scaled", "-learnt", "-effects")
-"""How the ids end of policies for which the rule is approximate."""
-
-ABOUT_LEARNT = "Where the noise or the tables are learnt, the rule is approximate; so often it erred:"
 HEAD = ["world", "policy", "runs", *(f"{what}, δ = {delta}" for delta in DELTAS for what in ("rounds", "wrong"))]
 
 
@@ -29,10 +25,9 @@ def page() -> str:
 
 
 def tables() -> str:
-    """What was measured where the rule holds, then where it is approximate."""
+    """What was measured."""
     rows = [row for world, own in measured().items() for row in rows_of(world, own)]
-    exact, rough = ([row for row in rows if row[1].strip("`").endswith(LEARNT) == learnt] for learnt in (False, True))
-    return "\n" + as_markdown([Grid(HEAD, exact), Text(ABOUT_LEARNT), Grid(HEAD, rough)]) + "\n"
+    return "\n" + as_markdown([Grid(HEAD, rows)]) + "\n"
 
 
 def measured() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The tables on pages that are made from what was measured: benchmarks/regret.json, which `python benchmarks/run.py
-regret` writes, and benchmarks/guard.json and benchmarks/service.json, which guard.py and service.py there write.
+regret` writes, benchmarks/trust.json, which `python benchmarks/run.py trust` writes, and benchmarks/guard.json and
+benchmarks/service.json, which guard.py and service.py there write.
 
 python docs/tables.py        writes them into the pages
 """
@@ -26,6 +27,7 @@ from causalbandits_bench.regret_report import (  # noqa: E402
     read_tails,
     tails_grid,
 )
+from causalbandits_bench.trust_report import report  # noqa: E402
 
 START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
 TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
@@ -165,6 +167,15 @@ def mean(case: str, policy: str) -> str:
     return f"{measured('guard.json')[case]['policies'][policy]['regret']:g}"
 
 
+# --- trust ----------------------------------------------------------------------------------------------
+
+
+def trust() -> list[Any]:
+    """What is said, against what is true."""
+    parts = report(measured("trust.json"))
+    return [Heading(part.text, 3) if isinstance(part, Heading) else part for part in parts]
+
+
 # --- the service ----------------------------------------------------------------------------------------
 
 
@@ -240,6 +251,7 @@ SERVICE = {
 
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "regret.md": [regret],
+    "trust.md": [trust],
     "guard.md": [guard, guard_within],
     "policies.md": [guard_briefly],
     "algorithms/c-ts-guarded.md": [of_guard],

@@ -19,6 +19,7 @@ CausalBanditsError (a ValueError)
     └── StorageError          a database that could not do what it was asked; nothing was changed
 CausalBanditsWarning (a UserWarning)
 ├── DataWarning           data that can be used and look odd, or estimates that claim more than the data said
+├── BatchWarning          several decisions at once by a policy that repeats one action
 ├── EvidenceWarning       outcomes that contradict the graph or a table, and what was done about it
 ├── ProblemWarning        a knob or a constraint of a problem that does nothing
 ├── ScaleWarning          rewards far from the scale that a policy was told to expect
@@ -137,6 +138,10 @@ class CausalBanditsWarning(UserWarning):
 
 class DataWarning(CausalBanditsWarning):
     """Data that can be used and look odd, or estimates that claim more than the data said."""
+
+
+class BatchWarning(CausalBanditsWarning):
+    """Several decisions were asked for at once, and the policy is deterministic: it repeats one action."""
 
 
 class EvidenceWarning(CausalBanditsWarning):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.errors import InterventionError, PolicyError, StateError, TellError
+from causalbandits.errors import BatchWarning, InterventionError, PolicyError, StateError, TellError
 from causalbandits.policies.registry import POLICIES
 from oracles import known_to
 
@@ -112,7 +112,8 @@ def test_rewards_may_never_come(env):
 
 
 def test_a_batch_of_a_deterministic_policy_is_one_action_and_of_thompson_sampling_is_not(env):
-    assert len({d.intervention for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
+    with pytest.warns(BatchWarning):
+        assert len({d.intervention for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
     assert len({d.intervention for d in cb.Agent(env.problem, "c-ts-beta", seed=0).ask(20)}) > 5
     for bad in (0, -1, 1.5, True, "3"):
         with pytest.raises(cb.CausalBanditsError, match="whole number"):

@@ -957,6 +957,16 @@ def test_a_table_that_is_too_large_is_refused_before_it_is_made(monkeypatch):
         cb.fit(GRAPH, DATA)
 
 
+def test_without_data_too_large_tables_are_refused_before_they_are_made(monkeypatch):
+    causes = [f"x{i}" for i in range(30)]
+    states = {name: [0, 1] for name in (*causes, "z")}
+    with pytest.raises(SizeError, match=r"table of 'z' given 'x0'.* has more than 16777216 cells"):
+        cb.fit({**{name: [] for name in causes}, "z": causes}, None, states=states)
+    monkeypatch.setattr(counting, "COUNT_LIMIT", 5)
+    with pytest.raises(SizeError, match="The 2 tables to be counted have more than 5 cells together"):
+        cb.fit({"x0": [], "z": ["x0"]}, None, states={"x0": [0, 1], "z": [0, 1]})
+
+
 # --- data against a graph -----------------------------------------------------------------------------
 
 

@@ -266,21 +266,15 @@ def test_every_context_is_judged_by_itself():
     assert all(own.risk is not None and own.certainty.epsilon == 0.1 for _, own in found)
 
 
-def test_what_is_approximate_is_said():
-    env = zoo.email_campaign()
-    agent = cb.Agent(env.problem.without_tables(), "c-ts-beta-learnt", seed=1)
-    assert agent.recommend().certainty.rough == "the tables are learnt, and taken to be as they are expected"
-    assert cb.Agent(env.problem, "c-ts-beta", seed=1).recommend().certainty.rough == ""
-
-
-def test_no_agent_says_stop_while_it_learns_its_tables():
+def test_there_is_no_stopping_rule_while_cpts_are_learned_and_the_reason_is_given():
     env = zoo.email_campaign()
     agent = cb.Agent(env.problem.without_tables(), "c-ts-beta-learnt", seed=1)
     told(agent, env, 100)
     found = agent.recommend(level=0.5, epsilon=0.9)
-    assert found.stop is False
-    assert found.risk == 1.0
-    assert "go on" in repr(found)
+    assert found.stop is None
+    assert found.risk is None
+    assert "no stopping rule is available: CPTs are learned online" in repr(found)
+    assert cb.Agent(env.problem, "c-ts-beta", seed=1).recommend().certainty.obstacle == ""
 
 
 def test_what_is_good_enough_must_be_a_number():

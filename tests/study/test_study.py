@@ -396,8 +396,10 @@ def test_estimates_of_another_action_are_unbiased(tmp_path: Path) -> None:
             evaluation = study.evaluate(target)
             assert 0 < evaluation.effective <= evaluation.outcomes
             for name, estimate in evaluation.estimates.items():
-                found.setdefault(name, []).append(estimate.mean)
+                if estimate is not None:
+                    found.setdefault(name, []).append(estimate.mean)
     for name in ("ips", "dr"):
+        assert len(found[name]) == 30
         mean, error = np.mean(found[name]), np.std(found[name], ddof=1) / np.sqrt(30)
         assert abs(mean - truth) < 4 * error, name  # a false alarm in 10,000
     assert abs(np.mean(found["snips"]) - truth) < 0.1
@@ -504,3 +506,25 @@ def test_who_only_looks_neither_waits_nor_keeps_waiting_and_changes_nothing(tmp_
                 change()
         assert (reader.rounds, reader.decided, reader.mode) == (1, 1, "online")
         reader.close()
+
+
+def test_a_closed_study_says_so_in_words(tmp_path: Path) -> None:
+    with new(tmp_path) as study:
+        decision = study.ask()
+    for call in (
+        study.ask,
+        lambda: study.tell(decision.id, {}, 1.0),
+        lambda: study.rounds,
+        study.recommend,
+        study.verify,
+        study.modes,
+        lambda: study.pending,
+        lambda: study.evaluate("logged"),
+        study.report,
+    ):
+        with pytest.raises(StateError, match=r"^This study was closed\. Study\.open\("):
+            call()
+    assert repr(study).endswith("study.db', closed)")
+    study.close()  # again, which changes nothing
+    with cb.Study.open(tmp_path / "study.db") as again:
+        assert again.decided == 1

@@ -39,6 +39,7 @@ from causalbandits.campaign import (
     sum_cell_moments,
     validate_batch_size,
     validate_outcome,
+    warn_of_repetition,
     write_report,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
@@ -83,7 +84,8 @@ class Agent(Advice):
 
     Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
     `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
-    decisions are made before the outcomes of earlier ones are known. A policy of yours is told the `horizon`, too.
+    decisions are made before the outcomes of earlier ones are known: then every decision is drawn. A policy of yours is
+    told the `horizon`, too.
 
     With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
     and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
@@ -169,7 +171,9 @@ class Agent(Advice):
 
         `context` has the values of what is known beforehand, by variable, as far as they are known; without any, the
         decision is that of one who does not look. A batch is chosen from what is known now: a randomised policy
-        (Thompson sampling) draws anew for each of the n; a deterministic one (UCB) gives the same action n times.
+        (Thompson sampling) draws anew for each of the n. The index C-Gittins, which is the default, gives way to
+        Thompson sampling from its own posterior where n is 2 or more (`policy.batch_policy`). Another deterministic
+        policy (UCB) gives the same action n times, and a `BatchWarning` says so.
         `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
         Where a budget does not allow for all of a batch, none of it is decided.
         """
@@ -178,12 +182,16 @@ class Agent(Advice):
         is_restricted = eligible is not None
         situation = self._situation(context, eligible) if context is not None or is_restricted else self._unconditional
         if n is None:
-            return self._decide(situation, is_restricted)
+            return self._decide(self.policy, situation, is_restricted)
+        policy = self.policy if n == 1 else self.policy.batch_policy
+        if policy is None:
+            policy = self.policy
+            warn_of_repetition(self.policy, n, "Leave the policy out and say Agent(problem, late=True)", stacklevel=2)
         refuse_beyond_budget(n, self._budget_tracker)
         decisions: list[Decision] = []
         try:
             for _ in range(n):
-                decisions.append(self._decide(situation, is_restricted))  # noqa: PERF401 (needed if a later one is refused)
+                decisions.append(self._decide(policy, situation, is_restricted))  # noqa: PERF401 (needed if one is refused)
         except BudgetError:
             for decision in decisions:
                 self.forget(decision.id)
@@ -372,12 +380,12 @@ class Agent(Advice):
         agent._agent_id, agent._versions = version.agent, {file_path: version}
         return agent
 
-    def _decide(self, situation: Situation, is_restricted: bool) -> Decision:
+    def _decide(self, policy: AnyPolicy, situation: Situation, is_restricted: bool) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         if self._budget_tracker is None:
-            choice = self.policy.decide(self.policy.feasible(situation, statistic), statistic, self._rng)
+            choice = policy.decide(policy.feasible(situation, statistic), statistic, self._rng)
         else:
-            choice = decide_within_budget(self.policy, situation, statistic, self._rng, self._budget_tracker)
+            choice = decide_within_budget(policy, situation, statistic, self._rng, self._budget_tracker)
             self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
         self._pending[id] = Pending(choice, situation.problem, None if is_restricted else situation)

@@ -13,18 +13,16 @@ from causalbandits.campaign.eligibility import Eligible, eligible_actions, restr
 from causalbandits.campaign.history_import import HistoryImporter, Learnt
 from causalbandits.campaign.outcome_log import Ledger, Pending, decode_action, decode_support, encode_support
 from causalbandits.campaign.policy_record import policy_record, restore_policy
-from causalbandits.campaign.recommendation import (
+from causalbandits.campaign.recommendation import Certainty, Diagnostics, Recommendation, Recommendations, recommend
+from causalbandits.campaign.report import write_report
+from causalbandits.campaign.resequencer import Resequencer
+from causalbandits.campaign.reward_moments import (
     CellMoments,
-    Certainty,
-    Recommendation,
-    Recommendations,
+    RewardMoments,
     explanatory_cell,
-    recommend,
     scale_caveats,
     sum_cell_moments,
 )
-from causalbandits.campaign.report import write_report
-from causalbandits.campaign.resequencer import Resequencer
 from causalbandits.campaign.validation import (
     condition_on_context,
     default_parents,
@@ -33,6 +31,7 @@ from causalbandits.campaign.validation import (
     validate_batch_size,
     validate_outcome,
     validate_seed,
+    warn_of_repetition,
 )
 
 __all__ = [
@@ -44,6 +43,7 @@ __all__ = [
     "Certainty",
     "Context",
     "Decision",
+    "Diagnostics",
     "Eligible",
     "HistoryImporter",
     "Learnt",
@@ -52,6 +52,7 @@ __all__ = [
     "Recommendation",
     "Recommendations",
     "Resequencer",
+    "RewardMoments",
     "check_counts",
     "check_model",
     "condition_on_context",
@@ -74,5 +75,6 @@ __all__ = [
     "validate_batch_size",
     "validate_outcome",
     "validate_seed",
+    "warn_of_repetition",
     "write_report",
 ]

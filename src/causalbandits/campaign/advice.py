@@ -15,13 +15,8 @@ from typing import Any
 
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
-from causalbandits.campaign.recommendation import (
-    CellMoments,
-    Recommendation,
-    Recommendations,
-    recommend,
-    scale_caveats,
-)
+from causalbandits.campaign.recommendation import Diagnostics, Recommendation, Recommendations, recommend
+from causalbandits.campaign.reward_moments import RewardMoments, noise_contradiction, scale_caveats
 from causalbandits.campaign.validation import condition_on_context
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
@@ -45,26 +40,29 @@ class CampaignState:
     """All that count, in the order in which they were told."""
     first_pending: Callable[[], int | None]
     """The earliest decision whose outcome is not known yet."""
-    cell_moments: Callable[[], Iterable[CellMoments]]
+    cell_moments: Callable[[], RewardMoments]
     """The moments of the rewards in each cell of what the policy takes to explain them."""
     check: Callable[[float], Check]
     """The model's claims against the outcomes, as far as that is quick: for the caveats of a recommendation."""
 
-    def diagnostics(self) -> tuple[str, ...]:
+    def diagnostics(self) -> Diagnostics:
         """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
-        return (
-            *scale_caveats(self.policy, self.cell_moments),
+        moments = self.cell_moments()
+        against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
+        noise = noise_contradiction(self.policy, self.problem, moments)
+        caveats = (
+            *scale_caveats(self.policy, moments),
             *self.policy.concerns(self.problem, self.statistic),
-            *contradictions(self.problem, self.policy, self.statistic, self.check),
+            *against_model,
         )
+        withdrawal = noise or (f"outcomes contradict the model ({against_model[0]})" if against_model else "")
+        return Diagnostics(caveats, withdrawal, moments)
 
     def learned_model(self) -> CausalModel | None:
         """The model with the tables that were learnt; None where they are taken as they are."""
         return self.policy.learned_model(self.problem, self.statistic)
 
-    def recommend(
-        self, conditioned: Problem, level: float, epsilon: float, diagnostics: tuple[str, ...]
-    ) -> Recommendation:
+    def recommend(self, conditioned: Problem, level: float, epsilon: float, diagnostics: Diagnostics) -> Recommendation:
         """The best action so far where something is known of the context, or nothing."""
         allowance = None if self.tracker is None else self.tracker.budget.per_round
         situation = situation_for(self.policy, conditioned)

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from causalbandits._typing import Z, is_real
+from causalbandits.campaign.reward_moments import (
+    CellPosterior,
+    RewardMoments,
+    heteroscedastic_posterior,
+    pooled_scale_caveat,
+)
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
-from causalbandits.policies import AnyPolicy, Outcome, RunnerUp, find_incumbent
+from causalbandits.policies import (
+    AnyPolicy,
+    RunnerUp,
+    empirical_bernstein_error_probability,
+    find_incumbent,
+    stopping_obstacle,
+)
+from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Situation
 from causalbandits.problem.projection import TIE
 
-# How sure it is that the best action so far is the best, and whether one may stop.
+
+class Diagnostics(NamedTuple):
+    """What outcomes so far say of a campaign, whatever is recommended."""
+
+    caveats: tuple[str, ...]
+    """Where they contradict what was assumed, in words."""
+    contradiction: str
+    """The first of these that takes a stopping rule its guarantee; empty where none does."""
+    moments: RewardMoments
+
 
 POSTERIOR_SAMPLES = 1000
 """So many draws tell how likely it is to be the best, or fewer where there are many actions."""
@@ -26,14 +48,16 @@ MAX_SAMPLED_NUMBERS, MIN_POSTERIOR_SAMPLES = 2**22, 50
 
 
 class Certainty(NamedTuple):
-    """What is known of an action's being the best, to within `epsilon`; None where the policy does not say."""
+    """What is known of an action's being the best, to within `epsilon`; None where that is not available."""
 
     probability: float | None = None
     loss: float | None = None
     risk: float | None = None
     epsilon: float = 0.0
-    rough: str = ""
-    """What makes the risk approximate, where something does."""
+    obstacle: str = ""
+    """Why no stopping rule is available, where none is."""
+    unavailable: str = ""
+    """Why the probability and the loss are not available, where they are not."""
 
     def format_lines(self, level: float) -> list[str]:
         """The same in words."""
@@ -44,8 +68,12 @@ class Certainty(NamedTuple):
                 f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a "
                 "round"
             )
+        elif self.unavailable:
+            lines.append(f"the probability of being {best} is not available: {self.unavailable}")
         if self.risk is not None:
             lines.append(self._format_stopping_rule(level))
+        elif self.obstacle:
+            lines.append(f"no stopping rule is available: {self.obstacle}")
         return lines
 
     def _format_stopping_rule(self, level: float) -> str:
@@ -53,9 +81,8 @@ class Certainty(NamedTuple):
         better = f"another is better by more than {self.epsilon:g}" if self.epsilon else "another is better"
         if self.risk >= 0.5:
             return f"go on: it is open whether {better}"
-        rough = f"; {self.rough}, so that this is approximate" if self.rough else ""
         advice = "you may stop" if self.risk <= 1 - level else "go on"
-        return f"{advice}: {better} with probability {self.risk:.2g} at most, whenever you look{rough}"
+        return f"{advice}: {better} with probability {self.risk:.2g} at most, whenever you look"
 
 
 def _format_probability(probability: float) -> str:
@@ -63,58 +90,106 @@ def _format_probability(probability: float) -> str:
     return "above 99.9%" if probability > 0.999 else f"{probability:.1%}"
 
 
-def certainty(policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float) -> Certainty:
-    """How sure a policy is of the best action so far. Draws are the same every time, so that this is."""
-    probability, loss = _estimate_by_sampling(policy, situation, statistic, best, epsilon)
-    error_probability = policy.error_probability(situation, statistic, best, epsilon)
-    if policy.traits.learns_tables and error_probability is not None:
-        error_probability = (
-            1.0  # taking learnt tables for known errs far too often, by benchmarks/stopping.py; 1 is all that holds
-        )
-    return Certainty(
-        probability,
-        loss,
-        error_probability,
-        epsilon,
-        "" if error_probability is None else _approximation_reason(policy, situation),
-    )
+def certainty(
+    policy: AnyPolicy,
+    situation: Situation,
+    statistic: Any,
+    best: Action,
+    epsilon: float,
+    diagnostics: Diagnostics,
+    posterior: CellPosterior | None,
+) -> Certainty:
+    """How sure a policy is of the best action so far. Draws are the same every time, so that this is.
+
+    Where outcomes contradict what an error bound assumes, there is none. `posterior` replaces the policy's own where
+    rewards vary more in some configurations than in others.
+    """
+    probability, loss, unavailable = _estimate_by_sampling(policy, situation, statistic, best, epsilon, posterior)
+    risk, obstacle = policy.error_probability(situation, statistic, best, epsilon), diagnostics.contradiction
+    if risk is None:
+        obstacle = stopping_obstacle(policy, situation.problem) or f"the policy {policy.id!r} has none"
+    elif not obstacle:
+        risk = _combine_with_empirical_bernstein(policy, situation, best, epsilon, diagnostics.moments, risk)
+    return Certainty(probability, loss, None if obstacle else risk, epsilon, obstacle, unavailable)
 
 
 def _estimate_by_sampling(
-    policy: AnyPolicy, situation: Situation, statistic: Any, best: Action, epsilon: float
-) -> tuple[float | None, float | None]:
+    policy: AnyPolicy,
+    situation: Situation,
+    statistic: Any,
+    best: Action,
+    epsilon: float,
+    posterior: CellPosterior | None,
+) -> tuple[float | None, float | None, str]:
+    """The probability of being the best and the expected loss; or None, and why."""
     samples = min(POSTERIOR_SAMPLES, MAX_SAMPLED_NUMBERS // max(situation.size, situation.problem.configurations))
     if samples < MIN_POSTERIOR_SAMPLES:
-        return None, None
-    values = policy.sample_values(situation, statistic, np.random.default_rng(0), samples)
+        return None, None, f"{situation.size} actions are too many to be compared by draws"
+    rng = np.random.default_rng(0)
+    if posterior is None or not isinstance(policy, CellPolicy):
+        values = policy.sample_values(situation, statistic, rng, samples)
+    else:
+        values = policy.values_of_means(situation, statistic, rng, posterior.sample(rng, samples))
     if values is None:
-        return None, None
+        return None, None, "" if not is_estimated(policy, situation) else "CPTs and actions are too many to be drawn"
     regrets = values.max(axis=1) - values[:, situation.position(best)]
-    return float((regrets <= epsilon + TIE).mean()), float(regrets.mean())
+    return float((regrets <= epsilon + TIE).mean()), float(regrets.mean()), ""
 
 
-def _approximation_reason(policy: AnyPolicy, situation: Situation) -> str:
-    """What the risk takes for known that is learnt."""
-    if getattr(policy, "scales", None) == "learnt" or getattr(policy, "prior", None) == "main effects":
-        return "the noise is learnt"
-    if policy.traits.learns_tables:
-        return "the tables are learnt, and taken to be as they are expected"
-    if not policy.traits.searches_all and isinstance(situation.problem.knowledge, Fitted):
-        return "the tables were fitted to data, and are taken for exact"
-    return ""
+def is_estimated(policy: AnyPolicy, situation: Situation) -> bool:
+    """Whether actions are scored by CPTs that are estimates from data."""
+    return not policy.traits.searches_all and isinstance(situation.problem.knowledge, Fitted)
 
+
+def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
+    """The situation with all actions that can be the best under any CPTs, or simply all, where CPTs are estimates.
+
+    By the mean of estimated CPTs some actions are dominated that may well be the best: what is said of the best action
+    must consider them.
+    """
+    if not is_estimated(policy, situation) or policy.traits.learns_tables:
+        return situation
+    every = situation.problem.actions.size <= MAX_RIVALS
+    return situation.problem.situation(every=every, any_tables=not every)
+
+
+def _combine_with_empirical_bernstein(
+    policy: AnyPolicy, situation: Situation, best: Action, epsilon: float, moments: RewardMoments, risk: float
+) -> float:
+    """The smaller of two error bounds, doubled because either may fail; one alone where there is no second.
+
+    Where rewards are declared to be bounded, the second adapts to how little they vary.
+    """
+    problem = situation.problem
+    if problem.reward_range is None or policy.traits.searches_all or not policy.traits.needs_parents:
+        return risk
+    if situation.size > MAX_RIVALS or situation.size * problem.configurations > MAX_CONTRASTS:
+        return risk
+    (low, high), cells = problem.reward_range, problem.configurations
+    count, means, variances = np.zeros(cells), np.full(cells, 0.5 * (low + high)), np.zeros(cells)
+    for z, (n, total, squares) in moments.cells.items():
+        number = problem.configuration(cast("Z", z))
+        count[number], means[number] = n, moments.pivot + total / n
+        variances[number] = max(0.0, squares - total * total / n) / max(1, n - 1)
+    rows = np.array(
+        [problem.parent_distribution(situation.action(position)).reshape(-1) for position in range(situation.size)]
+    )
+    contrasts = problem.parent_distribution(best).reshape(-1) - rows
+    costs = np.zeros(situation.size) if situation.costs is None else situation.costs - problem.cost(best)
+    gaps = contrasts @ means + costs + epsilon
+    gaps[np.abs(gaps) <= TIE * max(1.0, float(np.abs(means).max()))] = 0.0
+    adaptive = empirical_bernstein_error_probability(contrasts, gaps, count, variances, high - low)
+    return min(1.0, 2.0 * min(risk, adaptive))
+
+
+MAX_RIVALS, MAX_CONTRASTS = 2**12, 2**18
+"""Of no more rivals, and no more numbers in all, the differences are tabulated for the empirical Bernstein bound."""
 
 MAX_LEVEL = 1 - 1e-9
 """No interval is made for a higher level: its ends would be rounding."""
 
 FULLY_SEEN = 0.9995
 """What has been seen more often than this is not worth a word: it would read 100%."""
-
-MIN_DEGREES_OF_FREEDOM = 20
-"""The rewards' spread is judged by so many differences from their cells' means, or more."""
-
-SCALE_TOLERANCE = 1.5
-"""A scale that is so many times too small makes an interval misleading."""
 
 
 class Recommendation(NamedTuple):
@@ -218,7 +293,7 @@ def recommend(
     statistic: Any,
     level: float,
     epsilon: float,
-    diagnostics: tuple[str, ...] = (),
+    diagnostics: Diagnostics,
     allowance: float | None = None,
 ) -> Recommendation:
     """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for."""
@@ -226,12 +301,20 @@ def recommend(
         raise CausalBanditsError(f"level must be a number above 0 and up to {MAX_LEVEL}, such as 0.95; got {level!r}.")
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
-    problem = situation.problem
+    problem, situation = situation.problem, judged_situation(policy, situation)
     incumbent = find_incumbent(policy, situation, statistic, allowance)
-    bounds = policy.interval(situation, statistic, incumbent.action, level)
+    posterior = heteroscedastic_posterior(policy, problem, diagnostics.moments)
+    if posterior is None or not isinstance(policy, CellPolicy):
+        mean, bounds = incumbent.mean, policy.interval(situation, statistic, incumbent.action, level)
+        bounds = bounds._replace(assumes=bounds.assumes + pooled_scale_caveat(policy, problem, diagnostics.moments))
+        caveats = diagnostics.caveats
+    else:
+        weights, rows = policy.parent_distribution(situation, statistic, incumbent.action)
+        mean, bounds = posterior.bounds(weights, rows, level)
+        caveats = *diagnostics.caveats, posterior.caveat
     estimate = (
         incumbent.action.intervention,
-        incumbent.mean,
+        mean,
         bounds.lower,
         bounds.upper,
         level,
@@ -243,62 +326,14 @@ def recommend(
     incumbent_certainty = Certainty()
     if allowance is None:
         incumbent_certainty = certainty(
-            policy, policy.feasible(situation, statistic), statistic, incumbent.action, float(epsilon)
+            policy,
+            policy.feasible(situation, statistic),
+            statistic,
+            incumbent.action,
+            float(epsilon),
+            diagnostics,
+            posterior,
         )
     return Recommendation(
-        *estimate, incumbent.runner_up, bounds.assumes, diagnostics, cost, allowance, context, incumbent_certainty
+        *estimate, incumbent.runner_up, bounds.assumes, caveats, cost, allowance, context, incumbent_certainty
     )
-
-
-CellMoments = tuple[int, float, float]
-"""Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
-
-
-def scale_caveats(policy: AnyPolicy, moments: Callable[[], Iterable[CellMoments]]) -> tuple[str, ...]:
-    """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
-    noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
-    if noise is None or prior is None or policy.traits.unit_rewards or policy.traits.learns_scales:
-        return ()
-    within, between = _standard_deviations(list(moments()))
-    cell, messages = "action" if policy.traits.searches_all else "configuration", []
-    if within is not None and within > SCALE_TOLERANCE * noise:
-        messages.append(
-            f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
-            f"factor of {within / noise:.2g} (noise_scale={within:.2g})"
-        )
-    if between is not None and between > SCALE_TOLERANCE * prior:
-        messages.append(
-            f"the {cell}s' means vary by about {between:.2g}, not by {prior:g}: what has been seen rarely is drawn too "
-            f"far towards the others (prior_scale={between:.2g})"
-        )
-    return tuple(messages)
-
-
-def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> Iterable[CellMoments]:
-    """The moments of the rewards of each cell, from all outcomes."""
-    sums: dict[Hashable, CellMoments] = {}
-    pivot = None
-    for outcome in outcomes:
-        pivot = outcome.reward if pivot is None else pivot
-        cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
-        n, total, squares = sums.get(cell, (0, 0.0, 0.0))
-        y = outcome.reward - pivot
-        sums[cell] = n + 1, total + y, squares + y * y
-    return sums.values()
-
-
-def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, float | None]:
-    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
-    degrees = sum(n for n, _, _ in moments) - len(moments)
-    if degrees < MIN_DEGREES_OF_FREEDOM:
-        return None, None
-    inside = sum(squares - total * total / n for n, total, squares in moments)
-    means = [total / n for n, total, _ in moments]
-    centre = sum(means) / len(means)
-    between = math.sqrt(sum((m - centre) ** 2 for m in means) / (len(means) - 1)) if len(means) > 2 else None
-    return math.sqrt(max(0.0, inside) / degrees), between
-
-
-def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
-    """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
-    return (action, context) if policy.traits.searches_all else z

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Mapping
 from types import EllipsisType
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from causalbandits._typing import Z, is_integer
 from causalbandits.campaign.decision import BATCH_LIMIT, Context
-from causalbandits.errors import BudgetError, CausalBanditsError, TellError
+from causalbandits.errors import BatchWarning, BudgetError, CausalBanditsError, TellError
 from causalbandits.model import State
 from causalbandits.policies import AnyPolicy, validate_reward
 from causalbandits.problem import Action, BudgetTracker, Problem
@@ -41,6 +42,16 @@ def validate_batch_size(n: object) -> None:
     """Refuse anything but a number of decisions that can be asked for at once."""
     if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
         raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+
+
+def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int) -> None:
+    """Say so if a batch is one action again and again, because the policy is deterministic."""
+    warnings.warn(
+        f"ask({n}): the policy {policy.id!r} is deterministic, so that a batch repeats one action until an outcome "
+        f"comes. {way_out}, or take a policy that draws, such as 'c-ts-effects'.",
+        BatchWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def refuse_beyond_budget(n: int, tracker: BudgetTracker | None) -> None:
@@ -97,6 +108,12 @@ def validate_outcome(
     parents' values is accepted as well, though the policy learns nothing from it.
     """
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
+    if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
+        raise TellError(
+            f"The problem declares reward_range={problem.reward_range}, and this reward is {value:g}. If such rewards "
+            "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
+            "changed."
+        )
     if isinstance(parents, EllipsisType):
         parents = default_parents(problem)
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):

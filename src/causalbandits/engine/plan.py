@@ -24,6 +24,7 @@ from causalbandits.policies import (
     AnyPolicy,
     find_incumbent,
     policy_fingerprint_with_code,
+    stopping_obstacle,
     warn_of_scale,
     warn_of_unknown_tables,
 )
@@ -161,9 +162,10 @@ class Plan:
         _, moment = weigh_moments(moments, env)[0]
         best = find_incumbent(policy, moment.situation, statistic).action
         if policy.error_probability(moment.situation, statistic, best, self.epsilon) is None:
+            reason = stopping_obstacle(policy, moment.situation.problem) or "it defines none"
             raise PolicyError(
-                f"The policy {policy.id!r} has no rule that says when to stop: leave the measure 'risk' out, or take a "
-                "policy that has one, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
+                f"The policy {policy.id!r} has no rule that says when to stop: {reason}. Otherwise leave the measure "
+                "'risk' out, or take a policy that has a rule, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
             )
 
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:

@@ -374,6 +374,7 @@ def find_table_deviations(
     v = model.tables[name] if isinstance(model, ObservedModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
+    nothing_to_compare = independence_test(np.zeros((0, 2, len(v.states))))
     for row, row_counts in enumerate(counts.astype(np.float64)):
         row_label = format_table_row(
             name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else []
@@ -381,7 +382,8 @@ def find_table_deviations(
         expected = v.table.reshape(counts.shape)[row]
         if isinstance(model, Fitted):
             before = model.counts[name].reshape(counts.shape)[row]
-            test = independence_test(np.stack([before, row_counts])[None])
+            both = np.stack([before, row_counts])[None]
+            test = independence_test(both) if row_counts.any() else nothing_to_compare
             yield build_finding("tables", f"{row_label} should be as it was fitted", (v.name,), v.parents, test)
         elif expected.any():  # of what was never observed, nothing is said
             impossible = [v.states[i] for i in np.flatnonzero((row_counts > 0) & (expected == 0)).tolist()]

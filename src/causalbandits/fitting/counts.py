@@ -143,11 +143,7 @@ class Tally:
     def check_size(self) -> None:
         """Refuse a table that was not counted because it is too large."""
         if self.too_large:
-            raise SizeError(
-                f"The table of {self.variable!r} given {', '.join(map(repr, self.axes[:-1]))} has more than "
-                f"{TALLY_LIMIT} "
-                "cells. Give it fewer parents, or these fewer states."
-            )
+            raise _table_size_error(self.axes)
 
     def strata(self) -> Array:
         """The counts of the last two variables, for each configuration of the others."""
@@ -200,10 +196,7 @@ class Tallies:
                 continue
             total += cells
             if total > COUNT_LIMIT:
-                raise SizeError(
-                    f"The {len(self._tallies)} tables to be counted have more than {COUNT_LIMIT} cells together. Use a "
-                    "part of the graph, or fewer states."
-                )
+                raise _total_size_error(len(self._tallies))
             for group in groups[-OPEN_GROUPS:]:
                 joint = dict.fromkeys((*group.axes, *tally.axes))
                 if math.prod(sizes[name] for name in joint) <= limit:
@@ -328,6 +321,30 @@ class TableCounts:
         """The counts with every state in its final place."""
         shapes = {name: tuple(len(states[axis]) for axis in own.axes) for name, own in self.families.items()}
         return TableArrays(shapes, {n: _pad_counts(own.reorder(orders), shapes[n]) for n, own in self._tallies.items()})
+
+
+def refuse_large_tables(families: Iterable[Family], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse, before any is made, tables that would not be counted because they are too large."""
+    for family in families:
+        if math.prod(shapes[family.name]) > TALLY_LIMIT:
+            raise _table_size_error(family.axes)
+    if sum(map(math.prod, shapes.values())) > COUNT_LIMIT:
+        raise _total_size_error(len(shapes))
+
+
+def _table_size_error(axes: tuple[str, ...]) -> SizeError:
+    *parents, name = axes
+    return SizeError(
+        f"The table of {name!r} given {', '.join(map(repr, parents))} has more than {TALLY_LIMIT} cells. Give it fewer "
+        "parents, or these fewer states."
+    )
+
+
+def _total_size_error(tables: int) -> SizeError:
+    return SizeError(
+        f"The {tables} tables to be counted have more than {COUNT_LIMIT} cells together. Use a part of the graph, or "
+        "fewer states."
+    )
 
 
 def _build_tally(family: Family) -> Tally:

@@ -57,6 +57,7 @@ from causalbandits.policies.registry import (
 from causalbandits.policies.return_checks import unchecked_method
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
 from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
+from causalbandits.policies.stopping import empirical_bernstein_error_probability, stopping_obstacle
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import (
     refuse_budget,
@@ -116,6 +117,7 @@ __all__ = [
     "decode_parameters",
     "default_policy",
     "default_with_reason",
+    "empirical_bernstein_error_probability",
     "encode_parameters",
     "find_incumbent",
     "future_situations",
@@ -130,6 +132,7 @@ __all__ = [
     "same_parameters",
     "situation_for",
     "squared_norms_jit",
+    "stopping_obstacle",
     "unchecked_method",
     "unsaved_parameters",
     "validate_parents",

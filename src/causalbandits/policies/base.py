@@ -94,6 +94,14 @@ class Policy(ABC, Generic[S]):
         action = situation.best(self.score(situation, statistic, rng))
         return Choice(action, None if self.traits.randomised else 1.0)
 
+    @property
+    def batch_policy(self) -> Policy[Any] | None:
+        """What decides several rounds at once, by the same statistic: itself if it draws, else None unless it says so.
+
+        A deterministic policy would repeat one action until an outcome comes.
+        """
+        return self if self.traits.randomised else None
+
     def feasible(self, situation: Situation, statistic: S) -> Situation:
         """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
         return situation

@@ -100,6 +100,21 @@ def with_audit(
     return Choice(played, propensities[played], tuple(propensities.items()))
 
 
+def sample_tied(scores: Scores, action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
+    """One of the actions whose score is the best, each being as likely; nothing is drawn where there is only one.
+
+    Of more than `AUDIT_LIMIT` the probabilities are not listed.
+    """
+    tied = scores.tied_positions().tolist()
+    if len(tied) == 1:
+        return Choice(action(tied[0]), 1.0)
+    chosen = action(tied[int(rng.random() * len(tied))])
+    if len(tied) > AUDIT_LIMIT:
+        return Choice(chosen)
+    share = 1.0 / len(tied)
+    return Choice(chosen, share, tuple([(action(position), share) for position in tied]))
+
+
 def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_number: int) -> float:
     """A reward between 0 and 1 as a success or a failure, by the coin of the decision with this number."""
     if not 0.0 < reward < 1.0:

@@ -46,6 +46,7 @@ from causalbandits.policies.linear import (
     LinTS,
     LinUCB,
 )
+from causalbandits.policies.posteriors import can_store_main_effects
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
 from causalbandits.problem import Problem, count_reachable_configurations
 from causalbandits.problem.projection import CELL_LIMIT
@@ -164,15 +165,18 @@ def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
 
 
 IMMEDIATE_FEEDBACK = policy("c-gittins-effects")
-MANY_ACTIONS = policy("c-gittins-scaled")
-DELAYED_FEEDBACK = policy("c-screen-scaled")
+MANY_ACTIONS = DELAYED_FEEDBACK = policy("c-ts-effects")
+MANY_STATES = policy("c-gittins-scaled")
+MANY_STATES_DELAYED = policy("c-ts-gaussian-scaled")
 ESTIMATED_TABLES = policy("c-ts-gaussian-learnt-scaled")
 MANY_CONFIGURATIONS = policy("cl-ts-observed")
 PER_ACTION = policy("ts-gaussian-scaled")
 
-PAIRS_LIMIT, STATES_LIMIT = 2**18, 64
-"""Where actions times configurations, and the parents' states, are no more, comparing all of them in every round is
-quick, and so is learning effects."""
+PAIRS_LIMIT = 2**18
+"""Where actions times configurations are no more, comparing all of them in every round is quick."""
+
+STATES_LIMIT = 64
+"""Where the parents' states are no more, learning the effect of each is quick; with 128 a round takes 0.1 s."""
 
 
 class DefaultChoice(NamedTuple):
@@ -186,11 +190,12 @@ def default_policy(problem: Problem, *, horizon: int | None = None, late: bool =
     """The policy for a problem, where nothing is known of the reward.
 
     `horizon` is how many rounds there will be, if that is known; `late` says that decisions are made before the
-    outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time.
+    outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time. The
+    policy is then one that draws anew for every decision, from the first on; a study's default is always such a one.
 
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
-    ('c-gittins-effects', 'c-screen-scaled')
+    ('c-gittins-effects', 'c-ts-effects')
     """
     return default_with_reason(problem, horizon=horizon, late=late).policy
 
@@ -227,15 +232,17 @@ def _choose_default(problem: Problem, horizon: int | None, late: bool) -> Defaul
         return DefaultChoice(ESTIMATED_TABLES, "the tables are not known for sure, and it learns them")
     if count_reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
         return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than rounds")
+    if sum(problem.shape) > STATES_LIMIT:
+        if late:
+            return DefaultChoice(MANY_STATES_DELAYED, "it draws anew for each decision while outcomes are late")
+        return DefaultChoice(MANY_STATES, "it loses least of those that are quick where parents have so many values")
+    if not can_store_main_effects(problem.shape):
+        return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than can be kept with their effects")
     if late:
         return DefaultChoice(DELAYED_FEEDBACK, "it draws anew for each decision while outcomes are late")
-    if _is_small(problem):
-        return DefaultChoice(IMMEDIATE_FEEDBACK, "it loses least of those that need not be told anything of the reward")
-    return DefaultChoice(MANY_ACTIONS, "it loses least of those that are quick with so many actions and configurations")
-
-
-def _is_small(problem: Problem) -> bool:
-    return problem.actions.size * problem.configurations <= PAIRS_LIMIT and sum(problem.shape) <= STATES_LIMIT
+    if problem.actions.size * problem.configurations > PAIRS_LIMIT:
+        return DefaultChoice(MANY_ACTIONS, "it loses least of those that are quick with so many actions")
+    return DefaultChoice(IMMEDIATE_FEEDBACK, "it loses least of those that need not be told anything of the reward")
 
 
 def _validate_horizon(horizon: object) -> None:

@@ -28,10 +28,20 @@ values of c and for all directions d at once,
     |<d, theta_hat - theta>| <= s sqrt(2 beta_c d' G^-1 (G + c I) G^-1 d),
     beta_c = log(k/delta) + 1/2 log det(I + G/c).
 
-With an indicator of each configuration for features it is the rule above. How large theta is need not be known.
-Directions in which nothing was seen are not known at all. c is counted in the largest |x|^2: units do not matter.
-Where actions are made of the choices of blocks, which may be too many to be listed, it is enough to look at changes of
-one block: if each loses more than its width, so do all combinations, by the triangle inequality. They share epsilon.
+Both rules need a scale s that was declared: by the problem (`reward_range`, `noise_scale`) or as a policy's parameter.
+A scale that was estimated from the same rewards makes no guarantee, since a reward that is rare and large has not been
+seen yet. Where rewards are declared to lie in an interval of width R, each cell also has the empirical Bernstein bound
+(Maurer and Pontil 2009), which adapts to the variance V_z of the rewards there:
+
+    |estimate_z - mean_z| <= sqrt(2 V_z L_z / n_z) + 7 R L_z / (3 (n_z - 1)),    L_z = log(4 J n_z (n_z + 1) / delta),
+
+for J cells and all n_z together, by a union bound.
+
+With an indicator of each configuration for features the linear rule is the one of cells. How large theta is need not be
+known. Directions in which nothing was seen are not known at all. c is counted in the largest |x|^2: units do not
+matter. Where actions are made of the choices of blocks, which may be too many to be listed, it is enough to look at
+changes of one block: if each loses more than its width, so do all combinations, by the triangle inequality. They share
+epsilon.
 """
 
 from __future__ import annotations
@@ -43,8 +53,10 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.posteriors import EmpiricalGaussian, EmpiricalUpperBound, IndexParameters, MainEffects
+from causalbandits.model import Fitted
 from causalbandits.policies.statistics import Regression
+from causalbandits.policies.traits import HasTraits
+from causalbandits.problem import Problem
 from causalbandits.problem.projection import PowerSums
 
 WIDTHS = (3.0, 30.0, 300.0)
@@ -56,13 +68,75 @@ SAME_ROW = 1e-12
 UNIT_NOISE = 0.5
 """What lies in [0, 1] is 1/2-sub-Gaussian (Hoeffding)."""
 
+MIN_LOG_DELTA = -600.0
+"""No smaller error probability is looked for."""
 
-def sub_gaussian_scale(p: IndexParameters) -> float:
-    """The s for which a policy takes rewards to be s-sub-Gaussian given the cell; learnt, if it is learnt (then the
-    rule holds approximately), and infinite while nothing is known of it."""
-    if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound | MainEffects):
-        return math.sqrt(p.noise) if p.known else math.inf
-    return float(getattr(p, "noise_scale", UNIT_NOISE))
+
+def stopping_obstacle(policy: HasTraits, problem: Problem) -> str:
+    """Why no stopping rule with a guaranteed error probability is available; empty where nothing is in its way."""
+    traits = policy.traits
+    if traits.learns_tables:
+        return "CPTs are learned online, and their uncertainty has no anytime-valid bound here"
+    if not traits.searches_all and isinstance(problem.knowledge, Fitted):
+        return "CPTs are estimates from data, and no error bound covers their uncertainty"
+    if traits.learns_scales and _declared_scale(policy, problem) is None:
+        return (
+            "the noise is estimated from the rewards, which is no guarantee; declare reward_range= or noise_scale= of "
+            "the problem"
+        )
+    return ""
+
+
+def declared_noise_scale(policy: HasTraits, problem: Problem, given: float | None) -> float:
+    """The scale for which rewards are sub-Gaussian given their cell: the least of those that were declared.
+
+    `given` is the policy's own parameter; None where it estimates one.
+    """
+    scales = [scale for scale in (given, _declared_scale(policy, problem)) if scale is not None]
+    return min(scales, default=math.inf)
+
+
+def _declared_scale(policy: HasTraits, problem: Problem) -> float | None:
+    """What the problem declares, or what the policy demands of rewards; what lies in [a, b] is (b - a) / 2-sub-Gaussian
+    (Hoeffding). A declared noise is that of rewards given their parents, not given the action alone."""
+    scales = [UNIT_NOISE] if policy.traits.unit_rewards else []
+    if problem.reward_range is not None:
+        scales.append(0.5 * (problem.reward_range[1] - problem.reward_range[0]))
+    if problem.noise_scale is not None and policy.traits.needs_parents:
+        scales.append(problem.noise_scale)
+    return min(scales, default=None)
+
+
+def empirical_bernstein_error_probability(
+    contrasts: Array, gaps: Array, count: Array, variances: Array, width: float
+) -> float:
+    """The least delta at which one may stop by the empirical Bernstein bounds of the cells.
+
+    `contrasts` are P(z | best) - P(z | rival), a row per rival, and `gaps` the leads plus epsilon; `variances` are the
+    sample variances (n - 1 in the denominator) of the rewards of each cell, which lie in an interval of this `width`.
+    A cell with fewer than two rewards is known only to lie in that interval.
+    """
+    weights = np.abs(contrasts)
+    is_rival = weights.max(axis=1, initial=0.0) > SAME_ROW
+    if (gaps[~is_rival] < 0.0).any():
+        return 1.0
+    weights, gaps, n = weights[is_rival], gaps[is_rival], np.maximum(2.0, count)
+
+    def all_exceed(log_delta: float) -> bool:
+        logs = np.log(4.0 * len(count) * n * (n + 1.0)) - log_delta
+        radius = np.sqrt(2.0 * variances * logs / n) + 7.0 * width * logs / (3.0 * (n - 1.0))
+        radius = np.where(count < 2, width, np.minimum(width, radius))
+        return bool((gaps > weights @ radius).all())
+
+    if not all_exceed(0.0):
+        return 1.0
+    low, high = MIN_LOG_DELTA, 0.0
+    if all_exceed(low):
+        return math.exp(low)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if all_exceed(middle) else (middle, high)
+    return math.exp(high)
 
 
 def threshold(count: Array, delta: float, c: float) -> float:

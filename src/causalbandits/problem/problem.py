@@ -129,6 +129,11 @@ class Problem(Cached):
 
     `context` names the variables whose values may be known before a decision. No action can change them, and given the
     parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
+
+    `reward_range=(0, 1)` declares bounds of every possible reward, and `noise_scale=` that rewards are sub-Gaussian
+    with this scale given the parents. Only such a declaration makes a stopping rule with a guaranteed error
+    probability possible (`recommend().stop`); rewards seen so far are not one. Rewards outside of the declared range
+    are refused.
     """
 
     knowledge: Knowledge
@@ -150,6 +155,10 @@ class Problem(Cached):
     """What actions cost; None where none costs anything."""
     context: tuple[str, ...]
     """The variables whose values may be known before a decision."""
+    reward_range: tuple[float, float] | None
+    """The declared bounds of every reward."""
+    noise_scale: float | None
+    """The declared sub-Gaussian scale of rewards given the parents."""
     context_codes: Z | None
     """The codes of the context's variables, -1 for those that are not known; None if none is."""
     context_codes_by_name: dict[str, int]
@@ -175,6 +184,8 @@ class Problem(Cached):
         costs: Prices | None = None,
         require: Limits | None = None,
         context: Iterable[str] = (),
+        reward_range: tuple[float, float] | None = None,
+        noise_scale: float | None = None,
     ) -> None:
         specification = parse_specification(
             model,
@@ -192,7 +203,7 @@ class Problem(Cached):
             require=require,
             context=context,
             stacklevel=2,
-        )
+        ).declare(reward_range, noise_scale)
         self._set_up(specification)
         _warn_of_idle_knobs(specification.idle, self.parents)
 
@@ -201,6 +212,7 @@ class Problem(Cached):
         self._specification = stated
         self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
         self.costs, self.context = stated.costs, stated.context
+        self.reward_range, self.noise_scale = stated.reward_range, stated.noise_scale
         self.manipulable = self.actions.names
         self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)

@@ -58,13 +58,19 @@ class Situation(Cached):
         """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
         self.context_codes = problem.context_codes
         """The codes of what is known of the context (see `Problem.context_codes`)."""
-        self.cells = problem.cells
-        """The configurations that agree with it; None where that is all of them."""
         self._configuration_shape, self._action_shape = (problem.configurations,), (problem.actions.size,)
-        self._cell_shape = self._configuration_shape if self.cells is None else (len(self.cells),)
 
     def __repr__(self) -> str:
         return f"Situation({self.size} of {self.problem.actions.size} actions are searched)"
+
+    @cached_property
+    def cells(self) -> Codes | None:
+        """The configurations that agree with the context; None where that is all of them."""
+        return self.problem.cells
+
+    @cached_property
+    def _cell_shape(self) -> tuple[int]:
+        return self._configuration_shape if self.cells is None else (len(self.cells),)
 
     def allows(self, action: Action) -> bool:
         """Whether an action may be chosen now."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from causalbandits._typing import Z
+from causalbandits._typing import Z, is_real
 from causalbandits.errors import ProblemError
 from causalbandits.model import (
     CausalGraph,
@@ -51,6 +52,10 @@ class Specification(NamedTuple):
     context: tuple[str, ...]
     idle: tuple[str, ...] = ()
     """The knobs from which no path leads to the parents, where that is worth a warning."""
+    reward_range: tuple[float, float] | None = None
+    """The declared bounds of every reward; None where none were declared."""
+    noise_scale: float | None = None
+    """The declared scale for which rewards are sub-Gaussian given the parents; None where none was declared."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
@@ -62,7 +67,38 @@ class Specification(NamedTuple):
             **self.actions.to_record(),
             **({} if self.costs is None else {"costs": self.costs.to_record()}),
             **({"context": list(self.context)} if self.context else {}),
+            **({} if self.reward_range is None else {"reward_range": list(self.reward_range)}),
+            **({} if self.noise_scale is None else {"noise_scale": self.noise_scale}),
         }
+
+    def declare(self, reward_range: object, noise_scale: object) -> Specification:
+        """The same with what the user declares of the rewards, if it can be so."""
+        return self._replace(
+            reward_range=_parse_reward_range(reward_range), noise_scale=_parse_noise_scale(noise_scale)
+        )
+
+
+def _parse_reward_range(reward_range: object) -> tuple[float, float] | None:
+    if reward_range is None:
+        return None
+    bounds = list(reward_range) if isinstance(reward_range, list | tuple) else []
+    if len(bounds) != 2 or not all(is_real(b) and math.isfinite(b) for b in bounds) or not bounds[0] < bounds[1]:
+        raise ProblemError(
+            f"reward_range must be two finite numbers, the least and the largest possible reward, such as (0, 1); got "
+            f"{reward_range!r}. Leave it out where rewards have no bounds that you know of."
+        )
+    return float(bounds[0]), float(bounds[1])
+
+
+def _parse_noise_scale(noise_scale: object) -> float | None:
+    if noise_scale is None:
+        return None
+    if not is_real(noise_scale) or not 0.0 < noise_scale < math.inf:
+        raise ProblemError(
+            "noise_scale must be a positive number, the scale for which rewards are sub-Gaussian given the parents; "
+            f"got {noise_scale!r}. Leave it out where you know of none."
+        )
+    return float(noise_scale)
 
 
 def parse_specification(
@@ -177,7 +213,8 @@ def decode_specification(record: Mapping[str, Any]) -> Specification:
     validate_parents_in_context(augmented, parents, context, reward)
     space.requirements = decode_chance_constraints(record.get("require"), space, model)
     costs = Costs.from_record(record.get("costs"), space)
-    return Specification(model, space, parents, reward, (), record["reduce"], costs, context)
+    specification = Specification(model, space, parents, reward, (), record["reduce"], costs, context)
+    return specification.declare(record.get("reward_range"), record.get("noise_scale"))
 
 
 def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Specification:
@@ -188,7 +225,8 @@ def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Speci
     if not isinstance(knowledge, CausalGraph):
         space.requirements = decode_chance_constraints(record.get("require"), space, knowledge)
     costs = Costs.from_record(record.get("costs"), space)
-    return Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
+    specification = Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
+    return specification.declare(record.get("reward_range"), record.get("noise_scale"))
 
 
 def first_difference(
@@ -206,6 +244,8 @@ def first_difference(
         ("reward", "is", ours.reward, theirs.reward),
         ("context", "is", list(ours.context), list(theirs.context)),
         ("known", "is", _format_known(ours, our_context), _format_known(theirs, their_context)),
+        ("reward_range", "is", ours.reward_range, theirs.reward_range),
+        ("noise_scale", "is", ours.noise_scale, theirs.noise_scale),
     ):
         if our_value != their_value:
             return f"its {attribute} {verb} {their_value}, not {our_value}"

@@ -13,6 +13,7 @@ from causalbandits.campaign import (
     eligible_actions,
     refuse_beyond_budget,
     validate_batch_size,
+    warn_of_repetition,
 )
 from causalbandits.errors import ConflictError
 from causalbandits.problem import Action, Problem
@@ -52,7 +53,9 @@ class Asker:
         keys = [None if key is None else f"{key}/{k}" for k in range(n + 1)]
         if key is not None and (previous_rows := self._previous_decisions(key, keys, request)):
             return [_decision_of(row) for row in previous_rows]
-        ledger = self._session.ledger
+        policy, ledger = self._session.fold.policy, self._session.ledger
+        if n > 1 and not policy.traits.randomised and self._session.mode.mode in ("online", "frozen"):
+            warn_of_repetition(policy, n, "Leave the policy out when the study is created", stacklevel=3)
         refuse_beyond_budget(n, None if ledger is None else ledger.tracker)
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 

@@ -99,6 +99,7 @@ class Study(Advice):
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
         self._asker = Asker(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
+        self._is_closed = False
 
     @classmethod
     def create(
@@ -125,7 +126,8 @@ class Study(Advice):
         default's place, or only recorded (`late`). With `hold=True` outcomes count when their window has passed, too:
         else clicks count at once and their absence a window later, so that what was tried last looks too good.
 
-        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward.
+        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward;
+        it draws anew for every decision, from the first on (see `default_policy`).
         A `budget` is kept to by all processes together: charged when asked, and given back by `forget`. `floor` gives
         every action that may be chosen that probability at least, over their number, so that the log can be weighted
         by actions (see `evaluate`).
@@ -166,6 +168,8 @@ class Study(Advice):
             return Study(store, self._session.user_policy, self._session.clock)
 
     def __repr__(self) -> str:
+        if self._is_closed:
+            return f"Study({str(self._session.store.path)!r}, closed)"
         return f"Study({self.policy}, {self.decided} decisions, {self.rounds} outcomes)"
 
     def __enter__(self) -> Study:
@@ -176,6 +180,7 @@ class Study(Advice):
 
     def close(self) -> None:
         """Close the file; what was acknowledged is in it."""
+        self._is_closed = True
         self._session.store.close()
 
     @contextmanager
@@ -204,6 +209,8 @@ class Study(Advice):
 
         `context` and `eligible` as for `Agent.ask`. A key that was used for another question is refused. Of `n`
         decisions with a key, each has one of its own, by which it can be told: key/0, key/1, ...
+        Every decision is logged, and can be replayed, by itself: a deterministic policy repeats one action in a batch,
+        C-Gittins included, and a `BatchWarning` says so. A study's default draws.
         """
         with self._session.transaction():
             if n is None:
@@ -400,12 +407,14 @@ class Study(Advice):
         From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
         floor=); see `causalbandits.study.analysis.off_policy`.
         `"logged"` gives the mean of what came. Where the policy learns
-        tables, or has mended them, the tables are those of `model`.
+        tables, or has mended them, the tables are those of `model`. An estimate is None where the log does not tell:
+        `reasons` says why, and names the contexts in which what the target does was never done.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
-            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by)
+            counts = self._log.context_counts()
+            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
 
     def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
         """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.

@@ -140,7 +140,9 @@ def test_several_draws_of_a_screen_tell_their_propensities():
     assert math.isclose(sum(share for _, share in choice.support), 1.0)
     assert choice.propensity == dict(choice.support)[choice.action]
     single = cb.CausalScreen(prior="beta")
-    often = [single.decide(single.situation(env.problem), cells, np.random.default_rng(s)).action for s in range(600)]
+    often = [
+        single.decide(situation_for(single, env.problem), cells, np.random.default_rng(s)).action for s in range(600)
+    ]
     for action, share in choice.support:  # 4.5 standard errors of both
         assert abs(often.count(action) / 600 - share) < 4.5 * math.sqrt(max(share, 0.02) * (1 / 64 + 1 / 600))
 

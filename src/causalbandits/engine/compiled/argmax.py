@@ -60,6 +60,22 @@ def first_tied(scores, length, scale):
 
 
 @register_jitable
+def random_tied(scores, length, scale, rng):
+    """As `policies.feedback.sample_tied`: nothing is drawn where one is the best."""
+    least, tied = tie_threshold(largest(scores, length), scale), 0
+    for position in range(length):
+        if scores[position] >= least:
+            tied += 1
+    skip = 0 if tied == 1 else int(rng.random() * tied)
+    position = first_at_least(scores, least)
+    while skip > 0:
+        position += 1
+        if scores[position] >= least:
+            skip -= 1
+    return position
+
+
+@register_jitable
 def min_tie_scale(costs):
     """The scale of ties is no smaller than this: 1, or the largest cost."""
     if costs is None:

@@ -14,6 +14,7 @@ from causalbandits.engine.compiled.argmax import (
     first_tied,
     largest_magnitude,
     min_tie_scale,
+    random_tied,
     subtract_costs,
     tie_scale,
     tie_threshold,
@@ -224,7 +225,7 @@ def gittins_rounds(version):
         law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        world_rng, buffer = streams.world, tree.buffer
+        rng, world_rng, buffer = streams.policy, streams.world, tree.buffer
         cells, positions, contexts = len(statistic.counts), len(world.gap), len(first_of) - 1
         codes, level_columns = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, reduction = np.empty(cells), np.empty(cells), np.empty(cells)
@@ -336,7 +337,7 @@ def gittins_rounds(version):
                         tree, context, row, variance, reduction, length, sums, spare_sums, variances, gains, rests
                     )
             add_gittins_bonuses(scores, b, scale, v[first:end], gain[first:end], rest[first:end], effective_horizon)
-            action = first_tied(scores, actions, scale)
+            action = random_tied(scores, actions, scale, rng)
             position = first + action
             z = sample_number(law, law_starts, position, codes, world_rng)
             reward = sample_reward(reward_noise, world.mean[z], world_rng)

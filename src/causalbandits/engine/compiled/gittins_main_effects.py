@@ -11,6 +11,7 @@ from causalbandits.engine.compiled.argmax import (
     first_tied,
     largest_magnitude,
     min_tie_scale,
+    random_tied,
     subtract_costs,
     tie_threshold,
 )
@@ -58,7 +59,7 @@ def gittins_main_effects_rounds(version):
         law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        rows, world_rng = flat_rows.rows, streams.world
+        rows, rng, world_rng = flat_rows.rows, streams.policy, streams.world
         cells, positions, d = len(statistic.counts), len(world.gap), len(statistic.theta)
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         mean, own_variance, sd, scaled = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
@@ -125,7 +126,7 @@ def gittins_main_effects_rounds(version):
                     rest += rows[first + b, i] * reduction
                 scores[a] += gittins_bonus(v, gain, rest, effective_horizon)
                 best = max(best, scores[a])
-            action = first_tied(scores, actions, scale)
+            action = random_tied(scores, actions, scale, rng)
             position = first + action
             z = sample_number(law, law_starts, position, codes, world_rng)
             reward = sample_reward(reward_noise, world.mean[z], world_rng)

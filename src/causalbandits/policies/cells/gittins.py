@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -39,7 +39,8 @@ from causalbandits._typing import Array
 from causalbandits.errors import SizeError
 from causalbandits.policies.base import HorizonPolicy, validate_draws
 from causalbandits.policies.cells.policy import PosteriorPolicy
-from causalbandits.policies.feedback import Choice, sample_choice_by_position
+from causalbandits.policies.cells.thompson import CausalThompsonSampling
+from causalbandits.policies.feedback import Choice, sample_choice_by_position, sample_tied
 from causalbandits.policies.posteriors import (
     INDEX,
     Belief,
@@ -250,7 +251,9 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
 class CausalGittins(GittinsPolicy):
     """Play the action that is worth most, by its mean and by what can still be learnt from it.
 
-    Nothing is drawn: as long as outcomes are late, the same action is played. `CausalScreen` is the form that draws.
+    Only among equal indices, such as those of what is not known at all, it is drawn which action is played. So as long
+    as outcomes are late, asking again mostly gives the same action; several decisions of an agent at once, `ask(n)`,
+    are drawn by Thompson sampling from the same posterior. Where outcomes are late, use that: `Agent(late=True)`.
     """
 
     @cached_property
@@ -261,6 +264,12 @@ class CausalGittins(GittinsPolicy):
     def id(self) -> str:
         return f"c-gittins-{self.belief_id}"
 
+    @property
+    def batch_policy(self) -> CausalThompsonSampling:
+        """Thompson sampling from the same posterior."""
+        shared = {field.name: getattr(self, field.name) for field in fields(PosteriorPolicy)}
+        return CausalThompsonSampling(**shared)
+
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         estimates = self.value_estimates(situation, *self.posterior_in(situation, statistic))
         means = estimates.means
@@ -268,6 +277,11 @@ class CausalGittins(GittinsPolicy):
         if isinstance(estimates.posterior, MainEffects):
             validate_row_count(self.id, situation.size, len(estimates.posterior.shrink))
         return situation.net_of_costs(Scores(means.values + estimates.bonuses(b), means.scale))
+
+    def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
+        if situation.is_paced:
+            return super().decide(situation, statistic, rng)
+        return sample_tied(self.score(situation, statistic, rng), situation.action, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

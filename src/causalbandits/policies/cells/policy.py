@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.model import FittedModel
+from causalbandits.model import FittedModel, FittedObservedModel
 from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import (
     Bounds,
@@ -55,7 +55,13 @@ from causalbandits.policies.posteriors import (
     validate_prior_shape,
 )
 from causalbandits.policies.statistics import Cells, PooledCells
-from causalbandits.policies.stopping import error_probability_by_pairs, error_probability_by_rows, sub_gaussian_scale
+from causalbandits.policies.stopping import (
+    UNIT_NOISE,
+    declared_noise_scale,
+    error_probability_by_pairs,
+    error_probability_by_rows,
+    stopping_obstacle,
+)
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
@@ -240,10 +246,22 @@ class CellPolicy(Policy[Cells]):
     ) -> Array | None:
         cells = self.relevant_cells(situation.problem)
         means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, draws)
-        under_fitted_tables = situation.project_sampled_tables(means) if self.causal and cells is None else None
-        if under_fitted_tables is not None:
-            return under_fitted_tables.values
-        table_draws = self.sample_tables(situation.problem, statistic, rng, min(draws, TABLE_SAMPLES))
+        return self.values_of_means(situation, statistic, rng, means)
+
+    def values_of_means(
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, means: Array
+    ) -> Array | None:
+        """The values of the searched actions by draws of the cells' means, a row each, and of CPTs that are estimates.
+
+        None where estimated CPTs cannot be drawn: by their means alone, what is said would be too certain.
+        """
+        problem = situation.problem
+        if self.causal and isinstance(problem.knowledge, FittedObservedModel):
+            if self.relevant_cells(problem) is not None:
+                return None
+            sampled = situation.project_sampled_tables(means)
+            return None if sampled is None else sampled.values
+        table_draws = self.sample_tables(problem, statistic, rng, min(len(means), TABLE_SAMPLES))
         if table_draws is None:
             return self.score_cells(situation, means).values
         situations = (situation.with_candidates(situation.candidates.with_tables(tables)) for tables in table_draws)
@@ -260,10 +278,11 @@ class CellPolicy(Policy[Cells]):
 
     def error_probability(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""
-        relevant, noise = (
-            self.relevant_cells(situation.problem),
-            sub_gaussian_scale(self.index_parameters_after(statistic)),
-        )
+        if stopping_obstacle(self, situation.problem):
+            return None
+        relevant = self.relevant_cells(situation.problem)
+        given = None if self.traits.learns_scales else getattr(self.index_parameters, "noise_scale", UNIT_NOISE)
+        noise = declared_noise_scale(self, situation.problem, given)
         cells = statistic if relevant is None else statistic.subset(relevant)
         if not self.causal:
             count, best = situation.without_costs.take(cells.count).values, situation.position(action)

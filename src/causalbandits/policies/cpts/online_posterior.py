@@ -45,6 +45,9 @@ CACHED_DRAWS, CACHED_SETS = 2, 2**9
 MIN_ENTRY = 1e-12
 """Where there is a context, no entry that is possible is drawn smaller than this."""
 
+MIN_TABLE_DRAWS, TABLE_DRAW_SIZE = 100, 2**21
+"""An interval is made of no fewer draws than this, and of more where their entries are no more than that together."""
+
 Tables = dict[str, Array]
 
 
@@ -163,7 +166,8 @@ class LearnedTables(TableRows):
         self, problem: Problem, cells: CellsAndTables, trust: float, action: Action
     ) -> ParentDistribution:
         """What is known of P(z | do(a)). The draws are the same every time, so that an interval made of them is."""
-        n = max(2, min(400, DRAW_BATCH_SIZE // problem.configurations))
+        few = max(MIN_TABLE_DRAWS, TABLE_DRAW_SIZE // self.size)
+        n = max(2, min(400, few, DRAW_BATCH_SIZE // problem.configurations))
         sampled_tables = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
         mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (

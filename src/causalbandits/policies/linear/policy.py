@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from causalbandits._typing import Array, Z
+from causalbandits.errors import SizeError
 from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import Incumbent, Outcome, OutcomeSums, RunnerUp, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Regression
@@ -30,6 +31,7 @@ from causalbandits.policies.stopping import (
     contrasts_with_rivals,
     linear_error_probability,
     observed_directions,
+    stopping_obstacle,
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_bool, validate_one_of, validate_parents, validate_positive
@@ -45,10 +47,14 @@ from causalbandits.problem import (
     dot_in_order,
     resolve_features,
 )
+from causalbandits.problem.actions import format_count
 from causalbandits.problem.candidates import ProductActions
 
 LISTED_LIMIT = 2**14
 """Up to so many actions are told from the best one by one, where blocks could be."""
+
+DIMENSION_LIMIT = 2**12
+"""No more coefficients than this are learned: their matrix has this squared as entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +166,15 @@ class LinearPolicy(Policy[Regression]):
 
     def init(self, problem: Problem) -> Regression:
         validate_parents(self, problem)
-        return Regression.empty(self.dimension(problem), self.ridge)
+        dimension = self.dimension(problem)
+        if dimension > DIMENSION_LIMIT:
+            contexts = f" in {format_count(problem.contexts.size)} contexts" if problem.context else ""
+            raise SizeError(
+                f"The policy {self.id!r} learns {format_count(dimension)} coefficients{contexts}, and keeps a matrix "
+                f"with a row and a column for each; the limit is {DIMENSION_LIMIT}. Name fewer variables as context, "
+                "or use cl-ts, which has one model for all contexts, with features= of fewer numbers if need be."
+            )
+        return Regression.empty(dimension, self.ridge)
 
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
         statistic.add(self.regressors(situation.problem, outcome.action, outcome.z), outcome.reward)
@@ -222,6 +236,8 @@ class LinearPolicy(Policy[Regression]):
         self, situation: Situation, statistic: Regression, action: Action, epsilon: float
     ) -> float | None:
         """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
+        if stopping_obstacle(self, situation.problem):
+            return None
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
         observed = observed_directions(statistic, self.ridge, size)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:

@@ -76,10 +76,10 @@ def estimate_means(p: IndexParameters, cells: Cells) -> Array:
 def sample_means(
     p: IndexParameters, cells: Cells, relevant: Codes | slice | None, rng: np.random.Generator, draws: int
 ) -> Array:
-    """Draws of the cells' means, of all or of some, a row each: from the posterior, or else from the normal
-    distribution around the mean of what was seen."""
+    """Draws of the cells' means, of all or of some, a row each: from the posterior by which the policy decides, or
+    else from the normal distribution around the mean of what was seen."""
     selection = slice(None) if relevant is None else relevant
-    if isinstance(p, Beta):
+    if isinstance(p, Beta | EmpiricalBeta):
         a, b = (
             np.broadcast_to(shape, cells.count.shape)[selection]
             for shape in beta_shapes(p, cells.count, cells.total, 0.0)
@@ -87,7 +87,8 @@ def sample_means(
         return np.asarray(rng.beta(a, b, (draws, len(a))))
     if isinstance(p, MainEffects):
         return _sample_jointly(p, cells, rng, draws)[:, selection]
-    means = estimate_means(p, cells)[selection]
+    belief = gaussian_posterior(p, cells.count, cells.total, 0.0)[0] if isinstance(p, Gaussian) else None
+    means = (estimate_means(p, cells) if belief is None else belief)[selection]
     standard_deviations = np.sqrt(_variances_of_means(p, cells)[selection])
     return np.asarray(means + standard_deviations * rng.standard_normal((draws, len(means))))
 
@@ -158,7 +159,7 @@ def _posterior_bounds(
 
 
 def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | MainEffects, cell: str) -> str:
-    """What is approximate: the noise's own uncertainty is in an interval, that of the spread and the centre is not."""
+    """The uncertainty of the noise and of the centre is part of an interval, that of the spread is not."""
     noise = math.sqrt(p.noise)
     if isinstance(p, MainEffects):
         return (
@@ -192,7 +193,24 @@ def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
     if isinstance(p, MainEffects):
         return np.asarray(variance_of_sum(p, weights))
     assert isinstance(p, Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian)
-    return np.asarray(weights**2 @ _posterior_variances(p, cells))
+    own = weights**2 @ _posterior_variances(p, cells)
+    if isinstance(p, Beta | EmpiricalBeta):
+        return np.asarray(own)
+    shrinkage, centre_variance = _centre_uncertainty(p, cells)
+    return np.asarray(own + (weights @ shrinkage) ** 2 * centre_variance)
+
+
+def _centre_uncertainty(p: Gaussian | EmpiricalGaussian, cells: Cells) -> tuple[Array, float]:
+    """How much of the common centre is in each cell's mean, and the centre's own variance.
+
+    The centre is estimated, too: with many cells and few rewards, most of what is said of a cell is said of it.
+    """
+    if isinstance(p, Gaussian):
+        noise, spread = p.noise_scale**2, p.prior_scale**2
+    else:
+        noise, spread = p.noise, p.spread
+    precision = float(np.where(cells.count > 0, 1.0 / (spread + noise / np.maximum(1.0, cells.count)), 0.0).sum())
+    return noise / (noise + spread * cells.count), 1.0 / precision if precision > 0.0 else float(spread)
 
 
 def _posterior_variances(p: Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian, cells: Cells) -> Array:

@@ -60,6 +60,15 @@ FEATURES_LIMIT = 2**24
 """Cells times coefficients are no more than this."""
 
 
+def can_store_main_effects(shape: tuple[int, ...]) -> bool:
+    """Whether the cells of parents with so many states each can be kept with their effects.
+
+    >>> can_store_main_effects((2,) * 18), can_store_main_effects((2,) * 19)
+    (True, False)
+    """
+    return math.prod(shape) * (1 + sum(shape)) <= FEATURES_LIMIT
+
+
 def indicator_positions(shape: tuple[int, ...]) -> Codes:
     """Where f(z) of every cell is 1, a row each; everywhere at 0.
 
@@ -106,7 +115,7 @@ class MainEffectCells(Cells):
     def of_shape(cls, shape: tuple[int, ...]) -> MainEffectCells:
         """Nothing seen yet."""
         cells, coefficients = math.prod(shape), 1 + sum(shape)
-        if cells * coefficients > FEATURES_LIMIT:
+        if not can_store_main_effects(shape):
             raise SizeError(
                 f"prior='main effects' keeps {coefficients} numbers for each of {cells} configurations; the limit is "
                 f"{FEATURES_LIMIT} in all. Use a linear policy (cl-ts), or parents with fewer states."

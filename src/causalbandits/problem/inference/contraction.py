@@ -16,6 +16,9 @@ import opt_einsum
 
 from causalbandits._typing import Array
 
+SLICE_BATCH_SIZE = 2**14
+"""Slices of so many numbers together are multiplied at once, and then added one after the other."""
+
 
 class Operand(NamedTuple):
     """An array, and what its axes are."""
@@ -150,11 +153,24 @@ def _product(first_operand: Operand, second_operand: Operand, needed_axes: set[A
         [axis for axis in axes if axis in needed_axes],
     )
     left, right = (_align(operand, summed_axes + kept_axes) for operand in (first_operand, second_operand))
-    first_index, *other_indices = np.ndindex(*np.broadcast_shapes(left.shape, right.shape)[: len(summed_axes)])
-    total = _slice(left, first_index) * _slice(right, first_index)
-    for index in other_indices:
-        total += _slice(left, index) * _slice(right, index)
+    shape = np.broadcast_shapes(left.shape, right.shape)
+    if not summed_axes:
+        return Operand(np.asarray(left * right), kept_axes)
+    *outer_sizes, length = shape[: len(summed_axes)]
+    step, total = max(1, SLICE_BATCH_SIZE // math.prod(shape[len(summed_axes) :])), None
+    for index in np.ndindex(*outer_sizes):
+        left_slices, right_slices = _slice(left, index), _slice(right, index)
+        for start in range(0, length, step):
+            products = _batch(left_slices, start, step) * _batch(right_slices, start, step)
+            if total is not None:
+                products[0] += total
+            total = products[0] if len(products) == 1 else np.add.accumulate(products)[-1]  # one after the other
     return Operand(np.asarray(total), kept_axes)
+
+
+def _batch(slices: Array, start: int, step: int) -> Array:
+    """Some slices along the first axis; along one of size 1 it is the same everywhere."""
+    return slices if len(slices) == 1 else slices[start : start + step]
 
 
 def _align(operand: Operand, axes: list[Any]) -> Array:

@@ -69,6 +69,17 @@ class Scores(NamedTuple):
             return top
         return int((before >= least).argmax())
 
+    def tied_positions(self) -> Codes:
+        """Every position whose score is the largest, to within rounding.
+
+        >>> Scores.of(np.array([.5, 1., 1. + 1e-15])).tied_positions().tolist()
+        [1, 2]
+        """
+        best, scale = float(self.values.max()), float(self.scale)
+        if not (math.isfinite(best) and math.isfinite(scale)):
+            _refuse_infinite()
+        return np.flatnonzero(self.values >= tie_threshold(best, max(1.0, scale)))
+
     def validate_finite(self) -> None:
         """A clear word if some of them are NaN or infinite."""
         if not (np.isfinite(self.values).all() and np.isfinite(self.scale).all()):

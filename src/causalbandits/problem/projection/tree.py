@@ -333,8 +333,18 @@ def compatible_configurations(shape: tuple[int, ...], blocks: Sequence[Block]) -
     known_codes = {block.parents[0]: block.point for block in blocks if block.point is not None}
     if not known_codes:
         return None
-    index = tuple(known_codes.get(axis, slice(None)) for axis in range(len(shape)))
-    return np.ascontiguousarray(np.arange(math.prod(shape)).reshape(shape)[index]).reshape(-1)
+    compatible = math.prod(size for axis, size in enumerate(shape) if axis not in known_codes)
+    if compatible > CELL_LIMIT or math.prod(shape) > 2**63:
+        raise SizeError(
+            f"{compatible} of {math.prod(shape)} configurations of the reward's parents agree with the context, and "
+            f"would be listed; the limits are {CELL_LIMIT} and 2^63. Say more of the context, or name a smaller set of "
+            "parents that separates the actions from the reward."
+        )
+    numbers = np.zeros(1, dtype=np.int64)
+    for axis, size in enumerate(shape):  # the last axis moves fastest
+        codes = [known_codes[axis]] if axis in known_codes else range(size)
+        numbers = (numbers[:, None] * size + np.asarray(codes, dtype=np.int64)).reshape(-1)
+    return numbers
 
 
 def _group_blocks(blocks: Sequence[Block]) -> Groups:

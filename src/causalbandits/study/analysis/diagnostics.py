@@ -6,10 +6,10 @@ on what the reward depends on are left to `study.check()`, which looks at every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
-from causalbandits.campaign import CellMoments, check_counts, explanatory_cell
+from causalbandits.campaign import CellMoments, RewardMoments, check_counts, explanatory_cell
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
 from causalbandits.study.session import Session
@@ -44,9 +44,9 @@ def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
                 yield Outcome(action, z, reward, reward, context=context), times
 
 
-def stored_cell_moments(session: Session) -> Iterator[CellMoments]:
+def stored_cell_moments(session: Session) -> RewardMoments:
     """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
-    policy, sums = session.fold.policy, dict[object, tuple[int, int, int]]()
+    policy, sums = session.fold.policy, dict[Hashable, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():
         if line.n and (z is not None or not policy.traits.needs_parents):
             cell = explanatory_cell(policy, action, context, z or ())
@@ -54,6 +54,8 @@ def stored_cell_moments(session: Session) -> Iterator[CellMoments]:
             sums[cell] = n + line.n, total + line.total, squares + line.squares
     grand_total = sum(total for _, total, _ in sums.values())
     pivot = Fraction(grand_total, max(1, sum(n for n, _, _ in sums.values())))
-    for n, total, squares in sums.values():
+    cells = dict[Hashable, CellMoments]()
+    for cell, (n, total, squares) in sums.items():
         centred = squares - 2 * pivot * total + n * pivot * pivot
-        yield n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)
+        cells[cell] = n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)
+    return RewardMoments(float(pivot / FIXED_POINT_ONE), cells)

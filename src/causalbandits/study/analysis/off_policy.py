@@ -8,7 +8,7 @@ Given z the reward is the same whoever chose, so that outcomes are weighted by c
     direct   sum_z P_target(z) mean_z                     no weights; right where the tables are, and all z were seen
     ips      mean of w y                                  unbiased, if pi reaches every z that the target reaches
     snips    sum of w y / sum of w                        hardly biased, and steadier
-    dr       mean of (direct + w (y - mean_z))            right if either is
+    dr       mean of (sum_z P_target(z) m_z + w (y - m_z))    right if either is; m: the means of the outcomes before
 
 Weights of configurations vary far less than those of actions: many actions lead to the same z. Weights of actions,
 
@@ -17,15 +17,21 @@ Weights of configurations vary far less than those of actions: many actions lead
 need neither tables nor the parents' values, but chances that are true of every action: a share of the draws is 0 where
 the true chance is small, and the mean of w y is then far off. So they are refused without a floor (see `chances`).
 
-Decisions whose mixture
-could not reach all that the target reaches have no weight and are left out: the mixture was known before anything
-happened, so that this does not bias the others (in contexts, the mean is then over the contexts of those that stay).
+Decisions whose mixture could not reach all that the target reaches have no weight and are left out. The mixture was
+known before anything happened, so that this does not bias the mean in one context. Over contexts it would: a policy
+loses cover where it is sure. So each context counts by its share of all decisions, and an estimate is None where
+contexts have no outcome with cover; `reasons` names them.
+
+Intervals are at 95%. Weights are known beforehand, so that the variance of w y can be computed without waiting for the
+rare large weight: by the rewards' second moments of each cell, pulled up where a cell was seen little. Quantiles are
+Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -44,36 +50,62 @@ LoggedOutcome = tuple[Outcome, bool]
 Target = Mapping[str, State] | Iterable[tuple[Mapping[str, State], float]] | Literal["logged"]
 """An intervention, several with their shares, or what was done."""
 
+LARGEST_UNKNOWN_SHARE = 0.05
+"""If more of the target's rewards than this share are of a kind that was not seen, there is no estimate."""
+
+SMALLEST_EFFECTIVE = 1.0
+"""Outcomes worth fewer of the target's own than this tell nothing; intervals hold down to it."""
+
 
 class Estimate(NamedTuple):
-    """A mean reward, and its standard error."""
+    """A mean reward, its standard error, and a 95% confidence interval."""
 
     mean: float
     standard_error: float
+    low: float
+    high: float
 
 
 class Evaluation(NamedTuple):
     """Estimates of a mean reward by name, and how far they can be trusted."""
 
-    estimates: dict[str, Estimate]
+    estimates: dict[str, Estimate | None]
+    """None where the log does not tell: see `reasons`."""
     outcomes: int
     effective: float
     """So many outcomes of the target itself would be worth as much."""
     largest_weight: float
     left_out: int
     """Outcomes without the parents' values, or whose decision's chances are not known, or do not reach the target's."""
+    reasons: dict[str, str]
+    """Why an estimate is None, by its name."""
+    unknown_share: float
+    """The share of decisions in contexts without cover. It widens intervals, times the range of the rewards."""
 
     def __repr__(self) -> str:
         lines = [
-            f"{name:8s} {estimate.mean:.4g} ± {estimate.standard_error:.2g}"
+            f"{name:8s} not available"
+            if estimate is None
+            else f"{name:8s} {estimate.mean:.4g} ± {estimate.standard_error:.2g}, 95% {estimate.low:.4g} to "
+            f"{estimate.high:.4g}"
             for name, estimate in self.estimates.items()
         ]
         sample_size = f"{self.outcomes} outcomes, worth {self.effective:.0f} of the target's own; largest weight "
-        return "\n".join([*lines, sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out"])
+        lines.append(sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out")
+        return "\n".join([*lines, *dict.fromkeys(self.reasons.values())])
 
 
-def evaluate_target(problem: Problem, outcomes: Iterable[LoggedOutcome], target: Target, by: By) -> Evaluation:
-    """The mean reward of a target, from logged outcomes, each with whether its chances are those of every action."""
+def evaluate_target(
+    problem: Problem,
+    outcomes: Iterable[LoggedOutcome],
+    target: Target,
+    by: By,
+    context_counts: Mapping[Z | None, int] | None = None,
+) -> Evaluation:
+    """The mean reward of a target, from logged outcomes, each with whether its chances are those of every action.
+
+    Contexts count by how many decisions were made in each: those of the outcomes, if no counts are given.
+    """
     if not isinstance(by, str) or by not in ("configurations", "actions"):
         raise CausalBanditsError(unknown_name_message("way to weigh outcomes by", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
@@ -83,37 +115,40 @@ def evaluate_target(problem: Problem, outcomes: Iterable[LoggedOutcome], target:
             "Configurations are of the reward's parents, and this problem has none: it learns a number per action "
             '(parents=[]). by="actions" weighs its outcomes.'
         )
-    sample, left_out = _split_usable(outcomes, "logged" if logging else by)
+    logged = list(outcomes)
+    if context_counts is None:
+        context_counts = Counter(outcome.context for outcome, _ in logged)
+    sample, left_out = _split_usable(logged, "logged" if logging else by)
+    if not sample:
+        raise CausalBanditsError(NO_USABLE_OUTCOME[by].format(left_out))
+    if logging:
+        rewards = np.array([outcome.reward for outcome in sample])
+        mean = math.fsum(rewards.tolist()) / len(sample)
+        estimate = _estimate(mean, (rewards - mean) / len(sample))
+        return Evaluation({"logged": estimate}, len(sample), float(len(sample)), 1.0, left_out, {}, 0.0)
+    contexts = list(context_counts)
+    shares = np.array([context_counts[context] for context in contexts], dtype=float)
     distributions = (
         _ConfigurationDistributions(problem) if by == "configurations" else _ActionDistributions(sample, mixture)
     )
-    if sample and not logging:
-        n_usable = len(sample)
-        sample = [outcome for outcome in sample if _reaches(distributions, outcome, mixture)]
-        left_out += n_usable - len(sample)
-    if not sample:
-        raise CausalBanditsError(NO_USABLE_OUTCOME[by].format(left_out))
-    rewards = np.array([outcome.reward for outcome in sample])
-    if logging:
-        logged = _mean_estimate(rewards)
-        return Evaluation({"logged": logged}, len(sample), float(len(sample)), 1.0, left_out)
-    weights = np.array([_weight(distributions, outcome, mixture) for outcome in sample])
-    means = _cell_means(distributions, sample)
-    expected = np.array([float(distributions(outcome.context, mixture) @ means) for outcome in sample])
-    residual = rewards - means[[distributions.cell(outcome) for outcome in sample]]
+    log = _WeightedLog(distributions, sample, mixture, contexts, shares / shares.sum())
+    if not log.covered.any():
+        raise CausalBanditsError(NO_USABLE_OUTCOME[by].format(len(logged)))
+    reasons = _reasons(problem, log, by)
     estimates = {
-        "direct": Estimate(float(expected.mean()), _direct_standard_error(distributions, sample, mixture)),
-        "ips": _mean_estimate(weights * rewards),
-        "snips": _ratio_estimate(weights, rewards),
-        "dr": _mean_estimate(expected + weights * residual),
+        name: None if name in reasons else estimate(log)
+        for name, estimate in {"direct": _direct, "ips": _ips, "snips": _snips, "dr": _doubly_robust}.items()
     }
-    if not weights.any():  # nothing of what the target leads to was seen: a mean of zeros
-        del estimates["snips"]
-    if np.count_nonzero(weights) < 2:  # how much one outcome could have been another, it does not say itself
-        weighted = [name for name in estimates if name != "direct"]
-        estimates |= {name: estimates[name]._replace(standard_error=math.inf) for name in weighted}
-    effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300))
-    return Evaluation(estimates, len(sample), effective, float(weights.max()), left_out)
+    n_covered = int(log.covered.sum())
+    return Evaluation(
+        estimates,
+        n_covered,
+        log.effective,
+        float(log.weights.max()),
+        len(logged) - n_covered,
+        reasons,
+        log.unknown_share,
+    )
 
 
 NO_USABLE_OUTCOME = {
@@ -162,18 +197,11 @@ class _CellDistributions(ABC):
     """The chances of cells (configurations, or actions) under a mixture of actions, in a context."""
 
     size: int
-
-    def __init__(self) -> None:
-        self._cache: dict[tuple[Z | None, ActionMixture], Array] = {}
-
-    def __call__(self, context: Z | None, mixture: ActionMixture) -> Array:
-        key = context, mixture
-        if key not in self._cache:
-            self._cache[key] = self._distribution(*key)
-        return self._cache[key]
+    has_means_by_context: bool
+    """Whether a cell's mean reward depends on the context."""
 
     @abstractmethod
-    def _distribution(self, context: Z | None, mixture: ActionMixture) -> Array: ...
+    def __call__(self, context: Z | None, mixture: ActionMixture) -> Array: ...
 
     @abstractmethod
     def cell(self, outcome: Outcome) -> int:
@@ -181,12 +209,13 @@ class _CellDistributions(ABC):
 
 
 class _ConfigurationDistributions(_CellDistributions):
+    has_means_by_context = False
+
     def __init__(self, problem: Problem) -> None:
-        super().__init__()
         self._problem, self.size = problem, problem.configurations
         self._rows: dict[tuple[Z | None, Action], Array] = {}
 
-    def _distribution(self, context: Z | None, mixture: ActionMixture) -> Array:
+    def __call__(self, context: Z | None, mixture: ActionMixture) -> Array:
         return np.asarray(sum(share * self._row(context, action) for action, share in mixture))
 
     def _row(self, context: Z | None, action: Action) -> Array:
@@ -200,15 +229,16 @@ class _ConfigurationDistributions(_CellDistributions):
 
 
 class _ActionDistributions(_CellDistributions):
+    has_means_by_context = True
+
     def __init__(self, sample: Iterable[Outcome], target: ActionMixture) -> None:
-        super().__init__()
         self._positions: dict[Action, int] = {}
         for mixture in (target, *{_logging_mixture(outcome) for outcome in sample}):
             for action, _ in mixture:
                 self._positions.setdefault(action, len(self._positions))
         self.size = len(self._positions)
 
-    def _distribution(self, context: Z | None, mixture: ActionMixture) -> Array:
+    def __call__(self, context: Z | None, mixture: ActionMixture) -> Array:
         distribution = np.zeros(self.size)
         for action, share in mixture:
             distribution[self._positions[action]] += share
@@ -218,54 +248,194 @@ class _ActionDistributions(_CellDistributions):
         return self._positions[outcome.action]
 
 
-def _reaches(distributions: _CellDistributions, outcome: Outcome, mixture: ActionMixture) -> bool:
-    """Whether the decision could lead wherever the target leads."""
-    return not (
-        distributions(outcome.context, mixture)[distributions(outcome.context, _logging_mixture(outcome)) <= 0] > 0
-    ).any()
-
-
-def _weight(distributions: _CellDistributions, outcome: Outcome, mixture: ActionMixture) -> float:
-    cell = distributions.cell(outcome)
-    return float(
-        distributions(outcome.context, mixture)[cell] / distributions(outcome.context, _logging_mixture(outcome))[cell]
-    )
-
-
 def _logging_mixture(outcome: Outcome) -> ActionMixture:
     return outcome.support or ((outcome.action, 1.0),)
 
 
-def _cell_means(distributions: _CellDistributions, sample: list[Outcome]) -> Array:
-    """Mean rewards by cell; the mean of all where none was seen."""
-    count, total = np.zeros(distributions.size), np.zeros(distributions.size)
-    for outcome in sample:
-        cell = distributions.cell(outcome)
-        count[cell] += 1
-        total[cell] += outcome.reward
-    return np.asarray(np.where(count > 0, total / np.maximum(1.0, count), total.sum() / count.sum()))
+class _WeightedLog:
+    """Outcomes with their weights. Decisions that did not reach all that the target reaches have no cover.
+
+    Rows of `means` are for all contexts, or for each, where a cell's mean reward depends on the context.
+    """
+
+    def __init__(
+        self,
+        distributions: _CellDistributions,
+        sample: list[Outcome],
+        mixture: ActionMixture,
+        contexts: list[Z | None],
+        shares: Array,
+    ) -> None:
+        positions = {context: k for k, context in enumerate(contexts)}
+        self.contexts, self.context_shares = contexts, shares
+        self.decisions = len(sample)
+        self.targets = np.array([distributions(context, mixture) for context in contexts])
+        """P_target(cell), a row for each context."""
+        self.rewards = np.array([outcome.reward for outcome in sample])
+        self.context = np.array([positions[outcome.context] for outcome in sample])
+        self.cell = np.array([distributions.cell(outcome) for outcome in sample])
+        self.row = self.context if distributions.has_means_by_context else np.zeros_like(self.context)
+        self.rows = (
+            np.arange(len(contexts)) if distributions.has_means_by_context else np.zeros(len(contexts), dtype=int)
+        )
+        self.weights, self.covered = np.zeros(len(sample)), np.zeros(len(sample), dtype=bool)
+        squares = np.zeros_like(self.targets)
+        groups: dict[tuple[Z | None, ActionMixture], list[int]] = {}
+        for k, outcome in enumerate(sample):
+            groups.setdefault((outcome.context, _logging_mixture(outcome)), []).append(k)
+        for (context, logging_mixture), members in groups.items():
+            target, logging = self.targets[positions[context]], distributions(context, logging_mixture)
+            if (target[logging <= 0] > 0).any():
+                continue
+            ratio = np.divide(target, logging, out=np.zeros_like(target), where=logging > 0)
+            self.covered[members] = True
+            self.weights[members] = ratio[self.cell[members]]
+            squares[positions[context]] += len(members) * target * ratio
+        self.n_covered = np.bincount(self.context[self.covered], minlength=len(contexts))
+        has_cover = self.n_covered > 0
+        self.unknown_share = max(0.0, 1.0 - float(shares[has_cover].sum())) if not has_cover.all() else 0.0
+        known_shares = np.where(has_cover, shares, 0.0) / max(shares[has_cover].sum(), 1e-300)
+        self.factors = known_shares / np.maximum(1, self.n_covered)
+        """By which an outcome of a context counts, so that contexts have their shares."""
+        self.squares = self.factors[:, None] ** 2 * squares
+        """Expected sums of (factor times weight) squared, by context and cell: known before outcomes are."""
+        self.effective = 1.0 / max(float(self.squares.sum()), 1e-300)
+        self.is_binary = bool(np.isin(self.rewards, (0.0, 1.0)).all())
+        self.range = 1.0 if self.is_binary else float(np.ptp(self.rewards))
+        shape = len(contexts) if distributions.has_means_by_context else 1, distributions.size
+        self.count, total = np.zeros(shape), np.zeros(shape)
+        np.add.at(self.count, (self.row, self.cell), 1.0)
+        np.add.at(total, (self.row, self.cell), self.rewards)
+        self.means = np.where(self.count > 0, total / np.maximum(1.0, self.count), self.rewards.mean())
+
+    def second_moments(self, reference: Array) -> Array:
+        """Mean squares of rewards about `reference` by cell, pulled up where a cell was seen little."""
+        squares = np.zeros(self.count.shape)
+        np.add.at(squares, (self.row, self.cell), (self.rewards - reference[self.row, self.cell]) ** 2)
+        if self.is_binary:  # as if a 0 and a 1 had been seen in each cell
+            return np.asarray((squares + reference**2 + (1 - reference) ** 2) / (self.count + 2))
+        well_seen = self.count >= 5
+        prior = max(squares.sum() / len(self.rewards), (squares[well_seen] / self.count[well_seen]).max(initial=0.0))
+        return np.asarray((squares + 2 * prior) / (self.count + 1))
+
+    def earlier_means(self) -> tuple[Array, Array]:
+        """For each outcome sum_z P_target(z) m_z and its own cell's m, by the outcomes that came before it."""
+        expected, own = np.zeros(len(self.rewards)), np.zeros(len(self.rewards))
+        count, total, everything = np.zeros(self.count.shape), np.zeros(self.count.shape), 0.0
+        for k, reward in enumerate(self.rewards.tolist()):
+            row, cell = self.row[k], self.cell[k]
+            means = (total[row] + everything / max(1, k)) / (count[row] + 1)
+            expected[k], own[k] = self.targets[self.context[k]] @ means, means[cell]
+            count[row, cell] += 1
+            total[row, cell] += reward
+            everything += reward
+        return expected, own
+
+    @property
+    def unknown_range(self) -> float:
+        """How much the rewards of contexts without cover can move the mean."""
+        return self.unknown_share * self.range
 
 
-def _direct_standard_error(distributions: _CellDistributions, sample: list[Outcome], mixture: ActionMixture) -> float:
-    """From the spread of rewards within cells; that of tables is not in it."""
-    count, squares = np.zeros(distributions.size), np.zeros(distributions.size)
-    means = _cell_means(distributions, sample)
-    target = np.mean([distributions(outcome.context, mixture) for outcome in sample], axis=0)
-    for outcome in sample:
-        cell = distributions.cell(outcome)
-        count[cell] += 1
-        squares[cell] += (outcome.reward - means[cell]) ** 2
-    pooled = squares.sum() / max(1.0, count.sum() - (count > 0).sum())
-    return float(math.sqrt((target**2 * pooled / np.maximum(1.0, count)).sum()))
+def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
+    """Why estimates are not available, by their names."""
+    reasons = {}
+    unseen = float(log.context_shares @ np.where(log.count[log.rows] > 0, 0.0, log.targets).sum(axis=1))
+    if unseen > LARGEST_UNKNOWN_SHARE:
+        reasons["direct"] = (
+            f"direct: {unseen:.1%} of what the target leads to was never seen ({by}); more than "
+            f"{LARGEST_UNKNOWN_SHARE:.0%} cannot be guessed. More outcomes help, or a policy that explores."
+        )
+    weighted = ("ips", "snips", "dr")
+    if log.unknown_share > LARGEST_UNKNOWN_SHARE:
+        order = np.argsort(-log.context_shares, kind="stable")
+        names = [
+            f"{problem.contexts.format_context(log.contexts[k]) or 'unknown'} ({log.context_shares[k]:.1%})"
+            for k in order.tolist()
+            if log.n_covered[k] == 0
+        ]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        reason = (
+            f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts in which none with an "
+            f"outcome could lead wherever the target leads: {'; '.join(names[:5])}{more}. Outcomes of other contexts "
+            "do not tell what it would have brought there; Study.create(..., floor=0.1) keeps cover."
+        )
+        reasons |= dict.fromkeys(weighted, reason)
+    elif log.effective < SMALLEST_EFFECTIVE:
+        contributions = log.squares.sum(axis=1)
+        worst = log.contexts[int(contributions.argmax())]
+        where = f", least of all in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
+        reason = (
+            f"{', '.join(weighted)}: the outcomes are worth {log.effective:.2g} of the target's own{where}; fewer than "
+            f"{SMALLEST_EFFECTIVE:g} tell nothing. What the target does must be done more often: floor=."
+        )
+        reasons |= dict.fromkeys(weighted, reason)
+    elif not log.weights.any():
+        reasons["snips"] = "snips: nothing of what the target leads to was seen, and a mean of weights 0 is none."
+    return reasons
 
 
-def _mean_estimate(values: Array) -> Estimate:
-    error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf
-    return Estimate(math.fsum(values.tolist()) / len(values), error)
+def _direct(log: _WeightedLog) -> Estimate:
+    values = np.einsum("cz,cz->c", log.targets, log.means[log.rows])
+    mean = float(log.context_shares @ values)
+    reached = np.zeros(log.count.shape)
+    np.add.at(reached, log.rows, log.context_shares[:, None] * log.targets)
+    n = np.maximum(1.0, log.count)
+    between = float(log.context_shares @ (values - mean) ** 2) / log.decisions
+    variance = float((reached**2 * log.second_moments(log.means) / n).sum()) + between
+    deviations = (reached / n)[log.row, log.cell] * (log.rewards - log.means[log.row, log.cell])
+    return _estimate(mean, deviations, variance, float(reached[log.count == 0].sum()) * log.range)
 
 
-def _ratio_estimate(weights: Array, rewards: Array) -> Estimate:
-    total_weight = float(weights.sum()) or math.inf
-    mean = float((weights * rewards).sum()) / total_weight
-    error = math.sqrt(float((weights**2 * (rewards - mean) ** 2).sum())) / total_weight
-    return Estimate(mean, error)
+def _ips(log: _WeightedLog) -> Estimate:
+    values = log.weights * log.rewards
+    factors = np.where(log.covered, log.factors[log.context], 0.0)
+    mean = math.fsum((factors * values).tolist())
+    expected = np.einsum("cz,cz->c", log.targets, log.means[log.rows])
+    moments = log.second_moments(np.zeros_like(log.means))[log.rows]
+    offsets = log.factors**2 * log.n_covered * (2 * mean * expected - mean**2)
+    variance = float((log.squares * moments).sum() - offsets.sum())
+    return _estimate(mean, factors * (values - mean), variance, log.unknown_range)
+
+
+def _snips(log: _WeightedLog) -> Estimate:
+    factors = np.where(log.covered, log.factors[log.context], 0.0) * log.weights
+    total = float(factors.sum())
+    mean = float(factors @ log.rewards) / total
+    moments = log.second_moments(np.full_like(log.means, mean))[log.rows]
+    return _estimate(
+        mean, factors * (log.rewards - mean) / total, float((log.squares * moments).sum()), log.unknown_range
+    )
+
+
+def _doubly_robust(log: _WeightedLog) -> Estimate:
+    expected, own = log.earlier_means()
+    values = expected + log.weights * (log.rewards - own)
+    factors = np.where(log.covered, log.factors[log.context], 0.0)
+    mean = math.fsum((factors * values).tolist())
+    by_context = np.einsum("cz,cz->c", log.targets, log.means[log.rows])
+    variance = float((log.squares * log.second_moments(log.means)[log.rows]).sum())
+    variance += float((log.factors**2 * log.n_covered * (by_context - mean) ** 2).sum())
+    return _estimate(mean, factors * (values - mean), variance, log.unknown_range)
+
+
+def _estimate(mean: float, deviations: Array, variance: float = 0.0, widening: float = 0.0) -> Estimate:
+    """An estimate from the parts that outcomes have in its error; `variance`, if it is larger than what they show."""
+    from scipy.special import stdtrit
+
+    n, squares = len(deviations), float((deviations**2).sum())
+    if n < 2:
+        return Estimate(mean, math.inf, -math.inf, math.inf)
+    degrees, shift = n - 1.0, 0.0
+    if squares > 0:
+        excess = float((deviations**4).sum()) / squares**2 - 1 / n
+        degrees = min(max(2 / max(excess, 1e-300), 2.0), n - 1.0)
+        shift = SKEWNESS_FACTOR * float((deviations**3).sum()) / squares**1.5
+    error = math.sqrt(max(squares * n / (n - 1), variance))
+    quantile = float(stdtrit(degrees, 0.975))
+    low = mean - error * (quantile + max(0.0, -shift)) - widening
+    return Estimate(mean, error, low, mean + error * (quantile + max(0.0, shift)) + widening)
+
+
+SKEWNESS_FACTOR = (2 * 1.96**2 + 1) / 6
+"""By how much of the skewness the quantile of a studentised mean moves, at 95%."""

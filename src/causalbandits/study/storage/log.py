@@ -238,6 +238,11 @@ class Log:
         sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
         return [(decode_codes(context), number) for context, number in self.store.query(sql, (IS_FORGOTTEN,))]
 
+    def context_counts(self) -> dict[Z | None, int]:
+        """How many decisions were made in each context; those that were forgotten do not count."""
+        sql = "SELECT context, count(*) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
+        return {decode_codes(context): n for context, n in self.store.query(sql, (IS_FORGOTTEN,))}
+
     def count(self, status: str | None = None) -> int:
         """How many decisions there are, of a status or of any."""
         if status is None:

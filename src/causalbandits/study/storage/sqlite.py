@@ -29,6 +29,7 @@ class SQLite:
 
     def __init__(self, path: Path, *, new: bool, read_only: bool = False) -> None:
         self.path, self.lock, self._read_only = path, threading.RLock(), read_only
+        self._is_closed = False
         if not new and not path.exists():
             raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
         if new and path.exists() and path.stat().st_size:
@@ -58,13 +59,20 @@ class SQLite:
     def close(self) -> None:
         """Close the connection."""
         with self.lock:
+            self._is_closed = True
             self._connection.close()
+
+    @property
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise StorageError(f"This study was closed. Study.open({str(self.path)!r}) opens it again.")
+        return self._connection
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """The rows that a query finds."""
         with self.lock:
             try:
-                return self._connection.execute(sql, parameters).fetchall()
+                return self._open_connection.execute(sql, parameters).fetchall()
             except SQLITE_ERRORS as error:
                 raise self._storage_error(error) from error
 
@@ -79,7 +87,7 @@ class SQLite:
             raise read_only_error(self.path)
         with self.lock:
             try:
-                self._connection.execute(sql, parameters)
+                self._open_connection.execute(sql, parameters)
             except SQLITE_ERRORS as error:
                 raise self._storage_error(error) from error
 
@@ -94,12 +102,12 @@ class SQLite:
     @property
     def changes(self) -> int:
         """How many rows this connection has changed so far."""
-        return self._connection.total_changes
+        return self._open_connection.total_changes
 
     @property
     def is_writing(self) -> bool:
         """Whether a transaction is under way."""
-        return self._connection.in_transaction
+        return self._open_connection.in_transaction
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

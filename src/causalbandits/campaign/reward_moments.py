@@ -1,0 +1,245 @@
+"""The moments of the rewards of each cell: what they say against the scales that a policy assumes, and a posterior with
+a noise scale for every configuration.
+
+Policies that estimate scales pool one noise scale over all configurations. Where the rewards contradict that, what is
+said of the best action is said by a posterior that does not:
+
+    s_z^2 = (nu s^2 + (n_z - 1) V_z) / (nu + n_z - 1)       the sample variance V_z, shrunk towards the pooled s^2
+    mean_z ~ N(m, tau^2), with m and tau^2 by the method of moments
+    given the rewards: the precision-weighted mean of m and the sample mean, with nu + n_z - 1 degrees of freedom
+
+The uncertainty of m is part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from causalbandits._typing import Array, Z
+from causalbandits.policies import AnyPolicy, Bounds, Outcome
+from causalbandits.policies.cells import CellPolicy
+from causalbandits.problem import Action, Problem
+
+CellMoments = tuple[int, float, float]
+"""Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
+
+
+class RewardMoments(NamedTuple):
+    """The moments of the rewards of each cell, counted from the `pivot`."""
+
+    pivot: float
+    cells: Mapping[Hashable, CellMoments]
+
+
+def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMoments:
+    """The moments of the rewards of each cell, from all outcomes; those without the parents' values do not count."""
+    sums: dict[Hashable, CellMoments] = {}
+    pivot = None
+    for outcome in outcomes:
+        if not outcome.z and policy.traits.needs_parents:
+            continue
+        pivot = outcome.reward if pivot is None else pivot
+        cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
+        n, total, squares = sums.get(cell, (0, 0.0, 0.0))
+        y = outcome.reward - pivot
+        sums[cell] = n + 1, total + y, squares + y * y
+    return RewardMoments(pivot or 0.0, sums)
+
+
+def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
+    """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
+    return (action, context) if policy.traits.searches_all else z
+
+
+# What they say against scales that were declared, or pooled.
+
+MIN_DEGREES_OF_FREEDOM = 20
+"""The rewards' spread is judged by so many differences from their cells' means, or more."""
+
+SCALE_TOLERANCE = 1.5
+"""A scale that is so many times too small makes an interval misleading."""
+
+MIN_CELL_REWARDS = 8
+"""A configuration's own spread is compared with the others' from so many rewards on."""
+
+SPREAD_RATIO = 2.0
+"""Standard deviations that differ by a smaller factor are taken to be equal."""
+
+SIGNIFICANCE = 1e-4
+"""Spreads differ where the test of equal variances has a smaller p-value."""
+
+
+def scale_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
+    """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
+    noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
+    if noise is None or prior is None or policy.traits.unit_rewards or policy.traits.learns_scales:
+        return ()
+    within, between = _standard_deviations(list(moments.cells.values()))
+    cell, messages = "action" if policy.traits.searches_all else "configuration", []
+    if within is not None and within > SCALE_TOLERANCE * noise:
+        messages.append(
+            f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
+            f"factor of {within / noise:.2g} (noise_scale={within:.2g})"
+        )
+    if between is not None and between > SCALE_TOLERANCE * prior:
+        messages.append(
+            f"the {cell}s' means vary by about {between:.2g}, not by {prior:g}: what has been seen rarely is drawn too "
+            f"far towards the others (prior_scale={between:.2g})"
+        )
+    return tuple(messages)
+
+
+def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, float | None]:
+    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
+    degrees = sum(n for n, _, _ in moments) - len(moments)
+    if degrees < MIN_DEGREES_OF_FREEDOM:
+        return None, None
+    inside = sum(squares - total * total / n for n, total, squares in moments)
+    means = [total / n for n, total, _ in moments]
+    centre = sum(means) / len(means)
+    between = math.sqrt(sum((m - centre) ** 2 for m in means) / (len(means) - 1)) if len(means) > 2 else None
+    return math.sqrt(max(0.0, inside) / degrees), between
+
+
+def noise_contradiction(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> str:
+    """Where rewards vary more than was declared, in words; empty where they do not, or nothing was declared.
+
+    The variance of s-sub-Gaussian rewards is s^2 at most: a cell whose sample variance exceeds that by four standard
+    errors contradicts it.
+    """
+    given = None if policy.traits.learns_scales else getattr(policy, "noise_scale", None)
+    if policy.traits.unit_rewards or (given is None and problem.noise_scale is None):
+        return ""
+    scale = min(s for s in (given, problem.noise_scale) if s is not None)
+    for n, total, squares in moments.cells.values():
+        if n >= MIN_DEGREES_OF_FREEDOM:
+            variance = (squares - total * total / n) / (n - 1)
+            if variance > scale * scale * (1.0 + 4.0 * math.sqrt(2.0 / (n - 1))):
+                return f"rewards vary by about {math.sqrt(variance):.2g} where noise_scale={scale:g} was declared"
+    return ""
+
+
+def spreads_differ(moments: Iterable[CellMoments]) -> bool:
+    """Whether rewards vary more in some cells than in others, beyond chance.
+
+    By Bartlett's test of equal variances, its statistic divided by 3 because tails heavier than the normal
+    distribution's inflate it by about half of the kurtosis.
+    """
+    from scipy.special import chdtrc
+
+    groups = [
+        (n - 1, max(0.0, squares - total * total / n) / (n - 1))
+        for n, total, squares in moments
+        if n > MIN_CELL_REWARDS
+    ]
+    if len(groups) < 2:
+        return False
+    degrees = sum(d for d, _ in groups)
+    pooled = sum(d * variance for d, variance in groups) / degrees
+    variances = [variance for _, variance in groups]
+    if pooled <= 0.0 or max(variances) <= SPREAD_RATIO**2 * min(variances):
+        return False
+    statistic = degrees * math.log(pooled) - sum(d * math.log(max(1e-12 * pooled, v)) for d, v in groups)
+    return float(chdtrc(len(groups) - 1, statistic / 3.0)) < SIGNIFICANCE
+
+
+def pooled_scale_caveat(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> str:
+    """What a noise scale that is pooled over all configurations assumes of those with few rewards, in words."""
+    is_pooled = policy.traits.learns_scales and not policy.traits.unit_rewards and not policy.traits.searches_all
+    few = problem.configurations - sum(n > MIN_CELL_REWARDS for n, _, _ in moments.cells.values())
+    if not is_pooled or not few:
+        return ""
+    return (
+        f" ({few} of {problem.configurations} configurations have {MIN_CELL_REWARDS} rewards or fewer: that these vary "
+        "as elsewhere is assumed, and not seen)"
+    )
+
+
+# The posterior with a noise scale for every configuration.
+
+PRIOR_DEGREES = 4.0
+"""The pooled variance counts as much as so many of a configuration's own rewards."""
+
+
+class CellPosterior(NamedTuple):
+    """Means of all configurations with their variances; what they share with the common centre; degrees of freedom."""
+
+    means: Array
+    variances: Array
+    shrinkage: Array
+    """How much of the centre is in each mean."""
+    centre_variance: float
+    degrees: Array
+    spread_range: tuple[float, float]
+    """The least and the largest standard deviation of rewards given the configuration."""
+
+    @property
+    def caveat(self) -> str:
+        """The finding in words."""
+        low, high = self.spread_range
+        return (
+            f"rewards vary by {low:.2g} to {high:.2g} given the configuration, depending on which: interval and "
+            "probability use a noise scale for each"
+        )
+
+    def bounds(self, weights: Array, rows: Array | None, level: float) -> tuple[float, Bounds]:
+        """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
+        from scipy.special import stdtrit
+
+        mean = float(weights @ self.means)
+        samples = weights[None] if rows is None else rows
+        parts = samples**2 * self.variances
+        variance = float(parts.sum(axis=1).mean() + ((samples @ self.shrinkage) ** 2).mean() * self.centre_variance)
+        if rows is not None:
+            variance += float((rows @ self.means).var())
+        by_cell = parts.mean(axis=0)
+        # Satterthwaite: the degrees of freedom of a weighted sum of variances.
+        degrees = float(variance**2 / max(1e-300, (by_cell**2 / self.degrees).sum())) if variance > 0 else 1.0
+        half = float(stdtrit(max(1.0, degrees), (1 + level) / 2)) * math.sqrt(variance)
+        assumption = "rewards are about normal given the configuration, with a noise scale for each, as estimated"
+        return mean, Bounds(mean - half, mean + half, "posterior", assumption)
+
+    def sample(self, rng: np.random.Generator, draws: int) -> Array:
+        """Draws of all means, a row each."""
+        shape = draws, len(self.means)
+        own = np.sqrt(self.variances) * rng.standard_normal(shape)
+        stretch = np.sqrt(0.5 * self.degrees / rng.standard_gamma(0.5 * self.degrees, shape))
+        centre = math.sqrt(self.centre_variance) * rng.standard_normal((draws, 1))
+        return np.asarray(self.means + stretch * own + self.shrinkage * centre)
+
+
+def heteroscedastic_posterior(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> CellPosterior | None:
+    """The posterior with a noise scale for every configuration, where a policy pools one and rewards contradict it."""
+    is_pooled = isinstance(policy, CellPolicy) and policy.causal and policy.traits.learns_scales
+    if not is_pooled or policy.traits.unit_rewards or not spreads_differ(moments.cells.values()):
+        return None
+    size = problem.configurations
+    count, total, squares = np.zeros(size), np.zeros(size), np.zeros(size)
+    for z, cell_moments in moments.cells.items():
+        number = problem.configuration(cast("Z", z))
+        count[number], total[number], squares[number] = cell_moments
+    seen = count > 0
+    n = np.maximum(1.0, count)
+    means = total / n
+    within = np.maximum(0.0, squares - total * means)
+    pooled = float(within.sum()) / max(1.0, float((count[seen] - 1).sum()))
+    degrees = PRIOR_DEGREES + np.maximum(0.0, count - 1)
+    noise = (PRIOR_DEGREES * pooled + within) / degrees
+    errors = noise / n
+    spread = max(float(means[seen].var(ddof=1) - errors[seen].mean()) if seen.sum() > 1 else 0.0, 1e-3 * pooled)
+    weights = np.where(seen, 1.0 / (spread + errors), 0.0)
+    centre = float(weights @ means / weights.sum())
+    shrinkage = np.where(seen, errors / (spread + errors), 1.0)
+    cell_sd = np.sqrt(noise[count > MIN_CELL_REWARDS])
+    return CellPosterior(
+        moments.pivot + centre + (1.0 - shrinkage) * np.where(seen, means - centre, 0.0),
+        np.where(seen, errors * (1.0 - shrinkage), spread),
+        shrinkage,
+        float(1.0 / weights.sum()),
+        degrees,
+        (float(cell_sd.min()), float(cell_sd.max())),
+    )
