@@ -359,9 +359,11 @@ class Agent(Advice):
             restored_policy = restore_policy(content["policy"], policy, current_problem)
             budget = Budget(*content["budget"]) if "budget" in content else None
             agent = cls(current_problem, restored_policy, seed=seed, impossible=content["impossible"], budget=budget)
-            agent._statistic.restore(content["statistic"])
+            is_outdated = "ratios" in content["statistic"]  # main effects, as they were kept before
+            if not is_outdated:
+                agent._statistic.restore(content["statistic"])
             agent._outcomes.restore(content["outcomes"], current_problem)
-            agent._must_replay = current_problem.fingerprint != saved_problem.fingerprint
+            agent._must_replay = is_outdated or current_problem.fingerprint != saved_problem.fingerprint
             agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {
                 int(id): Pending.from_record(current_problem, record) for id, record in content["pending"].items()

@@ -5,9 +5,11 @@ V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u wi
     R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
 
 A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
-formed. Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry
-and agrees with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which
-take less time one by one, as plain numbers, than the calls of NumPy would.
+formed. Where R must not depend on the order of rewards, it is made from sums instead (`solve_normal_equations`).
+
+Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry and agrees
+with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which take less
+time one by one, as plain numbers, than the calls of NumPy would.
 """
 
 from __future__ import annotations
@@ -46,6 +48,21 @@ def back_substitute_jit(R: Any, x: Any) -> None:
         for k in range(d - 1, i, -1):
             entry -= x[k] * row[k]
         x[i] = entry / row[i]
+
+
+def factorise_jit(equations: Any) -> None:
+    """Turn V, on and above the diagonal, and g as one more column into R and u, in place; by Cholesky's method."""
+    d = len(equations)
+    for k in range(d):
+        row = equations[k]
+        pivot = math.sqrt(row[k])
+        row[k] = pivot
+        for j in range(k + 1, d + 1):
+            row[j] /= pivot
+        for i in range(k + 1, d):
+            below, factor = equations[i], row[i]
+            for j in range(i, d + 1):
+                below[j] -= factor * row[j]
 
 
 def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
@@ -102,6 +119,25 @@ def back_substitute(R: Array, b: Array) -> Array:
         x[k] = x[k] / R[k, k]
         x[:k] -= x[k] * R[:k, k]
     return x
+
+
+def solve_normal_equations(equations: Array) -> tuple[Array, Array]:
+    """R and theta, given V on and above the diagonal, zeros below it, and g as one more column."""
+    d = len(equations)
+    if d <= FEW_ROWS:
+        rows = equations.tolist()
+        factorise_jit(rows)
+        theta = [row.pop() for row in rows]
+        back_substitute_jit(rows, theta)
+        return np.array(rows), np.array(theta)
+    factors = equations.copy()
+    for k in range(d):
+        factors[k, k] = math.sqrt(factors[k, k])
+        row = factors[k, k + 1 :]
+        row /= factors[k, k]
+        factors[k + 1 :, k + 1 :] -= row[:-1, None] * row
+    R = np.triu(factors[:, :-1])
+    return R, back_substitute(R, factors[:, -1])
 
 
 def whiten_rows(rows: Array, R: Array) -> Array:

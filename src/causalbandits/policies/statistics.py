@@ -98,6 +98,11 @@ class Cells(Statistic):
         self.count[cell] += count
         self.total[cell] += total
 
+    def set_sums(self, cell: int, count: int, total: float, within: float) -> None:
+        """All rewards of one cell, by their number, their sum and, where it counts, their squares around their mean."""
+        self.rounds += count - int(self.count[cell])
+        self.count[cell], self.total[cell] = count, total
+
     def common_mean(self) -> float:
         """The mean of all rewards; 0 before the first."""
         return float(self.total.sum() / max(1.0, float(self.count.sum())))
@@ -137,15 +142,15 @@ class PooledCells(Cells):
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
         pooled, squares_within = self.pooled, max(0.0, squares - total * total / count)
         count_before, mean = float(self.count[cell]), total / count
-        pooled[2] += squares_within + _squares_between(pooled[0], pooled[1], count, mean)
-        pooled[3] += squares_within + _squares_between(count_before, self.total[cell], count, mean)
+        pooled[2] += squares_within + squares_between(pooled[0], pooled[1], count, mean)
+        pooled[3] += squares_within + squares_between(count_before, self.total[cell], count, mean)
         pooled[4] += 1.0 - min(1.0, count_before)
         pooled[0] += count
         pooled[1] += total
         super().add_sums(cell, count, total, squares)
 
 
-def _squares_between(n: float, total: float, count: int, mean: float) -> float:
+def squares_between(n: float, total: float, count: int, mean: float) -> float:
     """What joining two groups adds to the squares around their means: the first by its sum, the second by its mean."""
     return float(n * count / (n + count) * (mean - total / max(1.0, n)) ** 2)
 

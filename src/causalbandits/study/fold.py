@@ -1,6 +1,6 @@
 """A policy's statistic as a fold (left reduction) of the event log, in the cheapest of three ways.
 
-cells    counts and sums per cell are set from exact sums: the same bits in any order of telling
+cells    counts, sums and squares per cell are set from exact sums: the same bits in any order of telling
 totals   the statistic is computed from the table (context, action, z) -> sums, in the order of its keys: likewise
 log      what depends on order, or on more than sums, takes in outcomes one by one, in the order of telling; a
          correction takes them all in anew
@@ -21,8 +21,9 @@ from causalbandits.campaign import restore_policy as policy_from_record
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums, situation_for
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
-from causalbandits.study.storage import SumTable, from_fixed_point, to_fixed_point
+from causalbandits.study.storage import SumTable, from_fixed_point, squares_around_mean, to_fixed_point
 
 
 class Fold:
@@ -43,8 +44,8 @@ class Fold:
         self.needs_propensities = self.kind == "log"
         """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
         self._allows_no_intervention = _allows_no_intervention(problem)
-        self._sums: dict[int, tuple[int, int]] = {}
-        """Count and sum of each cell, in steps; of the kind "cells"."""
+        self._sums: dict[int, tuple[int, int, int]] = {}
+        """Count, sum and sum of squares of each cell, in steps; of the kind "cells"."""
         self._stale = True
         self._resequencer = Resequencer()
         self._supported_contexts: set[Z | None] = set()
@@ -99,9 +100,8 @@ class Fold:
             for (context, action, z), line in self.table.items():
                 if line.n and self._is_informative(action, z):
                     total = line.successes if self.policy.traits.counts_successes else line.total
-                    self._add_to_cell(
-                        self.policy.cell(self.problem.condition_codes(context), action, z or ()), line.n, total
-                    )
+                    cell = self.policy.cell(self.problem.condition_codes(context), action, z or ())
+                    self._add_to_cell(cell, line.n, total, line.squares)
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
@@ -126,15 +126,13 @@ class Fold:
             return
         cell = self.policy.cell(self.problem.condition_codes(outcome.context), outcome.action, outcome.z)
         total = to_fixed_point(outcome.successes if self.policy.traits.counts_successes else outcome.reward)
-        self._add_to_cell(cell, sign, sign * total)
+        self._add_to_cell(cell, sign, sign * total, sign * to_fixed_point(outcome.reward) ** 2)
 
-    def _add_to_cell(self, cell: int, n: int, total: int) -> None:
-        previous = self._sums.get(cell, (0, 0))
-        updated = previous[0] + n, previous[1] + total
+    def _add_to_cell(self, cell: int, n: int, total: int, squares: int) -> None:
+        previous = self._sums.get(cell, (0, 0, 0))
+        updated = previous[0] + n, previous[1] + total, previous[2] + squares
         self._sums[cell] = updated
-        cells = self._statistic
-        cells.rounds += n
-        cells.count[cell], cells.total[cell] = updated[0], from_fixed_point(updated[1])
+        self._statistic.set_sums(cell, updated[0], from_fixed_point(updated[1]), squares_around_mean(*updated))
 
     def _update(self, outcome: Outcome) -> None:
         if self._is_informative(outcome.action, outcome.z):
@@ -153,7 +151,7 @@ class Fold:
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:
     if policy.traits.sequential or policy.traits.learns_tables:
         return "log"
-    if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) is Cells:
+    if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) in (Cells, MainEffectCells):
         return "cells"
     try:
         policy.from_sums(problem, OutcomeSums())

@@ -15,7 +15,7 @@ from causalbandits.policies import situation_for
 from causalbandits.policies.cells import policy as cells_policy
 from causalbandits.policies.cells.gittins import psi
 from causalbandits.policies.posteriors.empirical_gaussian import noise_and_prior_variance
-from causalbandits.policies.posteriors.main_effects import LOOSE, MainEffectCells
+from causalbandits.policies.posteriors.main_effects import LOOSE, MainEffectCells, SeenCells, most_likely_ratios
 from oracles import cases, pairs, patient
 
 
@@ -31,8 +31,9 @@ def taught(problem, seed, number):
 
 def joint(kept):
     """Means and covariances of the cells, from the precision of all coefficients and remainders; and the noise."""
-    effects, remainder, centre, _ = kept.ratios
-    F, noise, cells = kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0], len(kept.count)
+    pooled, F, cells = kept.pooled(), kept.features, len(kept.count)
+    centre, noise = pooled[1] / pooled[0], noise_and_prior_variance(pooled, 0.0)[0]
+    effects, remainder = most_likely_ratios(SeenCells(kept), centre, noise)
     X = np.hstack([F, np.eye(cells)])
     prior = np.diag([LOOSE] + [1 / effects] * (F.shape[1] - 1) + [1 / remainder] * cells)
     inverse = np.linalg.inv(prior + (X.T * kept.count) @ X)

@@ -20,7 +20,9 @@ from causalbandits.policies.posteriors.main_effects import (
     LOOSE,
     RATIOS,
     MainEffectCells,
+    SeenCells,
     indicator_features,
+    log_likelihoods,
     mean_and_variance,
     most_likely_ratios,
     posterior_main_effects,
@@ -44,10 +46,16 @@ def some_rewards(seed, number, shape=SHAPE, sd=1.0, remainder=0.5):
     return theta, [(int(c), float(rng.normal(theta[c], sd))) for c in rng.integers(0, len(F), number)]
 
 
+def scales(kept):
+    """lambda_1, lambda_2, the centre and the noise, as estimated."""
+    pooled = kept.pooled()
+    centre, noise = pooled[1] / pooled[0], noise_and_prior_variance(pooled, 0.0)[0]
+    return *most_likely_ratios(SeenCells(kept), centre, noise), centre, noise
+
+
 def by_dense_algebra(kept):
     """Mean and covariance of the cells' means, given n_z and x_z, by conditioning one joint normal distribution."""
-    effects, remainder, centre, _ = kept.ratios
-    F, noise = kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0]
+    (effects, remainder, centre, noise), F = scales(kept), kept.features
     prior = noise * (F @ np.diag([1 / LOOSE] + [effects] * (F.shape[1] - 1)) @ F.T + remainder * np.eye(len(F)))
     seen = kept.count > 0
     observed = prior[np.ix_(seen, seen)] + noise * np.diag(1 / kept.count[seen])
@@ -85,21 +93,26 @@ def test_draws_have_the_posteriors_mean_and_covariance(stated):
     assert np.all(np.abs(scaled - covariance / np.outer(sd, sd)) < 5 * math.sqrt(3 / 20_000))
 
 
-@given(st.integers(0, 1000))
-def test_rewards_one_by_one_make_the_regression_of_all_of_them(seed):
-    kept = taught(some_rewards(seed, 23)[1])
-    effects, remainder, centre, _ = kept.ratios
+@pytest.mark.parametrize("shape", [SHAPE, (6, 7, 22)])  # R goes entry by entry, or row by row
+@given(seed=st.integers(0, 1000))
+def test_the_regression_is_the_one_of_all_rewards(shape, seed):
+    kept = MainEffectCells.of_shape(shape)
+    for cell, reward in some_rewards(seed, 23, shape)[1]:
+        kept.add_sums(cell, 1, reward, reward * reward)
+    effects, remainder, centre, _ = scales(kept)
     w = kept.count / (1 + remainder * kept.count)
-    V = np.diag([LOOSE] + [1 / effects] * 5) + (kept.features.T * w) @ kept.features
+    V = np.diag([LOOSE] + [1 / effects] * sum(shape)) + (kept.features.T * w) @ kept.features
     means = np.where(kept.count > 0, kept.total / np.maximum(1, kept.count) - centre, 0.0)
-    assert np.allclose(kept.R.T @ kept.R, V, rtol=1e-9, atol=1e-9)
-    assert np.allclose(kept.R.T @ kept.u, kept.features.T @ (w * means), rtol=1e-9, atol=1e-9)
+    p = posterior_main_effects(kept)
+    assert np.allclose(p.R.T @ p.R, V, rtol=1e-9, atol=1e-9)
+    assert np.allclose(V @ p.theta, kept.features.T @ (w * means), rtol=1e-6, atol=1e-6)
+    assert np.array_equal(p.R, np.triu(p.R))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_ratios_are_the_likeliest_of_the_grid(seed):
     kept = taught(some_rewards(seed, 40)[1])
-    centre, F, noise = kept.pooled[1] / kept.pooled[0], kept.features, noise_and_prior_variance(kept.pooled, 0.0)[0]
+    (*ratios, centre, noise), F = scales(kept), kept.features
     x = kept.total / kept.count - centre
     found = {}
     for effects in RATIOS:
@@ -108,11 +121,14 @@ def test_the_ratios_are_the_likeliest_of_the_grid(seed):
             covariance = noise * (prior + np.diag(1 / kept.count))
             _, log_det = np.linalg.slogdet(covariance)
             found[effects, remainder] = -log_det - x @ np.linalg.solve(covariance, x)
-    assert found[most_likely_ratios(kept, centre)] > max(found.values()) - 1e-4
+    assert found[tuple(ratios)] > max(found.values()) - 1e-4
+    ours = log_likelihoods(SeenCells(kept), x / math.sqrt(noise), RATIOS)
+    theirs = np.array([[found[effects, remainder] for effects in RATIOS] for remainder in RATIOS])
+    assert np.ptp(ours - theirs) < 1e-4
 
 
 def test_an_additive_reward_is_found_out_and_another_is_not_taken_for_one():
-    additive, own = (taught(some_rewards(3, 4000, (3, 3, 3), 0.3, sd)[1], (3, 3, 3)).ratios[1] for sd in (0.0, 1.0))
+    additive, own = (scales(taught(some_rewards(3, 4000, (3, 3, 3), 0.3, sd)[1], (3, 3, 3)))[1] for sd in (0.0, 1.0))
     assert additive <= RATIOS[2]
     assert own >= 1.0
 

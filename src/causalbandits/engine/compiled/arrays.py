@@ -223,11 +223,14 @@ class EffectSums(NamedTuple):
 
     counts: Array
     totals: Array
-    pooled: Array
-    R: Array
-    u: Array
-    ratios: Array
+    within: Array
     positions: Ints
+    pooled: Array
+    likelihoods: Array
+    V: Array
+    """And g, as one more column."""
+    factor: Array
+    R: Array
     theta: Array
     beta: Array
     shrink: Array

@@ -157,8 +157,6 @@ def play_compiled(
     while start < rounds[-1]:
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
-        if isinstance(statistic, MainEffectCells):  # what is sought now and then is sought between parts
-            end = min(end, start + statistic.rewards_until_fit)
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
         name, arguments = build_call(policy, scene, statistic, range(start, end))
@@ -169,8 +167,8 @@ def play_compiled(
         if learning is not None:
             end = start + learning.advance(stopped)
         statistic.rounds, start = end, end
-        if isinstance(statistic, MainEffectCells) and statistic.rewards_until_fit == 0:
-            statistic.fit()
+        if isinstance(statistic, MainEffectCells):
+            statistic.forget_posterior()
         if isinstance(statistic, BatchedCells):
             statistic.start_next_batch_if_due()
         if watch is not None and end == rounds[slot]:

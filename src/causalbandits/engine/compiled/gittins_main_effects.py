@@ -60,7 +60,7 @@ def gittins_main_effects_rounds(version):
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         rows, rng, world_rng = flat_rows.rows, streams.policy, streams.world
-        cells, positions, d = len(statistic.counts), len(world.gap), len(statistic.u)
+        cells, positions, d = len(statistic.counts), len(world.gap), len(statistic.theta)
         codes = np.empty(len(world.law.sizes), dtype=np.int64)
         mean, own_variance, sd, scaled = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
         shared, by_feature, along = np.zeros((cells, d)), np.zeros((d, cells)), np.empty(d)

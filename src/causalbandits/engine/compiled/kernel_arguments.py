@@ -31,7 +31,7 @@ from causalbandits.policies import (
 from causalbandits.policies.cells import CellPolicy, GittinsPolicy, SamplingPolicy, effective_horizon
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, BetaGridCells, MainEffectCells
+from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, RATIOS, BetaGridCells, MainEffectCells
 from causalbandits.problem import AdditiveFeatures, Problem, action_distributions
 from causalbandits.problem.candidates import ProductActions, project_actions
 from causalbandits.problem.projection import Projection
@@ -147,8 +147,9 @@ def _action_cells(scene: Scene) -> arrays.Ragged | None:
 
 def _statistic_arrays(cells: Cells) -> arrays.CellSums | arrays.ScaledSums | arrays.RateSums | arrays.EffectSums:
     if isinstance(cells, MainEffectCells):
-        fields = cells.count, cells.total, cells.pooled, cells.R, cells.u, cells.ratios, cells.positions
-        return arrays.EffectSums(*fields, *np.empty((2, len(cells.u))), *np.empty((2, len(cells.count))))
+        sums, d = (cells.count, cells.total, cells.within, cells.positions), cells.features.shape[1]
+        work = *np.zeros((2, d, d + 1)), np.empty((d, d)), *np.empty((2, d)), *np.empty((2, len(cells.count)))
+        return arrays.EffectSums(*sums, np.empty(5), np.empty((len(RATIOS), len(RATIOS))), *work)
     if isinstance(cells, BetaGridCells):
         return arrays.RateSums(cells.count, cells.total, cells.weights, BETA_PAIRS, BETA_MOMENTS)
     if isinstance(cells, PooledCells):

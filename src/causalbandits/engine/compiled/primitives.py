@@ -29,7 +29,6 @@ from causalbandits.policies.posteriors import (
     precision,
     sample_stretch,
     squared_distance,
-    weight_increment,
 )
 
 RECOMPUTE_EVERY = 1024
@@ -50,8 +49,9 @@ register_jitable(sample_stretch)
 register_jitable(posteriors.predictive_probability)
 register_jitable(posteriors.match_moments)
 reweight = register_jitable(posteriors.reweight_jit)
-register_jitable(weight_increment)
-regress = register_jitable(posteriors.regress_jit)
+for _step in posteriors.MAIN_EFFECTS_STEPS:
+    register_jitable(_step)
+add_squares = register_jitable(posteriors.add_squares)
 
 
 def prepare(p, count, total, exploration):
@@ -112,19 +112,16 @@ def _sample_parameters(p: Any, rng: Any) -> Any:
     return INDEX[p.instance_class].vary or (lambda p, rng: p)
 
 
-def _regress_and_pool(statistic, cell, reward):
-    regress(statistic, cell, reward)
-    add_to_pool(statistic.pooled, statistic.counts, statistic.totals, cell, reward)
-
-
 @overload(pool_reward)
 def _pool_reward(statistic, cell, reward):
     if "weights" in statistic.fields:
         return lambda statistic, cell, reward: reweight(
             statistic.weights, statistic.pairs, statistic.counts[cell], statistic.totals[cell], reward
         )
-    if "ratios" in statistic.fields:
-        return _regress_and_pool
+    if "within" in statistic.fields:
+        return lambda statistic, cell, reward: add_squares(
+            statistic.within, statistic.counts, statistic.totals, cell, reward
+        )
     if "pooled" not in statistic.fields:
         return lambda statistic, cell, reward: None
     return lambda statistic, cell, reward: add_to_pool(

@@ -415,13 +415,6 @@ class PosteriorPolicy(CellPolicy):
             validate_prior_shape(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
         return cells
 
-    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
-        if self.has_main_effects:
-            raise PolicyError(
-                f"The policy {self.id!r} seeks ratios now and then on the way: fold the outcomes one by one."
-            )
-        return super().from_sums(problem, outcome_sums)
-
     def largest_expected_reward(self, problem: Problem) -> float:
         return (
             math.inf if self.prior == "beta" or self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)

@@ -50,20 +50,23 @@ from causalbandits.policies.posteriors.index_functions import (
     upper_confidence_bound,
 )
 from causalbandits.policies.posteriors.main_effects import (
+    MAIN_EFFECTS_STEPS,
+    RATIOS,
     MainEffectCells,
     MainEffects,
+    add_squares,
     can_store_main_effects,
     main_effects_at_cells,
     main_effects_mean,
     posterior_main_effects,
-    regress_jit,
-    weight_increment,
 )
 
 __all__ = [
     "BETA_MOMENTS",
     "BETA_PAIRS",
     "INDEX",
+    "MAIN_EFFECTS_STEPS",
+    "RATIOS",
     "SAMPLERS",
     "Belief",
     "Beta",
@@ -78,6 +81,7 @@ __all__ = [
     "ParentDistribution",
     "UniformDraw",
     "UpperBound",
+    "add_squares",
     "bernoulli_divergence",
     "bounds_of_weighted_mean",
     "can_store_main_effects",
@@ -100,12 +104,10 @@ __all__ = [
     "predictive_probability",
     "pseudo_counts_per_cell",
     "refuse_fixed_scales",
-    "regress_jit",
     "reweight_jit",
     "sample_means",
     "sample_stretch",
     "squared_distance",
     "upper_confidence_bound",
     "validate_prior_shape",
-    "weight_increment",
 ]

@@ -9,9 +9,12 @@ V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
     beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
     theta_z ~ N( c + (f(z)' beta + lambda_2 n_z (x_z - c)) / (1 + lambda_2 n_z),  s^2 lambda_2 / (1 + lambda_2 n_z) )
 
-lambda_1 and lambda_2 are those of a grid for which the rewards are most likely, sought again whenever rewards are a
-tenth more. Where the reward is additive, lambda_2 becomes small, and a reward teaches of all cells that have a state in
-common with its own, as in a linear policy; where it is not, cells are learnt one by one.
+lambda_1 and lambda_2 are those of a grid for which the rewards are most likely. Where the reward is additive, lambda_2
+becomes small, and a reward teaches of all cells that have a state in common with its own, as in a linear policy; where
+it is not, cells are learnt one by one.
+
+All of it is a function of three sums per cell, made anew after each reward: the order of rewards changes nothing but
+how those sums are rounded, and where sums are exact, as in a study, it changes no bit.
 """
 
 from __future__ import annotations
@@ -26,25 +29,32 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import SizeError
 from causalbandits.policies import _qr
-from causalbandits.policies._qr import back_substitute, qr_update, squared_norms
+from causalbandits.policies._qr import back_substitute, solve_normal_equations, squared_norms
 from causalbandits.policies.posteriors.empirical_gaussian import (
     has_enough_rewards,
     noise_and_prior_variance,
     sample_stretch,
+    sequential_sum,
 )
-from causalbandits.policies.statistics import PooledCells
+from causalbandits.policies.statistics import Cells, squares_between
 
-RATIOS: Array = np.array([4.0**k for k in range(-5, 6)])
+RATIOS: Array = np.array([4.0**k for k in (-5, -3, -1, 1, 3, 5)])
 """The grid of lambda_1 and lambda_2."""
 
-LOOSE = 1e-8
-"""The centre's coefficient is as good as free: its variance is s^2 / LOOSE beforehand."""
-
-GROWTH_TO_FIT = 1.1
-"""The ratios are sought again after so many times the rewards."""
+LOG_RATIOS: Array = np.array([math.log(ratio) for ratio in RATIOS.tolist()])
 
 FEW_COEFFICIENTS = 64
 """With so many at most, the whole grid is looked at together."""
+
+FEW_ENTRIES = 2**18
+"""Up to so many places in the normal equations are kept for all cells together."""
+
+EQUAL_LIKELIHOODS = 1e-9
+"""Log-likelihoods that differ by less, relative to their size, are equal, and the smaller ratios win: the agent's are
+LAPACK's, compiled rounds' are not."""
+
+LOOSE = 1e-8
+"""The centre's coefficient is as good as free: its variance is s^2 / LOOSE beforehand."""
 
 FEATURES_LIMIT = 2**24
 """Cells times coefficients are no more than this."""
@@ -81,16 +91,25 @@ def indicator_features(shape: tuple[int, ...]) -> Array:
     return features
 
 
-@dataclass(eq=False)
-class MainEffectCells(PooledCells):
-    """Sums of rewards, and the regression of the cells' means on the parents' states: R'R = V, R'u = V beta."""
+def add_squares(within: Array, count: Array, total: Array, cell: int, reward: float) -> None:
+    """What a reward adds to the squares around its cell's mean, before it is counted; compiled, too."""
+    n = count[cell]
+    distance = reward - total[cell] / max(1.0, n)
+    within[cell] += n / (n + 1.0) * distance * distance
 
-    R: Array
-    u: Array
+
+@dataclass(eq=False)
+class MainEffectCells(Cells):
+    """Count and sum of the rewards per cell, and their squares around the cell's mean."""
+
+    within: Array
     shape: Array
     """How many states each parent has."""
-    ratios: Array
-    """lambda_1, lambda_2, c, and after how many rewards they are sought again."""
+
+    def __post_init__(self) -> None:
+        self._posterior: MainEffects | None = None
+        self._was_read = False
+        """Whether somebody wanted the posterior since it was made."""
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> MainEffectCells:
@@ -101,10 +120,7 @@ class MainEffectCells(PooledCells):
                 f"prior='main effects' keeps {coefficients} numbers for each of {cells} configurations; the limit is "
                 f"{FEATURES_LIMIT} in all. Use a linear policy (cl-ts), or parents with fewer states."
             )
-        empty, zeros = PooledCells.empty(cells), np.zeros((coefficients, coefficients))
-        statistic = cls(0, empty.count, empty.total, empty.pooled, zeros, zeros[0].copy(), np.array(shape), np.zeros(4))
-        statistic.fit()
-        return statistic
+        return cls(0, np.zeros(cells), np.zeros(cells), np.zeros(cells), np.array(shape))
 
     @cached_property
     def features(self) -> Array:
@@ -116,72 +132,128 @@ class MainEffectCells(PooledCells):
         """Where f(z) is 1, a row for each cell."""
         return indicator_positions(tuple(self.shape.tolist()))
 
+    @cached_property
+    def pairs(self) -> tuple[Codes, Codes]:
+        """Which two of a cell's indicators, the constant one included, meet in the normal equations."""
+        first, second = np.triu_indices(1 + len(self.shape))
+        return first, second
+
+    @cached_property
+    def entries(self) -> Codes | None:
+        """`entries_of` all cells; None where they are many."""
+        few = len(self.count) * (len(self.pairs[0]) + 1 + len(self.shape)) <= FEW_ENTRIES
+        return self._find_entries(np.arange(len(self.count))) if few else None
+
+    def entries_of(self, cells: Codes) -> Codes:
+        """Where cells count in the normal equations, whose right side is one more column: a row each."""
+        return self._find_entries(cells) if self.entries is None else self.entries[cells]
+
+    def _find_entries(self, cells: Codes) -> Codes:
+        columns = np.concatenate([np.zeros((len(cells), 1), dtype=np.int64), self.positions[cells]], axis=1)
+        (first, second), size = self.pairs, self.features.shape[1] + 1
+        return np.concatenate([columns[:, first] * size + columns[:, second], (columns + 1) * size - 1], axis=1)
+
     @property
-    def rewards_until_fit(self) -> int:
-        """How many rewards more until the ratios are sought again."""
-        return max(0, int(self.ratios[3] - self.pooled[0]))
+    def posterior(self) -> MainEffects:
+        """The parameters after what was seen."""
+        if self._posterior is None:
+            self._posterior = solve_main_effects(self)
+        self._was_read = True
+        return self._posterior
+
+    def forget_posterior(self) -> None:
+        """The sums were changed by someone else."""
+        self._posterior = None
+
+    def restore(self, record: Any) -> None:
+        super().restore(record)
+        self._posterior = None
 
     def add(self, cell: int, reward: float) -> None:
-        n, total = self.count.item(cell), self.total.item(cell)
+        """One reward in one cell. Where decisions and rewards take turns, the posterior is made now: who tells waits,
+        so that who asks need not; of many rewards in a row it is made after the last, when it is wanted."""
+        add_squares(self.within, self.count, self.total, cell, reward)
         super().add(cell, reward)
-        if self.rewards_until_fit == 0:
-            self.fit()
-        else:
-            self._regress(cell, weight_increment(self.ratios.tolist(), n, total, n + 1.0, total + reward))
+        self._posterior = solve_main_effects(self) if self._was_read else None
+        self._was_read = False
 
-    def _regress(self, cell: int, increment: tuple[float, float]) -> None:
-        root, target = increment
-        qr_update(self.R, self.u, root * self.features[cell], target)
+    def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
+        self.within[cell] += max(0.0, squares - total * total / count) + squares_between(
+            self.count.item(cell), self.total.item(cell), count, total / count
+        )
+        super().add_sums(cell, count, total, squares)
+        self._posterior = None
 
-    def fit(self) -> None:
-        """Seek the ratios anew, and make the regression from all that was seen."""
-        number, total, squares, *_ = self.pooled.tolist()
-        effects = remainder = 1.0
-        if has_enough_rewards(number, total, squares):
-            effects, remainder = most_likely_ratios(self, total / number)
-        next_time = max(number + 1.0, math.ceil(GROWTH_TO_FIT * number))
-        self.ratios[:] = effects, remainder, total / max(1.0, number), next_time
-        self.R[:] = np.diag([math.sqrt(LOOSE)] + [1.0 / math.sqrt(effects)] * (len(self.u) - 1))
-        self.u[:] = 0.0
-        for cell in np.flatnonzero(self.count).tolist():
-            n, total = self.count.item(cell), self.total.item(cell)
-            self._regress(cell, weight_increment(self.ratios.tolist(), 0.0, 0.0, n, total))
+    def set_sums(self, cell: int, count: int, total: float, within: float) -> None:
+        super().set_sums(cell, count, total, within)
+        self.within[cell] = within
+        self._posterior = None
 
-
-def weight_increment(ratios: Any, n: float, total: float, new_count: float, new_total: float) -> tuple[float, float]:
-    """What a cell weighs more by more rewards, as a row of the regression: the root of the weight, and the target.
-
-    Compiled, too.
-    """
-    remainder, centre = ratios[1], ratios[2]
-    shrink_before, shrink_after = 1.0 / (1.0 + remainder * n), 1.0 / (1.0 + remainder * new_count)
-    root = math.sqrt(new_count * shrink_after - n * shrink_before)
-    return root, ((new_total - new_count * centre) * shrink_after - (total - n * centre) * shrink_before) / root
+    def pooled(self) -> Array:
+        """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
+        number, total, within = map(sequential_sum, (self.count, self.total, self.within))
+        distances = self.total / np.maximum(1.0, self.count) - total / max(1.0, number)
+        squares = within + sequential_sum(self.count * distances * distances)
+        return np.array([number, total, squares, within, np.count_nonzero(self.count)])
 
 
-def most_likely_ratios(cells: MainEffectCells, centre: float) -> tuple[float, float]:
+class SeenCells:
+    """The cells that have rewards, and where they count in the regression."""
+
+    def __init__(self, cells: MainEffectCells) -> None:
+        seen = np.flatnonzero(cells.count)
+        self.count, self.total = cells.count[seen], cells.total[seen]
+        self.coefficients = cells.features.shape[1]
+        self._entries, self._pairs = cells.entries_of(seen), len(cells.pairs[0])
+
+    def normal_equations(self, weights: Array, targets: Array) -> Array:
+        """sum_z w_z f(z) f(z)', on and above the diagonal, and sum_z t_z f(z) as one more column: for each row of w, t.
+
+        Cell after cell, as compiled rounds add.
+        """
+        rows, size = len(weights), self.coefficients + 1
+        terms = np.empty((rows, *self._entries.shape))
+        terms[:, :, : self._pairs] = weights[:, :, None]
+        terms[:, :, self._pairs :] = targets[:, :, None]
+        entries = np.arange(0, rows * size * size, size * size)[:, None] + self._entries.reshape(-1)
+        sums = np.bincount(entries.reshape(-1), terms.reshape(-1), rows * size * size)
+        return sums.reshape(rows, size, size).astype(float, copy=False)
+
+
+def most_likely_ratios(cells: SeenCells, centre: float, noise: float) -> tuple[float, float]:
     """lambda_1 and lambda_2 of the grid for which what was seen is most likely."""
-    visited = np.flatnonzero(cells.count)
-    n, F = cells.count[visited], cells.features[visited]
-    x, noise = cells.total[visited] / n - centre, noise_and_prior_variance(cells.pooled, 0.0)[0]
-    at_once = len(RATIOS) if F.shape[1] <= FEW_COEFFICIENTS else 1
+    x = (cells.total / cells.count - centre) / math.sqrt(noise)
+    at_once = len(RATIOS) if cells.coefficients <= FEW_COEFFICIENTS else 1
     parts = [RATIOS[i : i + at_once] for i in range(0, len(RATIOS), at_once)]
-    best = int(np.argmax(np.concatenate([_log_likelihoods(n, x, F, noise, ratios) for ratios in parts])))
+    likelihoods = np.concatenate([log_likelihoods(cells, x, remainders) for remainders in parts])
+    best = int((likelihoods >= likelihood_threshold(likelihoods.max().item())).argmax())
     return float(RATIOS[best % len(RATIOS)]), float(RATIOS[best // len(RATIOS)])
 
 
-def _log_likelihoods(n: Array, x: Array, F: Array, noise: float, remainders: Array) -> Array:
-    """Twice the logarithm, but for a constant: of some lambda_2, a row each, and every lambda_1."""
-    d = F.shape[1]
-    penalties = np.zeros((len(RATIOS), d, d))
-    penalties[:, np.arange(d), np.arange(d)] = np.where(np.arange(d) == 0, LOOSE, 1.0 / RATIOS[:, None])
+def likelihood_threshold(best: float) -> float:
+    """Log-likelihoods that reach it are as good as the best; compiled, too."""
+    return best - EQUAL_LIKELIHOODS * max(1.0, abs(best))
+
+
+def log_likelihoods(cells: SeenCells, x: Array, remainders: Array) -> Array:
+    """Twice the logarithm, but for a constant: of some lambda_2, a row each, and every lambda_1.
+
+    x are the cells' means, around their centre and relative to the noise.
+    """
+    n, d = cells.count, cells.coefficients
     w = n / (1.0 + remainders[:, None] * n)
-    roots = np.linalg.cholesky(((F.T * w[:, None, :]) @ F)[:, None] + penalties)
-    sums = np.broadcast_to(((w * x) @ F)[:, None, :, None], (*roots.shape[:3], 1))
-    y = np.linalg.solve(roots, sums)[..., 0]
-    residuals = ((w * x) @ x)[:, None] - (y * y).sum(axis=2)
-    logs = np.log(np.diagonal(roots, axis1=2, axis2=3)).sum(axis=2)
-    return np.asarray(np.log(w).sum(axis=1)[:, None] - 2.0 * logs - (d - 1) * np.log(RATIOS) - residuals / noise)
+    targets = w * x
+    squares = (targets * x).sum(axis=1)[:, None]
+    # How much of the squares the coefficients explain is found by the same factorisation, from one column more.
+    matrices = np.repeat(cells.normal_equations(w, targets).swapaxes(1, 2)[:, None], len(RATIOS), axis=1)
+    diagonals = matrices.reshape(len(w), len(RATIOS), -1)[:, :, :: d + 2]
+    diagonals[:, :, 0] += LOOSE
+    diagonals[:, :, 1:d] += 1.0 / RATIOS[:, None]
+    diagonals[:, :, d] = 2.0 * squares + 1.0
+    roots = np.linalg.cholesky(matrices).reshape(len(w), len(RATIOS), -1)[:, :, :: d + 2]
+    unexplained = roots[:, :, d] ** 2 - squares - 1.0
+    logs = 2.0 * np.log(roots[:, :, :d]).sum(axis=2) + (d - 1) * LOG_RATIOS
+    return np.asarray(np.log(w).sum(axis=1)[:, None] - logs - unexplained)
 
 
 class MainEffects(NamedTuple):
@@ -207,14 +279,34 @@ class MainEffects(NamedTuple):
 
 
 def posterior_main_effects(cells: MainEffectCells) -> MainEffects:
-    """The parameters after what was seen; until there is enough, every cell is by itself."""
-    pooled, (_, remainder, centre, _) = cells.pooled.tolist(), cells.ratios.tolist()
+    """The parameters after what was seen."""
+    return cells.posterior
+
+
+def solve_main_effects(cells: MainEffectCells) -> MainEffects:
+    """The same, from the sums; until there is enough, every cell is by itself."""
+    pooled = cells.pooled().tolist()
+    centre, d = pooled[1] / max(1.0, pooled[0]), cells.features.shape[1]
     if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
-        alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(len(cells.u)), np.eye(len(cells.u)) / LOOSE
+        alone, none, certain = 1.0 / (1.0 + cells.count), np.zeros(d), np.eye(d) / LOOSE
         return MainEffects(1.0, 1.0, centre, 3.0, 0.0, cells.features, alone, cells.positions, certain, none)
-    noise, shrink = noise_and_prior_variance(pooled, 0.0)[0], 1.0 / (1.0 + remainder * cells.count)
+    seen, noise = SeenCells(cells), noise_and_prior_variance(pooled, 0.0)[0]
+    effects, remainder = most_likely_ratios(seen, centre, noise)
+    R, theta = regress(seen, effects, remainder, centre)
+    shrink = 1.0 / (1.0 + remainder * cells.count)
     scalars = noise, remainder, centre, pooled[0] - 1.0, 1.0
-    return MainEffects(*scalars, cells.features, shrink, cells.positions, cells.R, back_substitute(cells.R, cells.u))
+    return MainEffects(*scalars, cells.features, shrink, cells.positions, R, theta)
+
+
+def regress(seen: SeenCells, effects: float, remainder: float, centre: float) -> tuple[Array, Array]:
+    """R with R'R = V, and the coefficients that are expected."""
+    shrink = 1.0 / (1.0 + remainder * seen.count)
+    targets = (seen.total - seen.count * centre) * shrink
+    equations = seen.normal_equations((seen.count * shrink)[None], targets[None])[0]
+    penalties = np.full(seen.coefficients, 1.0 / effects)
+    penalties[0] = LOOSE
+    equations.reshape(-1)[: -1 : seen.coefficients + 2] += penalties
+    return solve_normal_equations(equations[:-1])
 
 
 def main_effects_at_cells(p: MainEffects, cells: Codes | slice) -> MainEffects:
@@ -304,27 +396,96 @@ def main_effects_at_cell(p: Any, cell: int) -> Any:
     return MainEffectsOfCell(p.noise, p.remainder, p.centre, p.known, p.shrink[cell], p.drawn[cell], p.stretch)
 
 
-def regress_jit(statistic: Any, cell: int, reward: float) -> None:
-    """As `MainEffectCells.add` regresses; compiled."""
-    n, total = statistic.counts[cell], statistic.totals[cell]
-    root, target = weight_increment(statistic.ratios, n, total, n + 1.0, total + reward)
-    statistic.beta[:] = 0.0
-    statistic.beta[0] = root
-    for place in statistic.positions[cell]:
-        statistic.beta[place] = root
-    _qr.qr_update_jit(statistic.R, statistic.u, statistic.beta, target)
+def pool_cells_jit(statistic: Any) -> None:
+    """As `MainEffectCells.pooled`, compiled."""
+    count, total, within, pooled = statistic.counts, statistic.totals, statistic.within, statistic.pooled
+    pooled[:] = 0.0
+    for c in range(len(count)):
+        pooled[0] += count[c]
+        pooled[1] += total[c]
+        pooled[3] += within[c]
+        pooled[4] += min(1.0, count[c])
+    centre, between = pooled[1] / max(1.0, pooled[0]), 0.0
+    for c in range(len(count)):
+        distance = total[c] / max(1.0, count[c]) - centre
+        between += count[c] * distance * distance
+    pooled[2] = pooled[3] + between
+
+
+def add_row_jit(statistic: Any, cell: int, weight: float, target: float) -> None:
+    """A cell's part of the normal equations; compiled."""
+    V, places = statistic.V, statistic.positions[cell]
+    last = len(V)
+    V[0, 0] += weight
+    V[0, last] += target
+    for i in range(len(places)):
+        V[0, places[i]] += weight
+        V[places[i], last] += target
+        for j in range(i, len(places)):
+            V[places[i], places[j]] += weight
+
+
+def factorise_equations_jit(statistic: Any, effects: float) -> None:
+    """R, and u as one more column, of the normal equations with lambda_1; compiled."""
+    factor = statistic.factor
+    factor[:] = statistic.V
+    factor[0, 0] += LOOSE
+    for k in range(1, len(factor)):
+        factor[k, k] += 1.0 / effects
+    _qr.factorise_jit(factor)
+
+
+def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple[float, float]:
+    """As `most_likely_ratios`, compiled."""
+    count, total, likelihoods, d = statistic.counts, statistic.totals, statistic.likelihoods, len(statistic.V)
+    best = -math.inf
+    for i in range(len(RATIOS)):
+        squares, log_weights = 0.0, 0.0
+        statistic.V[:] = 0.0
+        for c in range(len(count)):
+            if count[c] > 0.0:
+                w, x = count[c] / (1.0 + RATIOS[i] * count[c]), (total[c] / count[c] - centre) / math.sqrt(noise)
+                add_row_jit(statistic, c, w, w * x)
+                squares += w * x * x
+                log_weights += math.log(w)
+        for j in range(len(RATIOS)):
+            logs, explained = 0.0, 0.0
+            factorise_equations_jit(statistic, RATIOS[j])
+            for k in range(d):
+                logs += math.log(statistic.factor[k, k])
+                explained += statistic.factor[k, d] * statistic.factor[k, d]
+            logs = 2.0 * logs + (d - 1) * LOG_RATIOS[j]
+            likelihoods[i, j] = log_weights - logs - (squares - explained)
+            best = max(best, likelihoods[i, j])
+    place, threshold = 0, likelihood_threshold(best)
+    while likelihoods[place // len(RATIOS), place % len(RATIOS)] < threshold:
+        place += 1
+    return RATIOS[place % len(RATIOS)], RATIOS[place // len(RATIOS)]
+
+
+def regress_jit(statistic: Any, effects: float, remainder: float, centre: float) -> None:
+    """As `regress`, compiled."""
+    statistic.V[:] = 0.0
+    for c in range(len(statistic.counts)):
+        n = statistic.counts[c]
+        if n > 0.0:
+            shrink = 1.0 / (1.0 + remainder * n)
+            add_row_jit(statistic, c, n * shrink, (statistic.totals[c] - n * centre) * shrink)
+    factorise_equations_jit(statistic, effects)
+    statistic.R[:] = statistic.factor[:, :-1]
+    statistic.theta[:] = statistic.factor[:, -1]
+    _qr.back_substitute_jit(statistic.R, statistic.theta)
 
 
 def posterior_main_effects_jit(p: Any, statistic: Any) -> Any:
-    """As `posterior_main_effects`, compiled."""
-    pooled, remainder, centre = statistic.pooled, statistic.ratios[1], statistic.ratios[2]
-    noise, degrees, is_estimated = 1.0, 3.0, 0.0
+    """As `solve_main_effects`, compiled."""
+    pool_cells_jit(statistic)
+    pooled = statistic.pooled
+    centre, noise, remainder, degrees, is_estimated = pooled[1] / max(1.0, pooled[0]), 1.0, 1.0, 3.0, 0.0
     if has_enough_rewards(pooled[0], pooled[1], pooled[2]):
         noise, degrees, is_estimated = noise_and_prior_variance(pooled, 0.0)[0], pooled[0] - 1.0, 1.0
-        statistic.theta[:] = statistic.u
-        _qr.back_substitute_jit(statistic.R, statistic.theta)
-    else:
-        remainder = 1.0
+        effects, remainder = most_likely_ratios_jit(statistic, centre, noise)
+        regress_jit(statistic, effects, remainder, centre)
     for c in range(len(statistic.counts)):
         statistic.shrink[c] = 1.0 / (1.0 + remainder * statistic.counts[c])
         statistic.drawn[c] = 0.0
@@ -350,3 +511,15 @@ def sample_main_effects_jit(p: Any, rng: np.random.Generator) -> Any:
             total += statistic.beta[place]
         p.drawn[c] = p.shrink[c] * total
     return MainEffectsArrays(p.noise, p.remainder, p.centre, p.degrees, p.known, p.shrink, p.drawn, stretch, statistic)
+
+
+MAIN_EFFECTS_STEPS = (
+    _qr.factorise_jit,
+    add_row_jit,
+    factorise_equations_jit,
+    likelihood_threshold,
+    most_likely_ratios_jit,
+    pool_cells_jit,
+    regress_jit,
+)
+"""What `posterior_main_effects_jit` calls."""

@@ -16,6 +16,7 @@ from causalbandits.study.storage.exact_sums import (
     SumTable,
     encode_rows,
     from_fixed_point,
+    squares_around_mean,
     squares_from_fixed_point,
     to_fixed_point,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "migrate",
     "open_store",
     "save_facts",
+    "squares_around_mean",
     "squares_from_fixed_point",
     "to_fixed_point",
     "verify_log",

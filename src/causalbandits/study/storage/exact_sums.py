@@ -51,6 +51,16 @@ def squares_from_fixed_point(number: int) -> float:
     return float(number / 2 ** (2 * FRACTION_BITS))
 
 
+def squares_around_mean(n: int, total: int, squares: int) -> float:
+    """The sum of squares of rewards around their mean, from sums of steps: no digit is lost before the last division.
+
+    >>> steps = [to_fixed_point(reward) for reward in (1e6 + 1, 1e6 + 2, 1e6 + 6)]
+    >>> squares_around_mean(3, sum(steps), sum(step * step for step in steps))
+    14.0
+    """
+    return (n * squares - total * total) / (n << 2 * FRACTION_BITS) if n else 0.0
+
+
 Key = tuple[Z | None, Action, Z | None]
 """Context, action, configuration (None where the parents' values were lost)."""
 
