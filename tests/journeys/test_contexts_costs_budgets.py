@@ -11,6 +11,7 @@ import causalbandits as cb
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.errors import InterventionError, PolicyError, ProblemError, StateError, TellError
+from causalbandits.policies import situation_for
 from causalbandits.policies.cpts.online_posterior import learned_tables, with_sampled_tables
 from causalbandits.policies.feedback import Outcome
 from oracles import distribution, played_compiled
@@ -177,7 +178,7 @@ def test_drawn_tables_are_cut_at_the_context(seed):
     statistic = LEARNS.init(problem)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}, {}):
         view = problem.condition(context) if context else problem
-        situation = LEARNS.situation(view)
+        situation = situation_for(LEARNS, view)
         tables = learned_tables(view)
         assert tables is learned_tables(problem)
         drawn = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(seed))

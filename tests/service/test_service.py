@@ -240,7 +240,7 @@ def test_a_request_passes_through_four_files_of_the_service(file: Path, word: st
         threading.setprofile(None)
     entered.clear()
     asyncio.run(traced(service))
-    assert entered == {"app.py", "auth.py", "commands.py", "workers.py"}
+    assert entered == {"app.py", "auth.py", "commands.py", "group_commit.py"}
     service.close()
 
 
