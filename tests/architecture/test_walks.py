@@ -77,7 +77,7 @@ def env():
 
 @pytest.mark.parametrize(
     ("policy", "ask", "tell"),
-    [("c-ts-beta", (8, 7), (8, 6)), ("c-ucb", (9, 8), (8, 6)), (None, (12, 9), (10, 6))],
+    [("c-ts-beta", (8, 7), (8, 6)), ("c-ucb", (9, 8), (8, 6)), (None, (13, 9), (11, 8))],
     ids=["c-ts-beta", "c-ucb", "default"],
 )
 def test_a_decision_and_an_outcome_of_an_agent(env, policy, ask, tell):

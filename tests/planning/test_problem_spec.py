@@ -86,6 +86,10 @@ SAME = [
         ["--manipulate", "x,w", "--parents", "m", "--require", "x:high=0.9", "--require", "w:2=0.5"],
         'manipulable = ["x", "w"]\nparents = ["m"]\nrequire = { x = { high = 0.9 }, w = { "2" = 0.5 } }',
     ),
+    (
+        ["--manipulate", "x,w", "--parents", "m", "--reward-range", "-1,2", "--noise-scale", 0.5],
+        'manipulable = ["x", "w"]\nparents = ["m"]\nreward_range = [-1, 2]\nnoise_scale = 0.5',
+    ),
 ]
 
 

@@ -55,7 +55,7 @@ class CampaignState:
             *self.policy.concerns(self.problem, self.statistic),
             *against_model,
         )
-        withdrawal = noise or (f"outcomes contradict the model ({against_model[0]})" if against_model else "")
+        withdrawal = noise or ("outcomes contradict the model" if against_model else "")
         return Diagnostics(caveats, withdrawal, moments)
 
     def learned_model(self) -> CausalModel | None:

@@ -107,7 +107,7 @@ def certainty(
     probability, loss, unavailable = _estimate_by_sampling(policy, situation, statistic, best, epsilon, posterior)
     risk, obstacle = policy.error_probability(situation, statistic, best, epsilon), diagnostics.contradiction
     if risk is None:
-        obstacle = stopping_obstacle(policy, situation.problem) or f"the policy {policy.id!r} has none"
+        obstacle = obstacle or stopping_obstacle(policy, situation.problem) or f"the policy {policy.id!r} has none"
     elif not obstacle:
         risk = _combine_with_empirical_bernstein(policy, situation, best, epsilon, diagnostics.moments, risk)
     return Certainty(probability, loss, None if obstacle else risk, epsilon, obstacle, unavailable)
