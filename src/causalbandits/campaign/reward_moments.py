@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from causalbandits._typing import Array, Z
+from causalbandits._typing import Array, Z, is_real
 from causalbandits.policies import AnyPolicy, Bounds, Outcome
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Problem
@@ -66,6 +66,9 @@ SCALE_TOLERANCE = 1.5
 MIN_CELL_REWARDS = 8
 """A configuration's own spread is compared with the others' from so many rewards on."""
 
+MIN_PRIOR_REWARDS, PRIOR_ODDS_RATIO = 50, 10.0
+"""From so many rewards on, a Beta prior is far off where the odds of a success differ from its own by this factor."""
+
 SPREAD_RATIO = 2.0
 """Standard deviations that differ by a smaller factor are taken to be equal."""
 
@@ -75,8 +78,10 @@ SIGNIFICANCE = 1e-4
 
 def scale_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
     """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
+    if policy.traits.unit_rewards:
+        return _prior_caveats(policy, moments)
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
-    if noise is None or prior is None or policy.traits.unit_rewards or policy.traits.learns_scales:
+    if noise is None or prior is None or policy.traits.learns_scales:
         return ()
     within, between = _standard_deviations(list(moments.cells.values()))
     cell, messages = "action" if policy.traits.searches_all else "configuration", []
@@ -103,6 +108,24 @@ def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, floa
     centre = sum(means) / len(means)
     between = math.sqrt(sum((m - centre) ** 2 for m in means) / (len(means) - 1)) if len(means) > 2 else None
     return math.sqrt(max(0.0, inside) / degrees), between
+
+
+def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
+    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+    successes, failures = getattr(policy, "successes", None), getattr(policy, "failures", None)
+    if policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
+        return ()
+    n = sum(count for count, _, _ in moments.cells.values())
+    mean = moments.pivot + sum(total for _, total, _ in moments.cells.values()) / max(1, n)
+    odds = (n * mean + 0.5) / (n * (1.0 - mean) + 0.5) * failures / successes
+    if n < MIN_PRIOR_REWARDS or 1.0 / PRIOR_ODDS_RATIO < odds < PRIOR_ODDS_RATIO:
+        return ()
+    expected = successes / (successes + failures)
+    return (
+        f"the rewards' mean is {mean:.2g}, and Beta({successes:g}, {failures:g}) expects {expected:.2g}: what has been "
+        "seen rarely is drawn far towards that, and intervals may miss (scales='learnt' estimates the prior; or give "
+        "successes= and failures=)",
+    )
 
 
 def noise_contradiction(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> str:
