@@ -312,6 +312,8 @@ class GittinsRule(NamedTuple):
     """By round."""
     draws: int
     costs: ActionCosts | None
+    windows: Array
+    """By round: the fields of `policies.cells.discovery.Window`."""
 
 
 class FlatRows(NamedTuple):

@@ -18,6 +18,7 @@ from causalbandits.engine.compiled.argmax import (
 from causalbandits.engine.compiled.gittins import ROUNDING_MARGIN, gittins_bonus, psi
 from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, record_round, update_parameters
 from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
+from causalbandits.policies.cells import ADDITIVE_RATIO, FAVOURITE_FACTOR, LOSS_TOLERANCE
 
 
 @register_jitable
@@ -49,6 +50,49 @@ def add_shared_part(along, by_feature, length, together):
         weight, feature_values = along[k], by_feature[k]
         for i in range(length):
             together[i] += weight * feature_values[i]
+
+
+@register_jitable
+def has_unseen_state(statistic, cell):
+    """As `policies.cells.discovery.has_unseen_state`, of one configuration."""
+    for place in statistic.positions[cell]:
+        is_seen = False
+        for c in range(len(statistic.counts)):
+            if statistic.counts[c] > 0.0:
+                for other in statistic.positions[c]:
+                    is_seen = is_seen or other == place
+        if not is_seen:
+            return True
+    return False
+
+
+@register_jitable
+def find_wanted(p, rows, first, actions, b, cells, context, length, window, wanted):
+    """As `policies.cells.discovery.wanted_configurations`; whether there is any."""
+    statistic, found, window_length = p.kept, False, window[0]
+    wants_states_only = p.remainder <= ADDITIVE_RATIO and window[1] == 0.0
+    for i in range(length):
+        c = compatible_cell(cells, context, i)
+        wanted[i] = 0.0
+        if statistic.counts[c] == 0.0 and rows[first + b, i] * (FAVOURITE_FACTOR * window_length) < 1.0:
+            largest = 0.0
+            for a in range(actions):
+                largest = max(largest, rows[first + a, i])
+            if largest * window_length >= 1.0 and (not wants_states_only or has_unseen_state(statistic, c)):
+                wanted[i], found = 1.0, True
+    return found
+
+
+@register_jitable
+def discovery_scores(p, rows, first, actions, length, wanted, net, best, scores):
+    """As `policies.cells.discovery.discovery_scores`."""
+    pooled = p.kept.pooled
+    tolerance = LOSS_TOLERANCE * math.sqrt(pooled[2] / max(1.0, pooled[0] - 1.0))
+    for a in range(actions):
+        probability = 0.0
+        for i in range(length):
+            probability += wanted[i] * rows[first + a, i]
+        scores[a] = probability / (1.0 + max(0.0, best - net[a]) / tolerance)
 
 
 def gittins_main_effects_rounds(version):
@@ -97,7 +141,16 @@ def gittins_main_effects_rounds(version):
             scale = max(floor, largest_magnitude(mean, length))
             b = first_tied(scores, actions, scale)
             best, top = scores[b], ROUNDING_MARGIN * psi(effective_horizon)
-            for a in range(actions):
+            window = rule.windows[t - 1]
+            is_discovery = (
+                window[0] > 0.0
+                and p.known > 0.0
+                and find_wanted(p, rows, first, actions, b, flat_rows.cells, context, length, window, difference)
+            )
+            if is_discovery:
+                discovery_scores(p, rows, first, actions, length, difference, scores, best, scores)
+                scale = largest_magnitude(scores, actions)
+            for a in range(0 if is_discovery else actions):
                 behind, most = tie_threshold(best, scale) - scores[a], 0.0
                 for i in range(length):
                     difference[i] = rows[first + a, i] - rows[first + b, i]

@@ -165,7 +165,10 @@ def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cell
         policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, action_costs = policy.traits.learns_scales, _action_costs(scene, True)
-    rule = arrays.GittinsRule(_index_parameters(policy, cells), moving, effective_horizons, samples, action_costs)
+    windows = _discovery_windows(policy, rewards_before) if isinstance(policy, CausalGittins) else np.zeros((1, 2))
+    rule = arrays.GittinsRule(
+        _index_parameters(policy, cells), moving, effective_horizons, samples, action_costs, windows
+    )
     world, sums = true_world(scene, policy), _statistic_arrays(cells)
     if isinstance(cells, MainEffectCells):
         rows = scene.problem.compute_once(("rows", scene.context_codes), lambda: _flat_rows(scene))
@@ -198,6 +201,12 @@ def _exploration_call(
 def _effective_horizons(horizon: int | None, rewards_before: range) -> Array:
     """The same in every replication."""
     return np.array([effective_horizon(horizon, n) for n in rewards_before])
+
+
+@lru_cache(maxsize=256)
+def _discovery_windows(policy: CausalGittins, rewards_before: range) -> Array:
+    """The same in every replication."""
+    return np.array([policy.discovery_window(n) for n in rewards_before])
 
 
 def _flat_rows(scene: Scene) -> arrays.FlatRows:

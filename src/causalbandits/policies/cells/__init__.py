@@ -1,5 +1,6 @@
 """Policies that learn one mean reward per configuration of the reward's parents."""
 
+from causalbandits.policies.cells.discovery import ADDITIVE_RATIO, FAVOURITE_FACTOR, LOSS_TOLERANCE
 from causalbandits.policies.cells.gittins import (
     EQUAL_ROWS,
     ROWS_LIMIT,
@@ -19,8 +20,11 @@ from causalbandits.policies.cells.ucb import KLUCB, UCB, CausalKLUCB, CausalUCB
 from causalbandits.policies.cells.uniform import Uniform
 
 __all__ = [
+    "ADDITIVE_RATIO",
     "EQUAL_ROWS",
+    "FAVOURITE_FACTOR",
     "KLUCB",
+    "LOSS_TOLERANCE",
     "ROWS_LIMIT",
     "UCB",
     "CausalGittins",

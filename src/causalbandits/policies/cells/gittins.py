@@ -35,9 +35,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from causalbandits._typing import Array
-from causalbandits.errors import SizeError
+from causalbandits._typing import Array, is_real
+from causalbandits.errors import PolicyError, SizeError
 from causalbandits.policies.base import HorizonPolicy, validate_draws
+from causalbandits.policies.cells.discovery import (
+    DISCOVERY_SHARE,
+    Window,
+    discovery_scores,
+    discovery_window,
+    has_unseen_state,
+    reward_standard_deviation,
+    wanted_configurations,
+)
 from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.cells.thompson import CausalThompsonSampling
 from causalbandits.policies.feedback import Choice, sample_choice_by_position, sample_tied
@@ -45,6 +54,7 @@ from causalbandits.policies.posteriors import (
     INDEX,
     Belief,
     IndexParameters,
+    MainEffectCells,
     MainEffects,
     main_effects_at_cells,
     main_effects_mean,
@@ -254,7 +264,23 @@ class CausalGittins(GittinsPolicy):
     Only among equal indices, such as those of what is not known at all, it is drawn which action is played. So as long
     as outcomes are late, asking again mostly gives the same action; several decisions of an agent at once, `ask(n)`,
     are drawn by Thompson sampling from the same posterior. Where outcomes are late, use that: `Agent(late=True)`.
+
+    With `prior="main effects"`, a few rounds are spent on configurations that have never been observed and that the
+    favourite does not lead to (`policies.cells.discovery`): `discovery` is the share of the horizon for that, and 0
+    turns it off. Not under a budget, whose scores are mixed.
     """
+
+    discovery: float = DISCOVERY_SHARE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_real(self.discovery) or not 0 <= self.discovery <= 0.5:
+            raise PolicyError(f"discovery must be a share of the rounds from 0 to 0.5; got {self.discovery!r}.")
+        if self.discovery != DISCOVERY_SHARE and not self.has_main_effects:
+            raise PolicyError(
+                f"discovery= is for prior='main effects'; with prior={self.prior!r} leave it out. Got "
+                f"{self.discovery!r}."
+            )
 
     @cached_property
     def traits(self) -> Traits:
@@ -273,10 +299,39 @@ class CausalGittins(GittinsPolicy):
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         estimates = self.value_estimates(situation, *self.posterior_in(situation, statistic))
         means = estimates.means
-        b = situation.net_of_costs(means).best_position()
+        net = situation.net_of_costs(means)
+        b = net.best_position()
         if isinstance(estimates.posterior, MainEffects):
             validate_row_count(self.id, situation.size, len(estimates.posterior.shrink))
+            window = self.discovery_window(statistic.rounds)
+            if window.length and not situation.is_paced:
+                scores = self.discovery_scores(situation, statistic, estimates, net, b, window)
+                if scores is not None:
+                    return scores
         return situation.net_of_costs(Scores(means.values + estimates.bonuses(b), means.scale))
+
+    def discovery_window(self, rounds: int) -> Window:
+        """The window for unseen configurations that the round after so many rewards belongs to."""
+        return discovery_window(self.discovery if self.has_main_effects else 0.0, self.horizon, rounds)
+
+    def discovery_scores(
+        self, situation: Situation, statistic: Cells, estimates: ValueEstimates, net: Scores, b: int, window: Window
+    ) -> Scores | None:
+        """How well each action leads to configurations that were never observed; None where none is wanted."""
+        p, rows = estimates.posterior, estimates.powers.rows
+        assert isinstance(p, MainEffects)
+        assert isinstance(statistic, MainEffectCells)
+        if not p.known:
+            return None
+        relevant = self.relevant_cells(situation.problem)
+        cells = slice(None) if relevant is None else relevant
+        count = estimates.powers.in_tree_order(statistic.count[cells])
+        unseen = estimates.powers.in_tree_order(has_unseen_state(statistic)[cells])
+        wanted = wanted_configurations(rows, b, count, unseen, p, window)
+        if not wanted.any():
+            return None
+        losses = net.values[b] - net.values
+        return Scores.of(discovery_scores(rows, wanted, losses, reward_standard_deviation(statistic)))
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if situation.is_paced:

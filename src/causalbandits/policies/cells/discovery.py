@@ -1,0 +1,109 @@
+"""Discovery: rounds in which C-Gittins plays towards configurations whose rewards were never observed.
+
+The index assumes that a configuration without rewards is like the others. A rare outcome that pays far more is then
+found only by chance: the favourite b may lead there once in a thousand rounds. So in a few windows of w rounds each,
+the policy plays an action that leads to the wanted configurations:
+
+    wanted z:  no reward of z yet,  P(z | b) 3 w < 1,  max_a P(z | a) w >= 1
+    play argmax_a P(wanted | a) / (1 + loss_a / e),   loss_a = max(0, mean_b - mean_a),   e = sd of all rewards / 10
+
+Within 3 w rounds b is not expected to lead to z, and within w rounds another action is. Where main effects explain the
+means so far (lambda_2 small), a configuration whose parents' states have all been observed is predicted by their
+effects, and is wanted only in the first sixth of a window; a state that was never observed is not predicted by
+anything.
+
+With a horizon T there is one window, rounds 30 to 30 + 0.03 T. Without one there are windows from round k = 30, 60,
+120, ... on, of 0.3 k rounds and 36 at most: the number of such rounds grows with log t. Windows count rewards, so that
+a decision is a function of the rewards so far.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.policies.posteriors import MainEffectCells, MainEffects
+
+FIRST_WINDOW = 30
+"""Windows begin after so many rewards, and, without a horizon, whenever their number has doubled."""
+
+DISCOVERY_SHARE = 0.03
+"""The share of the horizon that the window takes."""
+
+ANYTIME_FACTOR, LONGEST_ASSUMED_HORIZON = 10.0, 1200.0
+"""Without a horizon, a window that begins at k takes the share of this many times k, and of no more than the second."""
+
+COMBINATION_FACTOR = 1.0 / 6.0
+"""The part of a window in which configurations are wanted all of whose parents' states have been observed."""
+
+FAVOURITE_FACTOR = 3.0
+"""What the favourite is expected to lead to within so many windows need not be looked for."""
+
+ADDITIVE_RATIO = 0.25
+"""Main effects explain the means where lambda_2 is this at most."""
+
+LOSS_TOLERANCE = 0.1
+"""e, as a multiple of the standard deviation of all rewards."""
+
+
+class Window(NamedTuple):
+    """The window that a round belongs to."""
+
+    length: float = 0.0
+    """w; 0 outside of all windows."""
+    wants_combinations: float = 0.0
+    """1 in the first part of a window, in which unseen combinations of observed states are wanted; else 0."""
+
+
+def discovery_window(share: float, horizon: int | None, rounds: int) -> Window:
+    """The window of the round that comes after so many rewards.
+
+    >>> discovery_window(0.03, 5000, 29), discovery_window(0.03, 5000, 30), discovery_window(0.03, 5000, 100)
+    (Window(length=0.0, wants_combinations=0.0), Window(length=150.0, wants_combinations=1.0), \
+Window(length=150.0, wants_combinations=0.0))
+    >>> [n for n in range(500) if discovery_window(0.03, None, n).wants_combinations]
+    [30, 31, 60, 61, 62, 120, 121, 122, 123, 124, 125, 240, 241, 242, 243, 244, 245, 480, 481, 482, 483, 484, 485]
+    """
+    if share == 0.0 or rounds < FIRST_WINDOW:
+        return Window()
+    if horizon is None:
+        start = FIRST_WINDOW << (rounds // FIRST_WINDOW).bit_length() - 1
+        length = share * min(ANYTIME_FACTOR * start, LONGEST_ASSUMED_HORIZON)
+    else:
+        start, length = FIRST_WINDOW, share * horizon
+    elapsed = rounds - start
+    if elapsed >= length:
+        return Window()
+    return Window(length, float(elapsed < COMBINATION_FACTOR * length))
+
+
+def has_unseen_state(cells: MainEffectCells) -> Array:
+    """For every configuration, 1 if one of its parents' states was never observed with a reward, else 0."""
+    is_seen = np.zeros(cells.features.shape[1], dtype=bool)
+    is_seen[cells.positions[cells.count > 0]] = True
+    return np.where(is_seen[cells.positions].all(axis=1), 0.0, 1.0)
+
+
+def wanted_configurations(
+    rows: Array, b: int, count: Array, unseen_state: Array, posterior: MainEffects, window: Window
+) -> Array:
+    """1 for each wanted configuration, 0 for the others; `rows` are P(. | a), b is the best action by its mean."""
+    is_rare = rows[b] * (FAVOURITE_FACTOR * window.length) < 1.0
+    wanted = np.where((count == 0) & is_rare & (rows.max(axis=0) * window.length >= 1.0), 1.0, 0.0)
+    if posterior.remainder <= ADDITIVE_RATIO and not window.wants_combinations:
+        wanted *= unseen_state
+    return wanted
+
+
+def discovery_scores(rows: Array, wanted: Array, losses: Array, standard_deviation: float) -> Array:
+    """P(wanted | a) / (1 + loss_a / e) of every action."""
+    return np.asarray((rows @ wanted) / (1.0 + np.maximum(0.0, losses) / (LOSS_TOLERANCE * standard_deviation)))
+
+
+def reward_standard_deviation(cells: MainEffectCells) -> float:
+    """Of all rewards, around their mean."""
+    number, _, squares, _, _ = cells.pooled().tolist()
+    return math.sqrt(squares / max(1.0, number - 1.0))
