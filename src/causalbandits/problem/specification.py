@@ -13,6 +13,7 @@ from causalbandits._typing import Z, is_real
 from causalbandits.errors import ProblemError
 from causalbandits.model import (
     CausalGraph,
+    FittedModel,
     Intervention,
     Knowledge,
     State,
@@ -37,6 +38,7 @@ from causalbandits.problem.candidates import (
 )
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.separators import AugmentedGraph, validate_context, validate_parents_in_context
+from causalbandits.problem.unobserved import has_flat_prior, marginalise_unobserved, refuse_unobserved
 
 
 class Specification(NamedTuple):
@@ -133,6 +135,10 @@ def parse_specification(
         goal = validate_reward_variable(model, space, reward, parents, separator or observable, require)
         return _specify_by_actions(model, space, goal, reduce, costs, require, context, stacklevel + 1)
     context_names = validate_context(_build_augmented_graph(model, space), context, reward)
+    if observable is not None:
+        observable = validate_unique_names("observable variable", observable, model.__getitem__)
+        parents = None if parents is None else validate_unique_names("parent", parents, model.__getitem__)
+        model = _marginalise(model, space, parents, reward, separator, observable, require, context_names)
     if require is not None:
         space = apply_chance_constraints(space, model, require, reward, in_contexts=bool(context_names))
     count_actions = partial(count_possibly_optimal_actions, model, space, reward, costs)
@@ -179,14 +185,46 @@ def _find_parents(
     observable: Iterable[str] | None,
     context: tuple[str, ...],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The parents, given or found, and where they were looked for."""
+    """The parents, given or found, and the variables that can be observed, where these were declared."""
     if separator is not None:
         return augmented.cheapest_separator(
             _validate_separator_request(separator, parents, reward), observable, context
         )
-    if observable is not None:
-        raise ProblemError('observable= says where to look for a separator: give separator="cheapest" too.')
-    return augmented.validate_parents(parents, reward), ()
+    return augmented.validate_parents(parents, reward), tuple(observable or ())
+
+
+def _marginalise(
+    model: Knowledge,
+    space: ActionSpace,
+    parents: tuple[str, ...] | None,
+    reward: str | None,
+    separator: str | None,
+    observable: tuple[str, ...],
+    require: Limits | None,
+    context: tuple[str, ...],
+) -> Knowledge:
+    """The model without the variables that are never observed, if its CPTs are to be learned."""
+    if not isinstance(model, FittedModel):
+        if separator is None:
+            raise ProblemError(
+                "observable= says where to look for a separator, or what can be observed while CPTs are learned; the "
+                'CPTs of this model are known. For a separator give separator="cheapest" too, else leave observable= '
+                "out."
+            )
+        return model
+    if reward is not None and reward in observable:
+        raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
+    if separator is not None and not all(has_flat_prior(model, name) for name in model.names):
+        return model  # its CPTs come from data that had all variables
+    observed = {*observable, *space.names, *context} | ({reward} if reward is not None else set())
+    refuse_unobserved(
+        "The reward's parents", parents or (), observed, "Add it, or name the reward (reward=) for other parents."
+    )
+    if isinstance(require, Mapping):
+        refuse_unobserved("What require= names", require, observed, "Add it: how likely it is must be learned.")
+    return marginalise_unobserved(
+        model, observed, manipulable=space.names, always_set=space.variables_always_set(), reward=reward
+    )
 
 
 def _validate_separator_request(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:

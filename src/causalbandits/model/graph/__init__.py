@@ -28,6 +28,7 @@ from causalbandits.model.graph.estimand import (
     evaluate,
 )
 from causalbandits.model.graph.identification import UNSEEN_SHARE, DataRegime, Estimand, Hedge, identify_factor
+from causalbandits.model.graph.marginal import MarginalGraph, marginal_graph
 from causalbandits.model.graph.pomis import COMPARISON_LIMIT, dominating_sets, minimal_subset, pomis_sets
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Group",
     "Hedge",
     "Hidden",
+    "MarginalGraph",
     "NamedArray",
     "align_axes",
     "ancestors",
@@ -60,6 +62,7 @@ __all__ = [
     "format_hidden_cause",
     "format_path",
     "identify_factor",
+    "marginal_graph",
     "members",
     "minimal_subset",
     "open_path",
