@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.oracles import all_interventions, distribution, models, patient
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, DataError, ProblemError, ProblemWarning
 from causalbandits.model import FittedModel
-from tests.oracles import all_interventions, distribution, models, patient
 
 
 def flat(graph, names: Iterable[str]) -> FittedModel:
@@ -27,16 +27,11 @@ def learned_limit(true: cb.CausalModel, marginal: cb.CausalModel, actions: Itera
         for name, v in marginal.variables.items():
             if name not in do:
                 counts[name] += distribution(true, do, [*v.parents, name])
-    totals = {name: table.sum(axis=-1, keepdims=True) for name, table in counts.items()}
-    return cb.CausalModel([
-        cb.Variable(
-            name,
-            v.states,
-            parents=v.parents,
-            table=np.where(totals[name] > 0, counts[name] / np.where(totals[name] > 0, totals[name], 1), 1 / len(v.states)),
-        )
+    tables = {name: table + (table.sum(axis=-1, keepdims=True) == 0) for name, table in counts.items()}
+    return cb.CausalModel(
+        cb.Variable(name, v.states, parents=v.parents, table=tables[name] / tables[name].sum(axis=-1, keepdims=True))
         for name, v in marginal.variables.items()
-    ])  # fmt: skip
+    )
 
 
 @given(st.data())
@@ -53,7 +48,8 @@ def test_the_marginal_model_has_the_true_distribution_under_every_action(data):
                 FittedModel.from_flat_prior(true), knobs, parents, observable=dict.fromkeys(observable), always=always
             )
         except ProblemError as error:
-            assert "common cause" in str(error)
+            if "common cause of a manipulable variable" not in str(error):
+                raise
             assume(False)
     assert set(problem.model.names) == {*observable, *knobs}
     actions = [do for do in all_interventions(true, knobs) if set(always) <= do.keys()]
@@ -69,8 +65,12 @@ SINGLE_CHILD = [
     ({"u": ["v"], "m": ["k", "u"]}, "kvm", {"v": (), "k": (), "m": ("k", "v")}),
     ({"u": ["k"], "m": ["u"]}, "km", {"k": (), "m": ("k",)}),
     ({"m": ["k"], "u": ["m"]}, "km", {"k": (), "m": ("k",)}),
-    ({"u2": ["u1", "k"], "u3": ["u2"], "m": ["u3"], "n": ["m", "v"]}, "kmnv", {"k": (), "m": ("k",), "v": (), "n": ("m", "v")}),
-]  # fmt: skip
+    (
+        {"u2": ["u1", "k"], "u3": ["u2"], "m": ["u3"], "n": ["m", "v"]},
+        "kmnv",
+        {"k": (), "m": ("k",), "v": (), "n": ("m", "v")},
+    ),
+]
 
 
 @pytest.mark.parametrize(("graph", "observable", "parents"), SINGLE_CHILD, ids=range(len(SINGLE_CHILD)))

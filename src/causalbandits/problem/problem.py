@@ -110,10 +110,10 @@ class Problem(Cached):
     configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
     equally small ones the one nearest to the reward, because rewards vary less given it.
 
-    Where CPTs are learned (`fit(graph, None, states=...)`), all variables that lead to the parents must be reported with
-    every outcome (`must_observe`). `observable=["m"]` declares which of them can be: besides these, the manipulable ones
-    and the context, variables are never observed, and are marginalised out of the model. One that is a common cause
-    of a manipulable variable and others is refused.
+    Where CPTs are learned (`fit(graph, None, states=...)`), all variables that lead to the parents must be reported
+    with every outcome (`must_observe`). `observable=["m"]` declares which of them can be: besides these, the
+    manipulable ones and the context, variables are never observed, and are marginalised out of the model. One that is
+    a common cause of a manipulable variable and others is refused.
 
     The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
     `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
@@ -755,9 +755,9 @@ class Problem(Cached):
     def must_observe(self) -> tuple[str, ...]:
         """The variables whose values must be reported with every outcome, unless the decision set them.
 
-        These are the reward's parents; where nothing is known of some CPTs, so that they are learned, also all variables
-        that lead to the parents, to the context or to what is required. What every action sets is not among them, nor
-        is the context.
+        These are the reward's parents; where nothing is known of some CPTs, so that they are learned, also all
+        variables that lead to the parents, to the context or to what is required. What every action sets is not among
+        them, nor is the context.
 
         >>> from causalbandits import fit
         >>> graph, states = {"m": ["k", "u"], "z": ["m"]}, {name: [0, 1] for name in "kumz"}

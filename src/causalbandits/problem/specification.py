@@ -13,9 +13,11 @@ from causalbandits._typing import Z, is_real
 from causalbandits.errors import ProblemError
 from causalbandits.model import (
     CausalGraph,
+    CausalModel,
     FittedModel,
     Intervention,
     Knowledge,
+    ObservedModel,
     State,
     as_causal_graph,
     encode_knowledge,
@@ -194,7 +196,7 @@ def _find_parents(
 
 
 def _marginalise(
-    model: Knowledge,
+    model: CausalModel | ObservedModel,
     space: ActionSpace,
     parents: tuple[str, ...] | None,
     reward: str | None,
@@ -202,7 +204,7 @@ def _marginalise(
     observable: tuple[str, ...],
     require: Limits | None,
     context: tuple[str, ...],
-) -> Knowledge:
+) -> CausalModel | ObservedModel:
     """The model without the variables that are never observed, if its CPTs are to be learned."""
     if not isinstance(model, FittedModel):
         if separator is None:

@@ -39,7 +39,9 @@ def marginalise_unobserved(
     graph = _without_unobserved_causes(model.graph, unobserved, always_set)
     marginal = graphs.marginal_graph(graph, _factor_order(graph, model, observed, manipulable, reward))
     _refuse_confounded(graph, marginal, unobserved, manipulable)
-    parents = {name: _keep_order(model[name].parents, marginal.parents[name]) for name in model.names if name in observed}
+    parents = {
+        name: _keep_order(model[name].parents, marginal.parents[name]) for name in model.names if name in observed
+    }
     changed = [name for name in parents if parents[name] != model[name].parents]
     counts, prior = dict(model.counts), dict(model.prior)
     for name in changed:
@@ -74,7 +76,9 @@ def refuse_unobserved(kind: str, names: Iterable[str], observed: Collection[str]
 def _without_unobserved_causes(graph: graphs.Graph, unobserved: list[str], always_set: Collection[str]) -> graphs.Graph:
     """The graph without arrows from unobserved variables into those that every action sets."""
     cut = nx.DiGraph(graph)
-    cut.remove_edges_from([(cause, name) for name in always_set for cause in graph.predecessors(name) if cause in unobserved])
+    cut.remove_edges_from(
+        [(cause, name) for name in always_set for cause in graph.predecessors(name) if cause in unobserved]
+    )
     return cut
 
 
@@ -89,7 +93,8 @@ def _factor_order(
     after_reward = set() if reward is None else {reward, *nx.descendants(graph, reward)}
     after_action: set[Hashable] = set(manipulable).union(*(nx.descendants(graph, name) for name in manipulable))
     return sorted(
-        (name for name in model.names if name in observed), key=lambda name: (name in after_reward, name in after_action)
+        (name for name in model.names if name in observed),
+        key=lambda name: (name in after_reward, name in after_action),
     )
 
 

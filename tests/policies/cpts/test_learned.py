@@ -409,7 +409,9 @@ def test_the_first_outcome_that_lacks_a_parent_is_warned_of_once():
     model = cb.fit(graph, None, states={name: [0, 1] for name in "abc"})
     agent = cb.Agent(cb.Problem(model, ["a"], ["c"]), "c-ts-beta-learnt", seed=0)
     assert agent.recommend().caveats == ()
-    with pytest.warns(ProblemWarning, match=r"No outcome counts so far for the CPTs of 'b', 'c': .* Report 'b' too, .*obs"):
+    with pytest.warns(
+        ProblemWarning, match=r"No outcome counts so far for the CPTs of 'b', 'c': .* Report 'b' too, .*obs"
+    ):
         agent.tell(agent.ask().id, {"c": 0}, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -423,7 +425,7 @@ def test_the_first_outcome_that_lacks_a_parent_is_warned_of_once():
 def test_the_caveat_stays_until_enough_outcomes_count():
     model = cb.fit({"b": ["a"], "c": ["b"]}, None, states={name: [0, 1] for name in "abc"})
     agent = cb.Agent(cb.Problem(model, ["a"], ["c"]), "c-ts-beta-learnt", seed=0)
-    with pytest.warns(ProblemWarning, match="No outcome counts so far"):
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         for _ in range(30):
             agent.tell(agent.ask().id, {"c": 0}, 1)
     agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": 0})

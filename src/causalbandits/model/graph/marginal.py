@@ -37,7 +37,7 @@ class MarginalGraph(NamedTuple):
 
 
 def marginal_graph(graph: Graph, observed: Sequence[str]) -> MarginalGraph:
-    """The graph of the observed variables; of a district, those that are listed first come first if the arrows allow it."""
+    """The graph of the observed variables; in a district, those listed first come first if the arrows allow it."""
     admg = ADMG.projection(graph, observed)
     pillows = {factor.variable: factor.conditioning for factor in DataRegime(admg, 0).conditionals()}
     districts = (admg.names_of(district) for district in admg.districts(admg.all_nodes))

@@ -77,7 +77,7 @@ class TableRows:
         return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
 
     def observed_codes(self, outcome: Outcome) -> dict[str, int]:
-        """The values that an outcome shows, by name: of the context, the parents, what else was observed, what was set."""
+        """The codes of all values that an outcome shows: context, parents, what else was observed, and what was set."""
         context_codes = zip(self.context, outcome.context or (), strict=False)
         codes = {name: code for name, code in context_codes if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
