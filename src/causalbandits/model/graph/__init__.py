@@ -27,8 +27,15 @@ from causalbandits.model.graph.estimand import (
     contract_arrays,
     evaluate,
 )
-from causalbandits.model.graph.identification import UNSEEN_SHARE, DataRegime, Estimand, Hedge, identify_factor
-from causalbandits.model.graph.marginal import MarginalGraph, marginal_graph
+from causalbandits.model.graph.identification import (
+    UNSEEN_SHARE,
+    DataRegime,
+    Estimand,
+    Hedge,
+    MarginalGraph,
+    identify_factor,
+    marginal_graph,
+)
 from causalbandits.model.graph.pomis import COMPARISON_LIMIT, dominating_sets, minimal_subset, pomis_sets
 
 __all__ = [
