@@ -336,8 +336,9 @@ def _refuse_confounded(
         knob = next((name for name in district if name in manipulable), None)
         if knob is not None:
             others = [name for name in district if name != knob]
-            causes = graphs.ancestors(graph, [knob])
-            cause = next(name for name in unobserved if name in causes)
+            hidden = graph.subgraph([*unobserved, *district])
+            causes = graphs.ancestors(hidden.subgraph([*unobserved, knob]), [knob])
+            cause = next(name for name in unobserved if name in causes and set(others) & nx.descendants(hidden, name))
             raise ProblemError(
                 f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} is "
                 f"one of {knob!r} and ties it to {', '.join(map(repr, others))}, so that rounds in which {knob!r} was "
