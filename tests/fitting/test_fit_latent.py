@@ -696,7 +696,7 @@ def test_bad_fits_are_refused_in_words():
     graph, data = reversal_graph(), logged(50)
     with pytest.raises(DataError, match=r"'sale' has none.* Or say that nobody observes it: hidden=\['sale'\]"):
         cb.fit(graph, {name: own for name, own in data.items() if name != "sale"})
-    with pytest.raises(DataError, match="all that is known is what data tell, and there are none"):
+    with pytest.raises(DataError, match="channel, engagement have a hidden common cause"):
         cb.fit(graph, None)
     with pytest.raises(DataError, match="Unknown variable 'segment'"):
         cb.fit(graph, {**data, "set": ["segment"] * 50}, interventions="set")

@@ -119,6 +119,19 @@ def test_options_and_entries_of_a_file_make_the_same_problem(folder, arguments, 
     assert parse_target(str(folder / "same.toml"), [], typed([])).problem.to_record() == by_file.to_record()
 
 
+def test_what_can_be_observed_of_cpts_that_are_learned_is_said_alike_in_files_and_options(tmp_path):
+    fitted = cb.fit({"m": ["x", "u"]}, None, states={"x": [0, 1], "u": [0, 1], "m": [0, 1]})
+    cb.write(fitted, tmp_path / "model.json")
+    entries = 'manipulable = ["x"]\nparents = ["m"]\nobservable = ["m"]'
+    (tmp_path / "same.toml").write_text(f'[environment]\nmodel = "model.json"\n{entries}\n', encoding="utf-8")
+    arguments = ["--manipulate", "x", "--parents", "m", "--observe", "m"]
+    by_options = parse_target(str(tmp_path / "model.json"), [], typed(arguments)).problem
+    by_file = read_spec_file(tmp_path / "same.toml").parse_environment()
+    by_hand = cb.Problem(fitted, ["x"], ["m"], observable=["m"])
+    assert by_options.to_record() == by_file.to_record() == by_hand.to_record()
+    assert by_file.must_observe == ("m", "x")
+
+
 def test_between_them_these_options_are_all():
     assert {flag for arguments, _ in SAME for flag in arguments if str(flag).startswith("--")} == {
         flag for option in OPTIONS.values() for flag in option.flag.split("/")

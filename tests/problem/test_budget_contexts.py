@@ -206,6 +206,7 @@ def test_c_ts_loses_little_in_contexts_and_looking_pays():
     assert not_look.regret("c-ts-beta")[:, -1].mean() > 2 * causal
 
 
+@pytest.mark.filterwarnings("ignore:No outcome counts so far")  # what was left alone is not reported
 def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
     env, rng = segments(), np.random.default_rng(0)
     problem = env.problem.without_tables()

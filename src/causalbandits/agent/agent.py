@@ -123,6 +123,8 @@ class Agent(Advice):
         self._next_id = 0
         self._past_rows = 0
         """How many rows of the past were taken in."""
+        self._may_lack_observations = resolved_policy.traits.learns_tables
+        """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
         warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
@@ -225,6 +227,11 @@ class Agent(Advice):
             raise
         n_outcomes = self._outcomes.add(outcome)
         del self._pending[id]
+        if self._may_lack_observations and (
+            missing := self.policy.missing_observations(self.problem, statistic, outcome)
+        ):
+            self._may_lack_observations = False
+            warnings.warn(f"{missing[:1].upper()}{missing[1:]}.", ProblemWarning, stacklevel=2)
         if n_outcomes == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
                 warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)

@@ -133,7 +133,11 @@ OPTIONS: dict[str, OptionSpec] = {
         "--separator", "cheapest", "The cheapest set of variables stands in for the reward's parents."
     ),
     "observable": OptionSpec(
-        "--observe", "A,B", "The same, with the variables that can be observed.", parse=_parse_names
+        "--observe",
+        "A,B",
+        "The same, with the variables that can be observed. With --parents, where CPTs are learned: what can be "
+        "observed; the other variables are marginalised out.",
+        parse=_parse_names,
     ),
     "at_most": OptionSpec("--at-most", "2", "So many variables may be set at once.", int),
     "always": OptionSpec("--always", "A,B", "Variables that every action sets.", parse=_parse_names),

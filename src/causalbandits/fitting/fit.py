@@ -18,6 +18,7 @@ from causalbandits.fitting.interventions import Interventions
 from causalbandits.fitting.sources import open_source
 from causalbandits.fitting.structure import GraphLike, States, Structure, format_table_row, parse_structure
 from causalbandits.model import CausalGraph, Fitted, FittedModel, FittedObservedModel, State
+from causalbandits.model.graph import marginal_graph
 
 Missing = Literal["refuse", "drop", "em"]
 Prior = float | Mapping[str, npt.ArrayLike] | Fitted
@@ -70,7 +71,8 @@ def fit(
     table is given its district among what comes before it, and that district's causes. Rows in which something was set
     (at random, not by what is hidden) count for the tables that they leave as they are; where a table becomes another
     one, that is fitted, too, under a name like `sale | do(ad)`. With `prior=0` rows of tables may stay unseen: what
-    needs them is refused when it is asked for.
+    needs them is refused when it is asked for. Without data, a hidden variable with one observed effect is marginalised
+    out: its causes become causes of that effect, and the answer is a FittedModel of the observed variables.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop", "em"]))
@@ -140,10 +142,15 @@ def _build_latent_fit(
 def _fit_prior_only(structure: Structure, prior: Prior) -> FittedModel:
     """Only what was known beforehand."""
     if structure.hidden is not None:
-        raise DataError(
-            "Where causes are hidden, all that is known is what data tell, and there are none. Learn a number per "
-            "action: Problem(graph, ..., reward=...)."
-        )
+        confounded = marginal_graph(structure.hidden.graph, structure.hidden.names).confounded
+        if confounded:
+            raise DataError(
+                f"Without data, a hidden variable must have one observed effect at most; {', '.join(confounded[0])} "
+                "have a hidden common cause. If none of them is manipulable, fit the graph in which nothing is hidden "
+                "and declare what can be observed: Problem(..., observable=[...]). Otherwise give data, or learn a "
+                "number per action: Problem(graph, ..., reward=...)."
+            )
+        structure = Structure(structure.parents, structure.states)
     missing = [name for name in structure.names if name not in structure.states]
     if missing:
         raise DataError(

@@ -178,6 +178,7 @@ class Description:
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
             *_hidden_parts(problem),
+            *_observation_parts(problem),
             *_context_parts(problem),
             Heading("Which knobs matter"),
             Text(_format_knobs(self)),
@@ -249,6 +250,13 @@ def _hidden_parts(problem: Problem) -> list[Part]:
         else []
     )
     return [Text(f"Hidden causes tie together: {'; '.join(confounded)}.")] if confounded else []
+
+
+def _observation_parts(problem: Problem) -> list[Part]:
+    """What must be reported with every outcome, where CPTs are learned."""
+    if not problem.unknown_tables:
+        return []
+    return [Text(f"Report with every outcome, unless the decision set it: {_format_names(problem.must_observe)}.")]
 
 
 def _context_parts(problem: Problem) -> list[Part]:

@@ -20,7 +20,7 @@ from causalbandits.environments import (
 )
 from causalbandits.errors import CausalBanditsError, ProblemWarning, unknown_name_message
 from causalbandits.formats import read
-from causalbandits.model import CausalGraph, Knowledge, State, Variable, as_causal_graph
+from causalbandits.model import CausalGraph, FittedModel, Knowledge, State, Variable, as_causal_graph
 from causalbandits.model.graph import ancestors
 from causalbandits.problem import Problem
 from causalbandits.problem.actions import LARGEST_PRICE
@@ -85,8 +85,8 @@ def parse_keywords(entries: Mapping[str, Any], model: Knowledge, spelling: Spell
         except CausalBanditsError as error:
             raise CausalBanditsError(f"{spelling.name(entry)}: {error}") from None
     _validate_actions(arguments, model, spelling)
-    _validate_reward(arguments, spelling)
-    if "observable" in arguments:
+    _validate_reward(arguments, model, spelling)
+    if "observable" in arguments and "parents" not in arguments:
         arguments.setdefault("separator", "cheapest")
     return arguments
 
@@ -115,10 +115,12 @@ def _validate_actions(arguments: Mapping[str, Any], model: Knowledge, spelling: 
         )
 
 
-def _validate_reward(arguments: Mapping[str, Any], spelling: Spelling) -> None:
+def _validate_reward(arguments: Mapping[str, Any], model: Knowledge, spelling: Spelling) -> None:
     """What the reward depends on, or where to look for it."""
     name, example = spelling.name, spelling.example
     searching = [entry for entry in ("separator", "observable") if entry in arguments]
+    if arguments.get("parents") and searching == ["observable"] and isinstance(model, FittedModel):
+        searching = []  # other variables are marginalised out of CPTs that are learned
     if not searching and "parents" not in arguments and "reward" not in arguments:
         raise CausalBanditsError(
             f"Say what the reward depends on: {example('parents')}; or, where the model has it, which it is: "

@@ -121,6 +121,10 @@ class Policy(ABC, Generic[S]):
         """What the outcomes so far say against the way in which the policy is used, in words."""
         return ()
 
+    def missing_observations(self, problem: Problem, statistic: S, outcome: Outcome) -> str:
+        """What an outcome that was taken in should have shown besides, in words; empty where it lacks nothing."""
+        return ""
+
     def incumbent(self, situation: Situation, statistic: S) -> Incumbent:
         """The action with the largest estimated mean reward."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")

@@ -36,6 +36,7 @@ from causalbandits.model import (
     Variable,
     as_causal_graph,
 )
+from causalbandits.model.graph import ancestors
 from causalbandits.problem.actions import (
     Action,
     ActionConstraint,
@@ -109,6 +110,11 @@ class Problem(Cached):
     configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
     equally small ones the one nearest to the reward, because rewards vary less given it.
 
+    Where CPTs are learned (`fit(graph, None, states=...)`), all variables that lead to the parents must be reported
+    with every outcome (`must_observe`). `observable=["m"]` declares which of them can be: besides these, the
+    manipulable ones and the context, variables are never observed, and are marginalised out of the model. One that is
+    a common cause of a manipulable variable and others is refused.
+
     The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
     `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
     `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
@@ -149,7 +155,7 @@ class Problem(Cached):
     """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
     reward: str | None
     observable: tuple[str, ...]
-    """Where the separator was looked for; empty where the parents were given."""
+    """The variables that can be observed, among which a separator was looked for; empty where none were declared."""
     reduce: bool
     costs: Costs | None
     """What actions cost; None where none costs anything."""
@@ -744,6 +750,30 @@ class Problem(Cached):
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
         fitted = self.knowledge
         return tuple(name for name in fitted.order if name in between and fitted.is_unknown(name))
+
+    @cached_property
+    def must_observe(self) -> tuple[str, ...]:
+        """The variables whose values must be reported with every outcome, unless the decision set them.
+
+        These are the reward's parents; where nothing is known of some CPTs, so that they are learned, also all
+        variables that lead to the parents, to the context or to what is required. What every action sets is not among
+        them, nor is the context.
+
+        >>> from causalbandits import fit
+        >>> graph, states = {"m": ["k", "u"], "z": ["m"]}, {name: [0, 1] for name in "kumz"}
+        >>> model = fit(graph, None, states=states)
+        >>> Problem(model, ["k"], ["z"], always=["k"]).must_observe
+        ('z', 'u', 'm')
+        >>> Problem(model, ["k"], ["z"], always=["k"], observable=["m", "z"]).must_observe
+        ('z', 'm')
+        """
+        names = dict.fromkeys(self.parents)
+        if self.unknown_tables:
+            targets = (*self.parents, *self.context, *self.constrained_variables)
+            on_the_way = ancestors(self.model.graph, targets)
+            names |= dict.fromkeys(name for name in self.model.order if name in on_the_way)
+        known = self.actions.variables_always_set().union(self.context)
+        return tuple(name for name in names if name not in known)
 
     def without_tables(self) -> Problem:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.

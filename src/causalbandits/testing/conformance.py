@@ -351,7 +351,8 @@ def _run_agent(agent: Agent, env: Environment, rounds: int) -> list[Intervention
     interventions = []
     for _ in range(rounds):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, world)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        codes, z, reward = env.draw_all(env.problem.choices(decision.intervention), world)
+        observed = {name: env.problem.variable(name).states[code] for name, code in codes.items()}
+        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=observed)
         interventions.append(decision.intervention)
     return interventions

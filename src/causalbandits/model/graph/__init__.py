@@ -27,7 +27,15 @@ from causalbandits.model.graph.estimand import (
     contract_arrays,
     evaluate,
 )
-from causalbandits.model.graph.identification import UNSEEN_SHARE, DataRegime, Estimand, Hedge, identify_factor
+from causalbandits.model.graph.identification import (
+    UNSEEN_SHARE,
+    DataRegime,
+    Estimand,
+    Hedge,
+    MarginalGraph,
+    identify_factor,
+    marginal_graph,
+)
 from causalbandits.model.graph.pomis import COMPARISON_LIMIT, dominating_sets, minimal_subset, pomis_sets
 
 __all__ = [
@@ -45,6 +53,7 @@ __all__ = [
     "Group",
     "Hedge",
     "Hidden",
+    "MarginalGraph",
     "NamedArray",
     "align_axes",
     "ancestors",
@@ -60,6 +69,7 @@ __all__ = [
     "format_hidden_cause",
     "format_path",
     "identify_factor",
+    "marginal_graph",
     "members",
     "minimal_subset",
     "open_path",

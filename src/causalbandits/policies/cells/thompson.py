@@ -183,6 +183,11 @@ class CausalThompsonSampling(SamplingPolicy):
             return None
         return learned_tables(problem).learned_model(statistic, self.trust_in(problem))
 
+    def missing_observations(self, problem: Problem, statistic: Cells, outcome: Outcome) -> str:
+        if not isinstance(statistic, CellsAndTables):
+            return ""
+        return learned_tables(problem).missing_observations(statistic, outcome)
+
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
         if not isinstance(statistic, CellsAndTables):
             return ()

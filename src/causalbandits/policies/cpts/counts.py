@@ -76,15 +76,19 @@ class TableRows:
         observed = outcome.observed
         return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
 
-    def find_entries(self, outcome: Outcome) -> list[Entry]:
-        """The same, found anew."""
+    def observed_codes(self, outcome: Outcome) -> dict[str, int]:
+        """The codes of all values that an outcome shows: context, parents, what else was observed, and what was set."""
         context_codes = zip(self.context, outcome.context or (), strict=False)
         codes = {name: code for name, code in context_codes if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
-        interventions = {
-            name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice
-        }
-        codes |= interventions
+        return codes | self._interventions(outcome)
+
+    def _interventions(self, outcome: Outcome) -> dict[str, int]:
+        return {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+
+    def find_entries(self, outcome: Outcome) -> list[Entry]:
+        """The same, found anew."""
+        codes, interventions = self.observed_codes(outcome), self._interventions(outcome)
         entries = []
         for name, start, axes in self._families:
             if name not in interventions and all(axis in codes for axis, _ in axes):

@@ -37,7 +37,10 @@ GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
 """Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
 
 ENOUGH_ROUNDS = 100
-"""After so many rounds something should have been learnt of every table."""
+"""After so many rounds something should have been learnt of every table, also where data told something of it."""
+
+MIN_COUNTED_SHARE = 0.1
+"""Of a table that nothing else is known of, no smaller share of the outcomes should count."""
 
 CACHED_DRAWS, CACHED_SETS = 2, 2**9
 """So many draws of the tables are remembered, and so many sets of actions under each."""
@@ -179,20 +182,62 @@ class LearnedTables(TableRows):
         return ParentDistribution(expected.reshape(-1), draws.reshape(n, -1))
 
     def unseen_table_warnings(self, cells: CellsAndTables) -> tuple[str, ...]:
-        """Which tables nothing has been learnt of in many rounds, and what to do about it."""
-        if cells.rounds < ENOUGH_ROUNDS:
-            return ()
-        counts = self.split_by_name(cells.seen)
-        unseen = [name for name in self.names if name not in self.knobs and not counts[name].any()]
+        """Which CPTs (almost) no outcome counts for, and what to do about it."""
+        counts = {name: table.sum() for name, table in self.split_by_name(cells.seen).items()}
+        unseen = [name for name in self.names if name not in self.knobs and self._is_unseen(name, counts[name], cells)]
         if not unseen:
             return ()
-        required = dict.fromkeys(axis for name in unseen for axis in (*self.model[name].parents, name))
-        reported = {*self.parents, *(name for name in self.context if counts[name].any())}
-        missing = ", ".join(repr(name) for name in required if name not in reported)
+        counted = int(max(counts[name] for name in unseen))
+        subject = f"no more than {counted} of {cells.rounds} outcomes count" if counted else "no outcome counts"
+        reported = {*self.parents, *self._root_knobs, *(name for name in self.names if counts[name])}
+        missing = [name for name in self._axes_of(unseen) if name not in reported]
+        return (self._explain_unseen(subject, unseen, missing or self._axes_of(unseen)),)
+
+    def missing_observations(self, cells: CellsAndTables, outcome: Outcome) -> str:
+        """What an outcome lacks to count for a CPT of which nothing is known; empty if it lacks nothing."""
+        is_set = {name for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+        if len(self.entries(outcome)) == sum(name not in is_set for name in self.names):
+            return ""
+        observed, counts = self.observed_codes(outcome), self.split_by_name(cells.seen)
+        unseen = [
+            name
+            for name in self.names
+            if name not in is_set
+            and name not in self._root_knobs
+            and any(axis not in observed for axis in (*self.model[name].parents, name))
+            and self.fitted.is_unknown(name)
+            and not counts[name].any()
+        ]
+        missing = [name for name in self._axes_of(unseen) if name not in observed]
+        return self._explain_unseen("no outcome counts so far", unseen, missing) if unseen else ""
+
+    @property
+    def _root_knobs(self) -> list[str]:
+        """The manipulable variables without parents: to leave one alone is never the only best, so they are set."""
+        return [name for name in self.knobs if not self.model[name].parents]
+
+    def _is_unseen(self, name: str, count: float, cells: CellsAndTables) -> bool:
+        if self.fitted.is_unknown(name):
+            return bool(count < MIN_COUNTED_SHARE * cells.rounds)
+        return cells.rounds >= ENOUGH_ROUNDS and not count
+
+    def _axes_of(self, names: list[str]) -> list[str]:
+        """These variables and their parents, each once."""
+        return list(dict.fromkeys(axis for name in names for axis in (*self.model[name].parents, name)))
+
+    def _explain_unseen(self, subject: str, unseen: list[str], missing: list[str]) -> str:
+        cpts = f"the CPT{'s' if len(unseen) > 1 else ''} of {', '.join(map(repr, unseen))}"
+        knobs = [name for name in missing if name in self.knobs]
+        unobservable = [name for name in missing if name not in self.knobs and name not in self.parents]
+        declaration = (
+            "; or declare which variables can be observed, Problem(..., observable=[...]), and the others are "
+            "marginalised out"
+        )
+        always = f"; or set {', '.join(map(repr, knobs))} in every action, Problem(..., always={knobs})"
         return (
-            f"nothing is learnt of the tables of {', '.join(map(repr, unseen))}, because a variable counts only where "
-            f"it and all its causes are seen. Tell more, tell(..., observed={{...}}), of {missing}; or leave what "
-            "cannot be observed out of the graph, and draw arrows from its causes to its effects",
+            f"{subject} for {cpts}: a CPT is learned from outcomes that show its variable and all its parents. Report "
+            f"{', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
+            f"{declaration if unobservable else ''}{always if knobs else ''}"
         )
 
     def learned_model(self, cells: CellsAndTables, trust: float) -> FittedModel:
