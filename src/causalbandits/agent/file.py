@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 from causalbandits._files import json_recogniser, lock_folder, refuse_other_kind, write_atomically
 from causalbandits.errors import StateError
 
-AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 3
+AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 4
+
+READABLE_VERSIONS = (3, AGENT_VERSION)
+"""Version 3 did not say how far rows of the past are trusted: they get the default."""
 
 
 class Version(NamedTuple):
@@ -74,10 +77,11 @@ def read_agent_file(path: Path) -> dict[str, Any]:
         raise StateError(f"{path} is corrupted or no saved agent: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != AGENT_FORMAT:
         raise StateError(f"{path} is no saved agent: its 'format' must be {AGENT_FORMAT!r}.")
-    if content.get("version") != AGENT_VERSION:
+    if content.get("version") not in READABLE_VERSIONS:
         raise StateError(
             f"{path} was written by another version of this library: its format is {content.get('version')!r}, and "
-            f"this one reads {AGENT_VERSION}. Go on with the version that wrote it, or start a new agent."
+            f"this one reads {' and '.join(map(str, READABLE_VERSIONS))}. Go on with the version that wrote it, or "
+            "start a new agent."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(content):

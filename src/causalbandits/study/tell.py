@@ -12,13 +12,12 @@ events as well.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import HistoryImporter, Learnt, validate_outcome
+from causalbandits.campaign import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum, validate_outcome
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -30,7 +29,7 @@ from causalbandits.errors import (
 )
 from causalbandits.fitting import Interventions
 from causalbandits.model import State
-from causalbandits.policies import Choice, Outcome
+from causalbandits.policies import Choice
 from causalbandits.problem import Problem
 from causalbandits.study.session import Session, validate_key
 from causalbandits.study.storage import (
@@ -370,9 +369,6 @@ def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-ALREADY_LEARNED = "they were learnt before"
-
-
 def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
     """Take in rounds of the past, which were not decided here, once; within a transaction.
 
@@ -384,7 +380,7 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )
     outcomes = importer.outcomes(past, reward, interventions, -1 - session.log.past_count())
-    request = _history_checksum(outcomes)
+    request = history_checksum(outcomes, to_fixed_point)
     if outcomes and session.log.has_past_rows(request):
         return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
     provenance = session.policy_version, session.events, session.clock(), None
@@ -396,11 +392,3 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
         session.log.add_decision(row)
         session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
     return Learnt(len(outcomes), dict(importer.left_out))
-
-
-def _history_checksum(outcomes: Sequence[Outcome]) -> str:
-    """A hash by which the same rounds are recognised; refuses rewards that are too large for fixed point."""
-    rows = [
-        (outcome.action.choices, outcome.z, to_fixed_point(outcome.reward), outcome.context) for outcome in outcomes
-    ]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

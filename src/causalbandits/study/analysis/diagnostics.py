@@ -24,7 +24,7 @@ def check_statistic(session: Session, level: float) -> Check:
     are_binary = all(
         line.squares == line.total * FIXED_POINT_ONE and 0 <= line.total <= line.n * FIXED_POINT_ONE for line in lines
     )
-    return check_counts(session.problem, _outcome_counts(table), level, rewards=are_binary)
+    return check_counts(session.problem, session.fold.policy, _outcome_counts(table), (), level, rewards=are_binary)
 
 
 def _decision_table(session: Session) -> SumTable:
