@@ -276,7 +276,7 @@ def test_older_tables_are_brought_up_to_date_with_nothing_lost(tmp_path: Path, m
         assert old.report() == report
         assert old.verify()
         assert all(old.replay(k) for k in range(30))
-        assert [version for version, _ in old._session.store.query("SELECT * FROM versions")] == [2, 3]
+        assert [version for version, _ in old._session.store.query("SELECT * FROM versions")] == [2, 3, 4]
         assert old._session.store.query("SELECT note FROM early") == []
         play(old, 5)
     with cb.Study.open(tmp_path / "study.db") as old:

@@ -264,17 +264,17 @@ class Agent(Advice):
 
         Where somebody chose by what the graph does not know, past rewards mislead. `trust` is the prior probability,
         above 0 and up to 1, that they have the same means as own rewards, given the parents. By default it is 1/2 where
-        in some rows nothing was set, for a policy that learns through the parents, and 1 otherwise. With a trust below
-        1 they are compared with own rewards, and count in each decision with their posterior probability of being
-        right; below 0.05, not at all. As long as they count there is no stopping rule, and intervals hold with them and
-        without them. With trust 1 they always count. `check` and `evidence` have the comparison, whatever the trust.
+        in some rows nothing was set, and 1 otherwise. With a trust below 1 they are compared with own rewards, and
+        count in each decision with their posterior probability of being right; below 0.05, not at all. As long as they
+        count there is no stopping rule, and intervals hold with them and without them. With trust 1 they always count.
+        `check` and `evidence` have the comparison, whatever the trust.
 
         Rows that were learnt before are left out.
         """
         first = -1 - sum(batch.rows for batch in self._past)
         importer = HistoryImporter(self.problem, self.policy, self._seed, self._accept_impossible)
         outcomes = importer.outcomes(past, reward, interventions, first)
-        resolved_trust = resolve_trust(trust, self.policy, outcomes)
+        resolved_trust = resolve_trust(trust, outcomes)
         batch = PastBatch(first, len(outcomes), resolved_trust, history_checksum(outcomes))
         if any(batch.checksum == learned.checksum for learned in self._past):
             return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
@@ -407,7 +407,7 @@ class Agent(Advice):
             agent._resequencer = Resequencer(agent._outcomes, int(content.get("witnessed", 0)))
             agent._past = [PastBatch(int(f), int(n), float(t), str(c)) for f, n, t, c in content.get("past", ())]
             if not agent._past and (rows := [outcome for outcome in agent._outcomes if outcome.number < 0]):
-                trust = resolve_trust(None, restored_policy, rows)
+                trust = resolve_trust(None, rows)
                 agent._past = [PastBatch(-1, len(rows), trust, history_checksum(rows))]
             agent._build_without_past()
             agent._restore_charges()

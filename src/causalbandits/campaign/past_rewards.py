@@ -72,15 +72,11 @@ def is_covered(batches: Iterable[PastBatch], number: int) -> bool:
     return number < 0 and any(batch.covers(number) for batch in batches)
 
 
-def resolve_trust(trust: object, policy: AnyPolicy, outcomes: Iterable[Outcome]) -> float:
-    """The trust in past outcomes: as given, or 1/2 where in some of them nothing was set.
-
-    A policy that learns by action takes such rows for outcomes of leaving everything alone, which they are: 1.
-    """
+def resolve_trust(trust: object, outcomes: Iterable[Outcome]) -> float:
+    """The trust in past outcomes: as given, or 1/2 where in some of them nothing was set, as for fitted CPTs."""
     if trust is None:
-        by_action = policy.traits.searches_all or not policy.traits.needs_parents
         is_observational = any(not any(outcome.action.choices) for outcome in outcomes)
-        return OBSERVATIONAL_TRUST if is_observational and not by_action else 1.0
+        return OBSERVATIONAL_TRUST if is_observational else 1.0
     if not is_real(trust) or not 0.0 < trust <= 1.0:
         raise CausalBanditsError(
             "trust is the prior probability, above 0 and up to 1, that past rewards have the same means as own ones, "

@@ -17,7 +17,15 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum, validate_outcome
+from causalbandits.campaign import (
+    ALREADY_LEARNED,
+    HistoryImporter,
+    Learnt,
+    PastBatch,
+    history_checksum,
+    resolve_trust,
+    validate_outcome,
+)
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -369,7 +377,7 @@ def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
+def learn(session: Session, past: Any, reward: str | None, interventions: Interventions, trust: float | None) -> Learnt:
     """Take in rounds of the past, which were not decided here, once; within a transaction.
 
     Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
@@ -379,10 +387,14 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
     importer = HistoryImporter(
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )
-    outcomes = importer.outcomes(past, reward, interventions, -1 - session.log.past_count())
+    first = -1 - session.log.past_count()
+    outcomes = importer.outcomes(past, reward, interventions, first)
+    resolved_trust = resolve_trust(trust, outcomes)
     request = history_checksum(outcomes, to_fixed_point)
     if outcomes and session.log.has_past_rows(request):
         return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+    if outcomes:
+        session.add_past_batch(PastBatch(first, len(outcomes), resolved_trust, request))
     provenance = session.policy_version, session.events, session.clock(), None
     for outcome in outcomes:
         choice = Choice(outcome.action, None)
@@ -391,4 +403,4 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
         )
         session.log.add_decision(row)
         session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
-    return Learnt(len(outcomes), dict(importer.left_out))
+    return Learnt(len(outcomes), dict(importer.left_out), resolved_trust)
