@@ -1,7 +1,14 @@
 """What an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
 
 from causalbandits.campaign.advice import Advice, CampaignState
-from causalbandits.campaign.decision import BATCH_LIMIT, Context, Decision
+from causalbandits.campaign.decision import (
+    BATCH_LIMIT,
+    Context,
+    Decision,
+    Eligible,
+    eligible_actions,
+    restrict_to_eligible,
+)
 from causalbandits.campaign.diagnostics import (
     CONTRADICTION_LEVEL,
     check_counts,
@@ -9,7 +16,6 @@ from causalbandits.campaign.diagnostics import (
     contradictions,
     gather_evidence,
 )
-from causalbandits.campaign.eligibility import Eligible, eligible_actions, restrict_to_eligible
 from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum
 from causalbandits.campaign.outcome_log import (
     Ledger,
