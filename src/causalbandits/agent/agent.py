@@ -409,7 +409,8 @@ class Agent(Advice):
             if not agent._past and (rows := [outcome for outcome in agent._outcomes if outcome.number < 0]):
                 trust = resolve_trust(None, rows)
                 agent._past = [PastBatch(-1, len(rows), trust, history_checksum(rows))]
-            agent._build_without_past()
+            if not agent._must_replay:
+                agent._build_without_past()
             agent._restore_charges()
             version = file.parse_version(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:

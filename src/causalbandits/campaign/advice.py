@@ -175,6 +175,8 @@ class Advice(ABC):
 
         The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
         chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Past rewards that were learnt are compared with own ones by a Bayes factor, an approximate e-value, at the same
+        level.
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
         self.problem.require_parents("Evidence")
@@ -185,10 +187,11 @@ class Advice(ABC):
             )
 
     def check(self, *, level: float = 0.05) -> Check:
-        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+        """Test the same claims by Pearson's statistic, for any policy, and past rewards against own ones.
 
-        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
-        and looking again and again finds something in the end. `evidence` has neither weakness.
+        Approximate while running: p-values take the outcomes for a sample that was chosen without looking. Chosen
+        adaptively they are about right, and looking again and again finds something in the end. `evidence` has neither
+        weakness.
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
