@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal, overload
@@ -570,34 +570,37 @@ class Agent(Advice):
     @contextmanager
     def _campaign_state(self) -> Iterator[CampaignState]:
         statistic = self._replay_if_stale()
+        doubted_past = self._doubted_past()
+        moments = partial(sum_cell_moments, self.policy, self._outcomes)
+        if doubted_past is not None and doubted_past.is_dropped:
+            statistic, moments = doubted_past.statistic, partial(doubted_past.cell_moments)
         trusted = [batch for batch in self._past if batch.trust == 1.0]
-        doubted, doubted_past = doubted_batches(self._past), None
-        if self._comparison is not None:
-            doubted_past = DoubtedPast(
-                sum(batch.rows for batch in doubted),
-                self._past_trust,
-                self._comparison.belief(self._past_trust),
-                self._statistic_without_past,
-                lambda: sum_cell_moments(self.policy, (o for o in self._outcomes if not is_covered(doubted, o.number))),
-            )
-        is_dropped = doubted_past is not None and doubted_past.is_dropped
         yield CampaignState(
             self.problem,
             self.policy,
-            doubted_past.statistic if doubted_past is not None and is_dropped else statistic,
+            statistic,
             self._budget_tracker,
             self._accept_impossible,
             outcomes=lambda: self._outcomes,
             first_pending=lambda: min(self._pending, default=None),
-            cell_moments=(
-                doubted_past.cell_moments
-                if doubted_past is not None and is_dropped
-                else lambda: sum_cell_moments(self.policy, self._outcomes)
-            ),
+            cell_moments=moments,
             check=lambda level: self.check(level=level),
             past=self._past,
             doubted_past=doubted_past,
             trusted_comparison=lambda: RewardComparison.of_outcomes(self.policy, self._outcomes, trusted),
+        )
+
+    def _doubted_past(self) -> DoubtedPast | None:
+        """Past rewards whose trust is below 1; None without any."""
+        if self._comparison is None:
+            return None
+        doubted = doubted_batches(self._past)
+        return DoubtedPast(
+            sum(batch.rows for batch in doubted),
+            self._past_trust,
+            self._comparison.belief(self._past_trust),
+            self._statistic_without_past,
+            lambda: sum_cell_moments(self.policy, (o for o in self._outcomes if not is_covered(doubted, o.number))),
         )
 
     def _restore_charges(self) -> None:
