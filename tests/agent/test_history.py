@@ -58,7 +58,7 @@ def test_learning_from_an_experiment_is_being_told_of_it(env, id):
 def test_without_interventions_nothing_was_set(env):
     rows = history(env, 200)
     causal, plain = (cb.Agent(env.problem, id, seed=0) for id in ("c-ts-beta", "ts-beta"))
-    assert repr(causal.learn(rows, reward="click")) == "Learnt from 200 of 200 rows."
+    assert repr(causal.learn(rows, reward="click")) == "Learnt from 200 of 200 rows, at trust 0.5."
     plain.learn(rows, reward="click")
     assert plain._statistic.count[0] == 200
     assert causal._statistic.count.sum() == 200

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal, overload
@@ -20,20 +20,29 @@ from causalbandits._files import parse_path
 from causalbandits._typing import Z
 from causalbandits.agent import file
 from causalbandits.campaign import (
+    ALREADY_LEARNED,
+    MIN_BELIEF,
     Advice,
     CampaignState,
     Context,
     Decision,
+    DoubtedPast,
     Eligible,
     HistoryImporter,
     Learnt,
     Ledger,
+    PastBatch,
     Pending,
     Resequencer,
+    RewardComparison,
     condition_on_context,
+    doubted_batches,
+    history_checksum,
+    is_covered,
     parse_seed,
     policy_record,
     refuse_beyond_budget,
+    resolve_trust,
     restore_policy,
     restrict_to_eligible,
     sum_cell_moments,
@@ -121,10 +130,14 @@ class Agent(Advice):
         self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
         self._next_id = 0
-        self._past_rows = 0
-        """How many rows of the past were taken in."""
         self._may_lack_observations = resolved_policy.traits.learns_tables
         """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
+        self._past: list[PastBatch] = []
+        """The rows of the past that were taken in."""
+        self._comparison: RewardComparison | None = None
+        """Own rewards against past ones with a trust below 1; None without any."""
+        self._statistic_without_past: Any = None
+        """The statistic without them."""
         warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
@@ -222,6 +235,8 @@ class Agent(Advice):
         try:
             situation = pending.situation or situation_for(self.policy, pending.problem)
             self.policy.update(situation, statistic, outcome)
+            if self._comparison is not None:
+                self._add_without_past(self._comparison, situation, outcome)
         except BaseException:
             self._must_replay = True  # it may have been changed half-way
             raise
@@ -240,7 +255,9 @@ class Agent(Advice):
             if alarm := self._monitor():
                 self._warn_of_alarm(alarm)
 
-    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+    def learn(
+        self, past: Any, *, reward: str | None = None, interventions: Interventions = None, trust: float | None = None
+    ) -> Learnt:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
 
         `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
@@ -251,9 +268,25 @@ class Agent(Advice):
         chose, because given them the reward is the same; rows in which nothing was set are left out where that is so
         only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
         which nothing was set teach it about leaving everything alone, not about setting what was seen.
+
+        Where somebody chose by what the graph does not know, past rewards mislead. `trust` is the prior probability,
+        above 0 and up to 1, that they have the same means as own rewards, given the parents. By default it is 1/2 where
+        in some rows nothing was set, and 1 otherwise. With a trust below 1 they are compared with own rewards, and
+        count in each decision with their posterior probability of being right; below 0.05, not at all. As long as they
+        count there is no stopping rule, and intervals hold with them and without them. With trust 1 they always count.
+        `check` and `evidence` have the comparison, whatever the trust.
+
+        Rows that were learnt before are left out.
         """
+        first = -1 - sum(batch.rows for batch in self._past)
         importer = HistoryImporter(self.problem, self.policy, self._seed, self._accept_impossible)
-        outcomes = importer.outcomes(past, reward, interventions, -1 - self._past_rows)
+        outcomes = importer.outcomes(past, reward, interventions, first)
+        resolved_trust = resolve_trust(trust, outcomes)
+        batch = PastBatch(first, len(outcomes), resolved_trust, history_checksum(outcomes))
+        if any(batch.checksum == learned.checksum for learned in self._past):
+            return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+        if not outcomes:
+            return Learnt(0, dict(importer.left_out))
         statistic = self._replay_if_stale()
         try:
             for outcome in outcomes:
@@ -263,8 +296,9 @@ class Agent(Advice):
             raise
         for outcome in outcomes:
             self._outcomes.add(outcome)
-        self._past_rows += len(outcomes)
-        return Learnt(len(outcomes), dict(importer.left_out))
+        self._past.append(batch)
+        self._build_without_past()
+        return Learnt(len(outcomes), dict(importer.left_out), resolved_trust)
 
     def correct(
         self,
@@ -328,6 +362,7 @@ class Agent(Advice):
             "random_state": self._rng.bit_generator.state,
             "pending": {str(id): decision.to_record() for id, decision in self._pending.items()},
             "next_id": self._next_id,
+            "past": [list(batch) for batch in self._past],
             **({} if self._budget_tracker is None else {"budget": astuple(self._budget_tracker.budget)}),
             "witnessed": self._resequencer.next_number,
         }
@@ -377,7 +412,9 @@ class Agent(Advice):
             }
             agent._next_id = int(content["next_id"])
             agent._resequencer = Resequencer(agent._outcomes, int(content.get("witnessed", 0)))
-            agent._past_rows = sum(outcome.number < 0 for outcome in agent._outcomes)
+            agent._past = [PastBatch(int(f), int(n), float(t), str(c)) for f, n, t, c in content["past"]]
+            if not agent._must_replay:
+                agent._build_without_past()
             agent._restore_charges()
             version = file.parse_version(content)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -389,6 +426,8 @@ class Agent(Advice):
 
     def _decide(self, policy: AnyPolicy, situation: Situation, is_restricted: bool) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
+        if self._comparison is not None and not self._counts_past(self._comparison):
+            statistic = self._statistic_without_past
         if self._budget_tracker is None:
             choice = policy.decide(policy.feasible(situation, statistic), statistic, self._rng)
         else:
@@ -480,17 +519,53 @@ class Agent(Advice):
                 self._update(self._statistic, outcome)
             self._resequencer = Resequencer(self._outcomes)
             self._must_replay = False
+            self._build_without_past()
             self._monitor()
         return self._statistic
+
+    def _build_without_past(self) -> None:
+        """Make the statistic without past rewards whose trust is below 1 anew, and compare these with own ones."""
+        self._comparison = self._statistic_without_past = None
+        doubted = doubted_batches(self._past)
+        if not doubted:
+            return
+        self._statistic_without_past, comparison = self.policy.init(self.problem), RewardComparison()
+        for outcome in self._outcomes:
+            if is_covered(doubted, outcome.number):
+                comparison.add_outcome(self.policy, outcome, doubted)
+            else:
+                self._add_without_past(comparison, self._situation_in_context(outcome.context), outcome)
+        if self.policy.traits.sequential:
+            shown = [outcome for outcome in self._outcomes if 0 <= outcome.number < self._resequencer.next_number]
+            for outcome in sorted(shown, key=lambda outcome: outcome.number):
+                situation = self._situation_in_context(outcome.context)
+                self.policy.monitor(situation, self._statistic_without_past, outcome)
+        self._comparison = comparison
+
+    def _add_without_past(self, comparison: RewardComparison, situation: Situation, outcome: Outcome) -> None:
+        """Take in an outcome that is not doubted."""
+        self.policy.update(situation, self._statistic_without_past, outcome)
+        comparison.add_outcome(self.policy, outcome, ())
+
+    def _counts_past(self, comparison: RewardComparison) -> bool:
+        """Draw whether the next decision counts past rewards: with the probability that they are right."""
+        belief = comparison.belief(self._past_trust)
+        return belief >= MIN_BELIEF and self._rng.random() < belief
+
+    @property
+    def _past_trust(self) -> float:
+        """The least trust in past rewards."""
+        return min(batch.trust for batch in self._past)
 
     def _monitor(self) -> str:
         """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
         alarm = ""
         if self.policy.traits.sequential:
             for outcome in self._resequencer.ready(self._pending, self._next_id):
-                alarm = (
-                    self.policy.monitor(self._situation_in_context(outcome.context), self._statistic, outcome) or alarm
-                )
+                situation = self._situation_in_context(outcome.context)
+                alarm = self.policy.monitor(situation, self._statistic, outcome) or alarm
+                if self._comparison is not None:
+                    self.policy.monitor(situation, self._statistic_without_past, outcome)
         return alarm
 
     def _warn_of_alarm(self, alarm: str) -> None:
@@ -498,16 +573,38 @@ class Agent(Advice):
 
     @contextmanager
     def _campaign_state(self) -> Iterator[CampaignState]:
+        statistic = self._replay_if_stale()
+        doubted_past = self._doubted_past()
+        moments = partial(sum_cell_moments, self.policy, self._outcomes)
+        if doubted_past is not None and doubted_past.is_dropped:
+            statistic, moments = doubted_past.statistic, partial(doubted_past.cell_moments)
+        trusted = [batch for batch in self._past if batch.trust == 1.0]
         yield CampaignState(
             self.problem,
             self.policy,
-            self._replay_if_stale(),
+            statistic,
             self._budget_tracker,
             self._accept_impossible,
             outcomes=lambda: self._outcomes,
             first_pending=lambda: min(self._pending, default=None),
-            cell_moments=lambda: sum_cell_moments(self.policy, self._outcomes),
+            cell_moments=moments,
             check=lambda level: self.check(level=level),
+            past=self._past,
+            doubted_past=doubted_past,
+            trusted_comparison=lambda: RewardComparison.of_outcomes(self.policy, self._outcomes, trusted),
+        )
+
+    def _doubted_past(self) -> DoubtedPast | None:
+        """Past rewards whose trust is below 1; None without any."""
+        if self._comparison is None:
+            return None
+        doubted = doubted_batches(self._past)
+        return DoubtedPast(
+            sum(batch.rows for batch in doubted),
+            self._past_trust,
+            self._comparison.belief(self._past_trust),
+            self._statistic_without_past,
+            lambda: sum_cell_moments(self.policy, (o for o in self._outcomes if not is_covered(doubted, o.number))),
         )
 
     def _restore_charges(self) -> None:

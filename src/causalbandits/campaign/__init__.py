@@ -1,7 +1,14 @@
 """What an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
 
 from causalbandits.campaign.advice import Advice, CampaignState
-from causalbandits.campaign.decision import BATCH_LIMIT, Context, Decision
+from causalbandits.campaign.decision import (
+    BATCH_LIMIT,
+    Context,
+    Decision,
+    Eligible,
+    eligible_actions,
+    restrict_to_eligible,
+)
 from causalbandits.campaign.diagnostics import (
     CONTRADICTION_LEVEL,
     check_counts,
@@ -9,8 +16,7 @@ from causalbandits.campaign.diagnostics import (
     contradictions,
     gather_evidence,
 )
-from causalbandits.campaign.eligibility import Eligible, eligible_actions, restrict_to_eligible
-from causalbandits.campaign.history_import import HistoryImporter, Learnt
+from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum
 from causalbandits.campaign.outcome_log import (
     Ledger,
     Pending,
@@ -18,6 +24,15 @@ from causalbandits.campaign.outcome_log import (
     decode_action,
     decode_support,
     encode_support,
+)
+from causalbandits.campaign.past_rewards import (
+    MIN_BELIEF,
+    DoubtedPast,
+    PastBatch,
+    RewardComparison,
+    doubted_batches,
+    is_covered,
+    resolve_trust,
 )
 from causalbandits.campaign.policy_record import policy_record, restore_policy
 from causalbandits.campaign.recommendation import Certainty, Diagnostics, Recommendation, Recommendations, recommend
@@ -41,8 +56,10 @@ from causalbandits.campaign.validation import (
 )
 
 __all__ = [
+    "ALREADY_LEARNED",
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
+    "MIN_BELIEF",
     "Advice",
     "CampaignState",
     "CellMoments",
@@ -50,14 +67,17 @@ __all__ = [
     "Context",
     "Decision",
     "Diagnostics",
+    "DoubtedPast",
     "Eligible",
     "HistoryImporter",
     "Learnt",
     "Ledger",
+    "PastBatch",
     "Pending",
     "Recommendation",
     "Recommendations",
     "Resequencer",
+    "RewardComparison",
     "RewardMoments",
     "check_counts",
     "check_model",
@@ -66,14 +86,18 @@ __all__ = [
     "decode_action",
     "decode_support",
     "default_parents",
+    "doubted_batches",
     "eligible_actions",
     "encode_support",
     "explanatory_cell",
     "gather_evidence",
+    "history_checksum",
+    "is_covered",
     "parse_seed",
     "policy_record",
     "recommend",
     "refuse_beyond_budget",
+    "resolve_trust",
     "restore_policy",
     "restrict_to_eligible",
     "scale_caveats",

@@ -8,13 +8,20 @@ outcomes say against the model; and the model itself, where its tables are learn
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.past_rewards import (
+    TRUSTED_OBSTACLE,
+    DoubtedPast,
+    PastBatch,
+    RewardComparison,
+    trusted_contradiction,
+)
 from causalbandits.campaign.recommendation import Diagnostics, Recommendation, Recommendations, recommend
 from causalbandits.campaign.reward_moments import RewardMoments, noise_contradiction, scale_caveats
 from causalbandits.campaign.validation import condition_on_context
@@ -44,9 +51,15 @@ class CampaignState:
     """The moments of the rewards in each cell of what the policy takes to explain them."""
     check: Callable[[float], Check]
     """The model's claims against the outcomes, as far as that is quick: for the caveats of a recommendation."""
+    past: Sequence[PastBatch] = ()
+    """What was learnt of the past."""
+    doubted_past: DoubtedPast | None = None
+    """Past rewards with a trust below 1; None without any. Where they are dropped, `statistic` is without them."""
+    trusted_comparison: Callable[[], RewardComparison] = RewardComparison
+    """Own rewards against past ones with trust 1."""
 
     def diagnostics(self) -> Diagnostics:
-        """What the outcomes say against the policy's scales, the way it is used, and the model: of all contexts."""
+        """What the outcomes say against the policy's scales, the way it is used, the model and the past."""
         moments = self.cell_moments()
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
@@ -56,7 +69,20 @@ class CampaignState:
             *against_model,
         )
         withdrawal = noise or ("outcomes contradict the model" if against_model else "")
-        return Diagnostics(caveats, withdrawal, moments)
+        past_caveats, past_obstacle = self._past_caveats()
+        return Diagnostics((*caveats, *past_caveats), withdrawal or past_obstacle, moments)
+
+    def _past_caveats(self) -> tuple[list[str], str]:
+        """What must be said of past rewards, and why they leave no stopping rule, if so."""
+        caveats, obstacle = [], ""
+        trusted_rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
+        if trusted_rows and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows)):
+            caveats.append(contradiction)
+            obstacle = TRUSTED_OBSTACLE
+        if self.doubted_past is not None:
+            caveats.append(self.doubted_past.caveat)
+            obstacle = self.doubted_past.obstacle or obstacle
+        return caveats, obstacle
 
     def learned_model(self) -> CausalModel | None:
         """The model with the tables that were learnt; None where they are taken as they are."""
@@ -65,8 +91,20 @@ class CampaignState:
     def recommend(self, conditioned: Problem, level: float, epsilon: float, diagnostics: Diagnostics) -> Recommendation:
         """The best action so far where something is known of the context, or nothing."""
         allowance = None if self.tracker is None else self.tracker.budget.per_round
-        situation = situation_for(self.policy, conditioned)
-        return recommend(self.policy, situation, self.statistic, level, epsilon, diagnostics, allowance)
+        situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
+        if doubted is None or doubted.is_dropped:
+            return recommend(self.policy, situation, self.statistic, level, epsilon, diagnostics, allowance)
+        states = [
+            (self.statistic, diagnostics),
+            (doubted.statistic, diagnostics._replace(moments=doubted.cell_moments())),
+        ]
+        (lead_statistic, lead_diagnostics), (other_statistic, other_diagnostics) = (
+            reversed(states) if doubted.is_unlikely else states
+        )
+        lead = recommend(self.policy, situation, lead_statistic, level, epsilon, lead_diagnostics, allowance)
+        action = conditioned.actions.find(lead.intervention)
+        other = recommend(self.policy, situation, other_statistic, level, epsilon, other_diagnostics, allowance, action)
+        return doubted.mix(lead, other)
 
 
 class Advice(ABC):
@@ -137,19 +175,24 @@ class Advice(ABC):
 
         The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
         chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        Past rewards that were learnt are compared with own ones by a Bayes factor, an approximate e-value, at the same
+        level.
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
             outcomes, first_pending = state.outcomes(), state.first_pending()
-            return gather_evidence(self.problem, state.policy, state.statistic, outcomes, first_pending, level)
+            return gather_evidence(
+                self.problem, state.policy, state.statistic, outcomes, first_pending, level, state.past
+            )
 
     def check(self, *, level: float = 0.05) -> Check:
-        """Test the same claims by Pearson's statistic, for any policy; approximate while running.
+        """Test the same claims by Pearson's statistic, for any policy, and past rewards against own ones.
 
-        p-values take the outcomes for a sample that was chosen without looking: chosen adaptively they are about right,
-        and looking again and again finds something in the end. `evidence` has neither weakness.
+        Approximate while running: p-values take the outcomes for a sample that was chosen without looking. Chosen
+        adaptively they are about right, and looking again and again finds something in the end. `evidence` has neither
+        weakness.
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
-            return check_model(self.problem, state.outcomes(), level)
+            return check_model(self.problem, state.policy, state.outcomes(), state.past, level)

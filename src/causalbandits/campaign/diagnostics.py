@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Z, is_real
+from causalbandits.campaign.past_rewards import PastBatch, RewardComparison, is_covered
+from causalbandits.campaign.reward_moments import explanatory_cell
 from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting import (
     Check,
@@ -23,6 +27,7 @@ from causalbandits.policies import AnyPolicy, CausalThompsonSampling, GuardedTho
 from causalbandits.policies.robust import (
     UNCHANGED,
     Evidence,
+    ModelClaim,
     Monitor,
     evidence_of,
     format_arrow_claim,
@@ -49,8 +54,36 @@ def gather_evidence(
     outcomes: Iterable[Outcome],
     first_pending: int | None,
     level: float | None,
+    past: Sequence[PastBatch] = (),
 ) -> Evidence:
     """The evidence that a guard has gathered, or that can be gathered from what was told of a randomised policy."""
+    told = list(outcomes)
+    evidence = _gather_evidence_of_model(problem, policy, statistic, told, first_pending, level)
+    ready = [o for o in told if first_pending is None or o.number < first_pending]
+    claims = [_past_claim(policy, ready, [batch], evidence.level / len(past)) for batch in past]
+    return replace(evidence, claims=(*evidence.claims, *claims))
+
+
+def _past_claim(
+    policy: AnyPolicy, outcomes: Iterable[Outcome], batches: Sequence[PastBatch], level: float
+) -> ModelClaim:
+    """Past rewards against own ones: the Bayes factor is an e-value as far as differences of means are about normal."""
+    comparison = RewardComparison.of_outcomes(policy, outcomes, batches)
+    log_e, n = comparison.log_bayes_factor, comparison.n_compared
+    rows, trust = sum(batch.rows for batch in batches), batches[0].trust
+    claim = f"{rows} past rewards (trust {trust:g}) should have the means of own ones (approximate)"
+    untested = "" if n else "no own reward is in a cell of a past one"
+    return ModelClaim("past", claim, "reward", log_e, log_e >= -math.log(level), n, untested)
+
+
+def _gather_evidence_of_model(
+    problem: Problem,
+    policy: AnyPolicy,
+    statistic: Any,
+    outcomes: Iterable[Outcome],
+    first_pending: int | None,
+    level: float | None,
+) -> Evidence:
     if isinstance(policy, GuardedThompsonSampling):
         if level not in (None, policy.level):
             raise PolicyError(f"The guard's own level is {policy.level:g}: leave level= out; got {level!r}.")
@@ -93,25 +126,61 @@ def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tupl
     return ready, len(ordered) - len(ready)
 
 
-def check_model(problem: Problem, outcomes: Iterable[Outcome], level: float) -> Check:
-    """Every claim of the problem against what was told of decisions, by Pearson's statistic."""
-    return check_counts(problem, ((outcome, 1) for outcome in outcomes), level)
+def check_model(
+    problem: Problem, policy: AnyPolicy, outcomes: Iterable[Outcome], past: Sequence[PastBatch], level: float
+) -> Check:
+    """Every claim of the problem against what was told of decisions, by Pearson's statistic; and the past likewise."""
+    return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, level)
 
 
 def check_counts(
-    problem: Problem, outcome_counts: Iterable[tuple[Outcome, int]], level: float, *, rewards: bool = True
+    problem: Problem,
+    policy: AnyPolicy,
+    outcome_counts: Iterable[tuple[Outcome, int]],
+    past: Sequence[PastBatch],
+    level: float,
+    *,
+    rewards: bool = True,
 ) -> Check:
     """The same of outcomes that came several times; of the tables alone, where `rewards` are not known one by one."""
     error = _validate_level(level)
-    pairs = [(outcome, times) for outcome, times in outcome_counts if outcome.number >= 0 and outcome.z]
+    all_pairs = list(outcome_counts)
+    pairs = [(outcome, times) for outcome, times in all_pairs if outcome.number >= 0 and outcome.z]
     outcomes, times = [outcome for outcome, _ in pairs], np.array([n for _, n in pairs], dtype=np.float64)
     graph, tables = (
         _graph_findings(problem, outcomes, times) if rewards else [],
         _cpt_findings(problem, outcomes, times),
     )
-    return Check(
-        (*adjust_findings(graph, error), *adjust_findings(tables, error)), int(times.sum()), error, ADAPTIVITY_NOTE
-    )
+    past_findings = _past_findings(policy, all_pairs, past) if rewards else []
+    findings = *adjust_findings(graph, error), *adjust_findings(tables, error), *adjust_findings(past_findings, error)
+    return Check(findings, int(times.sum()), error, ADAPTIVITY_NOTE)
+
+
+def _past_findings(
+    policy: AnyPolicy, outcome_counts: Sequence[tuple[Outcome, int]], past: Sequence[PastBatch]
+) -> list[Finding]:
+    """Are past rewards distributed as own ones, given what the policy takes to explain them? For each trust."""
+    findings = []
+    for trust in sorted({batch.trust for batch in past}):
+        batches = [batch for batch in past if batch.trust == trust]
+        pairs = [
+            (outcome, times)
+            for outcome, times in outcome_counts
+            if (outcome.z or not policy.traits.needs_parents)
+            and (outcome.number >= 0 or is_covered(batches, outcome.number))
+        ]
+        codes: dict[Hashable, int] = {}
+        cells = [explanatory_cell(policy, o.action, o.context, o.z) for o, _ in pairs]
+        strata = np.array([codes.setdefault(cell, len(codes)) for cell in cells], dtype=np.int64)
+        is_own = np.array([outcome.number >= 0 for outcome, _ in pairs], dtype=np.int64)
+        classes = _reward_classes(np.array([outcome.reward for outcome, _ in pairs]))
+        times = np.array([n for _, n in pairs], dtype=np.float64)
+        given = "action" if policy.traits.searches_all else "configuration"
+        rows = sum(batch.rows for batch in batches)
+        claim = f"{rows} past rewards (trust {trust:g}) should be distributed as own ones, given the {given}"
+        test = independence_test(_contingency_table(times, strata, is_own, classes))
+        findings.append(build_finding("past", claim, ("reward",), (given,), test))
+    return findings
 
 
 def _graph_findings(problem: Problem, outcomes: Sequence[Outcome], times: Array) -> list[Finding]:
@@ -190,12 +259,14 @@ def contradictions(
         if statistic.given_up:  # and with it all that the graph says of the context
             return alarms
         context_findings = [
-            finding for finding in check(CONTRADICTION_LEVEL).contradicted if finding.variables[0] in problem.context
+            finding
+            for finding in check(CONTRADICTION_LEVEL).contradicted
+            if finding.part == "graph" and finding.variables[0] in problem.context
         ]
         return (*alarms, *map(_format_finding, context_findings))
     if policy.traits.searches_all and not policy.traits.needs_parents:
         return ()
-    findings = check(CONTRADICTION_LEVEL).contradicted
+    findings = tuple(finding for finding in check(CONTRADICTION_LEVEL).contradicted if finding.part != "past")
     if isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem):
         findings = tuple(
             finding for finding in findings if finding.part == "graph"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,10 +30,23 @@ class Learnt:
     used: int
     left_out: Mapping[str, int]
     """By reason."""
+    trust: float = 1.0
+    """The prior probability that the rewards of these rows have the same means as own ones, given the parents."""
 
     def __repr__(self) -> str:
-        text = f"Learnt from {self.used} of {self.used + sum(self.left_out.values())} rows."
+        trust = f", at trust {self.trust:g}" if self.trust < 1.0 else ""
+        text = f"Learnt from {self.used} of {self.used + sum(self.left_out.values())} rows{trust}."
         return " ".join([text, *(f"Left out {count}: {reason}." for reason, count in self.left_out.items())])
+
+
+ALREADY_LEARNED = "they were learnt before"
+"""The reason why rows are left out that were learnt before."""
+
+
+def history_checksum(outcomes: Sequence[Outcome], encode: Callable[[float], float] = float) -> str:
+    """A hash by which the same rows of the past are recognised; `encode` gives each reward as it is stored."""
+    rows = [(outcome.action.choices, outcome.z, encode(outcome.reward), outcome.context) for outcome in outcomes]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 @dataclass

@@ -20,6 +20,7 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
+    Incumbent,
     RunnerUp,
     empirical_bernstein_error_probability,
     find_incumbent,
@@ -295,14 +296,20 @@ def recommend(
     epsilon: float,
     diagnostics: Diagnostics,
     allowance: float | None = None,
+    action: Action | None = None,
 ) -> Recommendation:
-    """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for."""
+    """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for.
+
+    With an `action`, how good that one is, whether or not it is the best.
+    """
     if not isinstance(level, float) or not 0 < level <= MAX_LEVEL:
         raise CausalBanditsError(f"level must be a number above 0 and up to {MAX_LEVEL}, such as 0.95; got {level!r}.")
     if not is_real(epsilon) or not 0 <= epsilon < math.inf:
         raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
     problem, situation = situation.problem, judged_situation(policy, situation)
-    incumbent = find_incumbent(policy, situation, statistic, allowance)
+    incumbent = (
+        find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
+    )
     posterior = heteroscedastic_posterior(policy, problem, diagnostics.moments)
     if posterior is None or not isinstance(policy, CellPolicy):
         mean, bounds = incumbent.mean, policy.interval(situation, statistic, incumbent.action, level)
@@ -327,7 +334,7 @@ def recommend(
     if allowance is None:
         incumbent_certainty = certainty(
             policy,
-            policy.feasible(situation, statistic),
+            policy.feasible(situation, statistic) if action is None else situation,
             statistic,
             incumbent.action,
             float(epsilon),

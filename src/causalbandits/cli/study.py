@@ -152,6 +152,10 @@ def learn(
     interventions: Annotated[
         str | None, typer.Option(help="The column that says what was set; left out, nothing was in any line.")
     ] = None,
+    trust: Annotated[
+        float | None,
+        typer.Option(help="The prior probability that past rewards are not confounded; 1 for a randomised experiment."),
+    ] = None,
 ) -> None:
     """Learn from rounds of the past that the study did not decide; the same ones again change nothing.
 
@@ -162,7 +166,7 @@ def learn(
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        typer.echo(repr(current_study.learn(past, reward=reward, interventions=interventions)))
+        typer.echo(repr(current_study.learn(past, reward=reward, interventions=interventions, trust=trust)))
 
 
 @study.command()

@@ -157,7 +157,7 @@ CLAIM_LIMIT = 2**18
 class Finding(NamedTuple):
     """What the data say to one claim of the graph or of a table."""
 
-    part: Literal["graph", "tables"]
+    part: Literal["graph", "tables", "past"]
     claim: str
     variables: tuple[str, ...]
     given: tuple[str, ...]
@@ -202,7 +202,7 @@ class Check:
 
     def __repr__(self) -> str:
         lines = [f"{self.rows} rows."]
-        for part in ("graph", "tables"):
+        for part in ("graph", "tables", "past"):
             findings = [finding for finding in self.findings if finding.part == part]
             if part == "graph" or findings:
                 lines += self._section(part, findings)
@@ -393,7 +393,7 @@ def find_table_deviations(
 
 
 def build_finding(
-    part: Literal["graph", "tables"],
+    part: Literal["graph", "tables", "past"],
     claim: str,
     variables: tuple[str, ...],
     conditioning: Sequence[str],

@@ -105,7 +105,7 @@ class Asker:
         session, now = self._session, self._session.clock()
         baseline = None if session.mode.baseline is None else session.log.action(session.mode.baseline)
         choice, mixture, would = make_decision(
-            session.mode.mode, baseline, question, session.decider, session.seeds.decision_rng(number)
+            session.mode.mode, baseline, question, session.decider(number), session.seeds.decision_rng(number)
         )
         session.fold.validate_context(question.problem.context_codes, choice.action)
         due = None if session.rules.window is None else now + session.rules.window

@@ -35,7 +35,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 class DecisionSeeds:
     """Random generators of decisions, each derived from the decision's number: no state is carried along."""
 
-    ASK, ROUNDING, PAST = 0, 1, 2
+    ASK, ROUNDING, PAST, COUNT_PAST = 0, 1, 2, 3
 
     def __init__(self, entropy: int) -> None:
         self.entropy = entropy
@@ -45,6 +45,11 @@ class DecisionSeeds:
     def decision_rng(self, number: int) -> np.random.Generator:
         """The generator that a decision is drawn with."""
         return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
+
+    def past_draw(self, number: int) -> float:
+        """The random number by which a decision counts past rewards or does not."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(self.COUNT_PAST, number))
+        return float(np.random.default_rng(seed).random())
 
     def binarise(self, reward: float, number: int) -> float:
         """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""

@@ -16,14 +16,22 @@ import numpy as np
 
 from causalbandits._hashing import is_ours
 from causalbandits._typing import Z
-from causalbandits.campaign import Resequencer
+from causalbandits.campaign import (
+    MIN_BELIEF,
+    PastBatch,
+    Resequencer,
+    RewardComparison,
+    doubted_batches,
+    explanatory_cell,
+    is_covered,
+)
 from causalbandits.campaign import restore_policy as policy_from_record
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums, situation_for
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
-from causalbandits.study.storage import SumTable, from_fixed_point, squares_around_mean, to_fixed_point
+from causalbandits.study.storage import Key, SumTable, from_fixed_point, squares_around_mean, to_fixed_point
 
 
 class Fold:
@@ -38,7 +46,7 @@ class Fold:
         frontier: Callable[[], int],
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
-        self._log, self._frontier = log, frontier
+        self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
         self.needs_propensities = self.kind == "log"
@@ -50,6 +58,8 @@ class Fold:
         self._resequencer = Resequencer()
         self._supported_contexts: set[Z | None] = set()
         """Partly known contexts in which the policy can decide and learn."""
+        self.without_past: FoldWithoutPast | None = None
+        """The fold without past rewards whose trust is below 1; None where there are none."""
 
     @property
     def statistic(self) -> Any:
@@ -60,8 +70,26 @@ class Fold:
             self._monitor()
         return self._statistic
 
+    @property
+    def counting_statistic(self) -> Any:
+        """The statistic of all outcomes, or without past rewards where own ones contradict these."""
+        without = self.without_past
+        return without.fold.statistic if without is not None and without.belief < MIN_BELIEF else self.statistic
+
+    def deciding_statistic(self, number: int, draw: Callable[[int], float]) -> Any:
+        """The statistic that a decision is made by: past rewards count with the probability that they are right.
+
+        `draw` gives a random number between 0 and 1 for the decision's `number`.
+        """
+        without = self.without_past
+        if without is not None and (without.belief < MIN_BELIEF or draw(number) >= without.belief):
+            return without.fold.statistic
+        return self.statistic
+
     def change(self, outcome: Outcome, sign: int) -> None:
         """Follow a change of the table: an outcome added (1) or taken back (-1)."""
+        if self.without_past is not None:
+            self.without_past.change(outcome, sign)
         if self._stale:
             return
         if self.kind == "cells":
@@ -107,7 +135,7 @@ class Fold:
             self._statistic = self.policy.from_sums(self.problem, totals)
         else:
             self._resequencer = Resequencer()
-            for outcome in self._log():
+            for outcome in self.outcomes():
                 self._update(outcome)
         self._stale = False
 
@@ -141,11 +169,76 @@ class Fold:
 
     def _monitor(self) -> None:
         """Show the policy what is complete by now, in the order of decisions."""
-        for outcome in self._resequencer.ready((), self._frontier()):
+        for outcome in self._resequencer.ready((), self.frontier()):
             self.policy.monitor(self._situation(outcome), self._statistic, outcome)
 
     def _situation(self, outcome: Outcome) -> Situation:
         return self.situation(self.problem.condition_codes(outcome.context))
+
+
+class FoldWithoutPast:
+    """A fold of all outcomes but the past ones whose trust is below 1, and the comparison of these with own ones.
+
+    `fold` may have outcomes already; `past` and `own` are the tables of the past and own outcomes so far.
+    """
+
+    def __init__(self, fold: Fold, batches: Sequence[PastBatch], past: SumTable, own: SumTable) -> None:
+        self.fold, self.batches = fold, batches
+        self._comparison = RewardComparison()
+        self._learned = [batch for batch in batches if past]
+        for table, is_past in ((past, True), (own, False)):
+            for key, line in table.items():
+                self._compare(key, (line.n, line.total, line.squares), is_past)
+
+    @property
+    def trust(self) -> float:
+        """The least trust in the batches so far; 1 before the first."""
+        return min((batch.trust for batch in self._learned), default=1.0)
+
+    @property
+    def belief(self) -> float:
+        """The posterior probability that past rewards are right."""
+        return self._comparison.belief(self.trust)
+
+    def change(self, outcome: Outcome, sign: int) -> None:
+        """Follow a change of all outcomes: one added (1) or taken back (-1)."""
+        batch = next((batch for batch in self.batches if batch.covers(outcome.number)), None)
+        if batch is None:
+            self.fold.table.change(outcome, sign)
+            self.fold.change(outcome, sign)
+        elif batch not in self._learned:
+            self._learned.append(batch)
+        if batch is not None or outcome.number >= 0:
+            reward = to_fixed_point(outcome.reward)
+            sums = sign, sign * reward, sign * reward * reward
+            self._compare((outcome.context, outcome.action, outcome.z or None), sums, batch is not None)
+
+    def _compare(self, key: Key, sums: tuple[int, int, int], is_past: bool) -> None:
+        context, action, z = key
+        policy = self.fold.policy
+        if z is not None or not policy.traits.needs_parents:
+            self._comparison.add_sums(explanatory_cell(policy, action, context, z or ()), sums, is_past=is_past)
+
+
+def build_without_past(
+    fold: Fold, batches: Sequence[PastBatch], past_table: Callable[[Sequence[PastBatch]], SumTable]
+) -> FoldWithoutPast | None:
+    """The companion of a fold that leaves out past rewards whose trust is below 1; None where there are none.
+
+    `past_table` gives the statistic of some batches.
+    """
+    doubted = doubted_batches(batches)
+    if not doubted:
+        return None
+    past, table = past_table(doubted), fold.table
+    without = Fold(
+        fold.problem,
+        fold.policy,
+        table.without(past),
+        lambda: (outcome for outcome in fold.outcomes() if not is_covered(doubted, outcome.number)),
+        fold.frontier,
+    )
+    return FoldWithoutPast(without, doubted, past, table.without(past_table(batches)))
 
 
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:

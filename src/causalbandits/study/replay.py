@@ -15,7 +15,7 @@ from causalbandits.policies import AnyPolicy, situation_for
 from causalbandits.problem import Budget
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, DecisionSeeds, make_decision
-from causalbandits.study.fold import Fold, restore_stored_policy
+from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
 from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
 
 SNAPSHOT_EVERY = 10_000
@@ -38,18 +38,21 @@ def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
     fold = Fold(log.problem, policy, SumTable(), tuple, lambda: 0)
     if fold.kind != "log":
         fold.table.update(table_at(log, events))
-        return fold
-    replay = Replay(log, log.decisions("number < ?", (n_decisions,)), log.events(up_to=events))
-    return Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(n_decisions))
+    else:
+        replay = Replay(log, log.decisions("number < ?", (n_decisions,)), log.events(up_to=events))
+        fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(n_decisions))
+    fold.without_past = build_without_past(fold, log.past_batches(events), log.past_table)
+    return fold
 
 
-def decider_at(
-    log: Log, policy: AnyPolicy, mode: ModeRecord, n_decisions: int, events: int, budget: Budget | None, floor: float
+def decider_of(
+    log: Log, row: Row, policy: AnyPolicy, mode: ModeRecord, seeds: DecisionSeeds, budget: Budget | None, floor: float
 ) -> Decider:
-    """The decider at that time: the policy with its statistic and budget then."""
-    moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (n_decisions, events)
-    budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, n_decisions, events).tracker
-    return Decider(policy, fold_at(log, policy, *moment).statistic, budget_tracker, floor)
+    """The decider of a decision: the policy with its statistic and budget then."""
+    moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (row.number, row.events)
+    budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, row.number, row.events).tracker
+    statistic = fold_at(log, policy, *moment).deciding_statistic(row.number, seeds.past_draw)
+    return Decider(policy, statistic, budget_tracker, floor)
 
 
 def replay_decision(
@@ -59,7 +62,7 @@ def replay_decision(
     policy = restore_stored_policy(log.registers.policies()[row.policy - 1].record, user_policy, log.problem)
     mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
-    decider = decider_at(log, policy, mode, row.number, row.events, budget, floor)
+    decider = decider_of(log, row, policy, mode, seeds, budget, floor)
     return make_decision(mode.mode, baseline, _request_of(log, row, policy), decider, seeds.decision_rng(row.number))
 
 
@@ -76,6 +79,7 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
     rows, number = list(log.decisions()), 0
     replay = Replay(log, rows, ())
     fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))
+    fold.without_past = build_without_past(fold, log.past_batches(), lambda batches: SumTable())
     events = log.events()
     event = next(events, None)
     for row in rows:
@@ -88,7 +92,8 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
             for outcome, sign in log.changes(event, event_row):
                 fold.change(outcome, sign)
             event = next(events, None)
-        intervention = _shadow_intervention(log, row, Decider(policy, fold.statistic, None, 0.0), seeds)
+        statistic = fold.deciding_statistic(number, seeds.past_draw)
+        intervention = _shadow_intervention(log, row, Decider(policy, statistic, None, 0.0), seeds)
         yield Shadowed(number, row.choice.action.intervention, intervention)
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalbandits._typing import Z, is_real
-from causalbandits.campaign import policy_record
+from causalbandits.campaign import PastBatch, policy_record
 from causalbandits.errors import CausalBanditsError, StateError, StorageError
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider, DecisionSeeds
-from causalbandits.study.fold import Fold, restore_stored_policy
+from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
 from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
 from causalbandits.study.storage import (
     CHANGING_KINDS,
@@ -130,8 +130,10 @@ class Session:
         """The last known frontier, from where the next is searched; None: from the beginning."""
         self._fold: Fold | None = None
         self._past_table: tuple[int, SumTable] = 0, SumTable()
-        self._frozen_statistic: tuple[tuple[int, int], Any] | None = None
-        """The statistic when the study was frozen, and the versions of policy and mode that it belongs to."""
+        self.past: list[PastBatch] = []
+        """The rows of the past that were learnt."""
+        self._frozen_fold: tuple[tuple[int, int], Fold] | None = None
+        """The fold when the study was frozen, and the versions of policy and mode that it belongs to."""
 
     @property
     def past_table(self) -> SumTable:
@@ -216,7 +218,7 @@ class Session:
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
         if was_stale:
-            self._past_table, self._frozen_statistic = (0, SumTable()), None
+            self._past_table, self._frozen_fold = (0, SumTable()), None
         if was_stale or head.policy != self.policy_version:
             self.table, self._frontier = self.log.statistic.table(), None
             self._start_policy(head)
@@ -232,6 +234,7 @@ class Session:
         record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
         self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
+        self._leave_out_past()
         if self.budget is not None:
             self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)
 
@@ -241,10 +244,14 @@ class Session:
             for decision in self.log.decisions("number >= ?", (self.n_decisions,)):
                 self.ledger.charge(decision)
         if head.events > self.events:
+            has_past_rows = False
             for event in self.log.events(after=self.events):
                 row = self.log.decision(event.decision, with_propensities=self.fold.needs_propensities)
                 assert row is not None
                 self._apply_event(event, row, write=False)
+                has_past_rows = has_past_rows or row.number < 0
+            if has_past_rows:
+                self._leave_out_past()
 
     def change_policy(self, policy: AnyPolicy) -> None:
         """Append a policy, which decides from now on, starting from all that was learnt; within a transaction."""
@@ -259,21 +266,31 @@ class Session:
         self.log.registers.add_mode(mode)
         self.mode = mode
 
-    @property
-    def decider(self) -> Decider:
-        """The current policy with its statistic and budget; within a transaction."""
+    def decider(self, number: int) -> Decider:
+        """The current policy with the statistic and budget of the decision of this number; within a transaction."""
         budget_tracker = None if self.ledger is None else self.ledger.tracker
-        return Decider(self.fold.policy, self._deciding_statistic, budget_tracker, self.rules.floor)
+        statistic = self._deciding_fold.deciding_statistic(number, self.seeds.past_draw)
+        return Decider(self.fold.policy, statistic, budget_tracker, self.rules.floor)
 
     @property
-    def _deciding_statistic(self) -> Any:
+    def _deciding_fold(self) -> Fold:
         if self.mode.mode != "frozen":
-            return self.fold.statistic
+            return self.fold
         key = self.policy_version, self.mode.version
-        if self._frozen_statistic is None or self._frozen_statistic[0] != key:
+        if self._frozen_fold is None or self._frozen_fold[0] != key:
             moment = self.mode.since_decision, self.mode.since_event
-            self._frozen_statistic = key, fold_at(self.log, self.fold.policy, *moment).statistic
-        return self._frozen_statistic[1]
+            self._frozen_fold = key, fold_at(self.log, self.fold.policy, *moment)
+        return self._frozen_fold[1]
+
+    def add_past_batch(self, batch: PastBatch) -> None:
+        """Register rows of the past before they are recorded; within a transaction."""
+        self.log.registers.add_past_batch(batch, self.events)
+        self._leave_out_past()
+
+    def _leave_out_past(self) -> None:
+        """Build the fold without past rewards whose trust is below 1 anew."""
+        self.past = self.log.past_batches()
+        self.fold.without_past = build_without_past(self.fold, self.past, self.log.past_table)
 
     def record_decision(self, row: Row) -> None:
         """Append a decision, which the budget's ledger was charged with already."""

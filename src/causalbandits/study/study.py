@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple
+from functools import partial
 from types import EllipsisType
 from typing import Any, Literal, overload
 
@@ -25,6 +26,7 @@ from causalbandits.campaign import (
     CampaignState,
     Context,
     Decision,
+    DoubtedPast,
     Eligible,
     Learnt,
     default_parents,
@@ -48,6 +50,7 @@ from causalbandits.study.analysis import (
     build_history,
     build_report,
     check_statistic,
+    compare_trusted_past,
     evaluate_target,
     event_record,
     explain_decision,
@@ -243,14 +246,16 @@ class Study(Advice):
         with self._session.transaction():
             return [self._outcomes.tell_one(outcome) for outcome in outcomes]
 
-    def learn(self, past: Any, *, reward: str | None = None, interventions: Interventions = None) -> Learnt:
+    def learn(
+        self, past: Any, *, reward: str | None = None, interventions: Interventions = None, trust: float | None = None
+    ) -> Learnt:
         """Take in rounds of the past that the study did not decide; what was used, what was not and why.
 
-        As `Agent.learn`, and durable: all of them or none. The same rows learnt again are left out, so that who does
-        not know whether it was done may do it again.
+        As `Agent.learn`, with the same `trust`, and durable: all of them or none. The same rows learnt again are left
+        out, so that who does not know whether it was done may do it again.
         """
         with self._session.transaction():
-            return learn(self._session, past, reward, interventions)
+            return learn(self._session, past, reward, interventions, trust)
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """Another outcome than the one that was told: exactly as if it had been told at first."""
@@ -304,7 +309,7 @@ class Study(Advice):
     def statistic(self) -> Any:
         """What the policy keeps, by now; not to be changed."""
         with self._session.transaction() as fold:
-            return fold.statistic
+            return fold.counting_statistic
 
     @property
     def decided(self) -> int:
@@ -411,7 +416,7 @@ class Study(Advice):
         `reasons` says why, and names the contexts in which what the target does was never done.
         """
         with self._session.transaction() as fold:
-            learned_model = fold.policy.learned_model(self.problem, fold.statistic)
+            learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             counts = self._log.context_counts()
             return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
@@ -495,14 +500,27 @@ class Study(Advice):
     def _campaign_state(self) -> Iterator[CampaignState]:
         session = self._session
         with session.transaction() as fold:
+            doubted_past, table = None, session.table
+            if (without := fold.without_past) is not None:
+                doubted_past = DoubtedPast(
+                    sum(batch.rows for batch in without.batches),
+                    without.trust,
+                    without.belief,
+                    without.fold.statistic,
+                    partial(stored_cell_moments, fold.policy, without.fold.table),
+                )
+                table = without.fold.table if doubted_past.is_dropped else table
             yield CampaignState(
                 self.problem,
                 fold.policy,
-                fold.statistic,
+                fold.counting_statistic,
                 None if session.ledger is None else session.ledger.tracker,
                 session.accepts_impossible,
                 outcomes=self._log.outcomes,
                 first_pending=self._log.first_open,
-                cell_moments=lambda: stored_cell_moments(session),
+                cell_moments=lambda: stored_cell_moments(fold.policy, table),
                 check=lambda level: check_statistic(session, level),
+                past=session.past,
+                doubted_past=doubted_past,
+                trusted_comparison=lambda: compare_trusted_past(session),
             )

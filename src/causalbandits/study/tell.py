@@ -12,13 +12,20 @@ events as well.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import HistoryImporter, Learnt, validate_outcome
+from causalbandits.campaign import (
+    ALREADY_LEARNED,
+    HistoryImporter,
+    Learnt,
+    PastBatch,
+    history_checksum,
+    resolve_trust,
+    validate_outcome,
+)
 from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
@@ -30,7 +37,7 @@ from causalbandits.errors import (
 )
 from causalbandits.fitting import Interventions
 from causalbandits.model import State
-from causalbandits.policies import Choice, Outcome
+from causalbandits.policies import Choice
 from causalbandits.problem import Problem
 from causalbandits.study.session import Session, validate_key
 from causalbandits.study.storage import (
@@ -370,10 +377,7 @@ def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-ALREADY_LEARNED = "they were learnt before"
-
-
-def learn(session: Session, past: Any, reward: str | None, interventions: Interventions) -> Learnt:
+def learn(session: Session, past: Any, reward: str | None, interventions: Interventions, trust: float | None) -> Learnt:
     """Take in rounds of the past, which were not decided here, once; within a transaction.
 
     Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
@@ -383,10 +387,14 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
     importer = HistoryImporter(
         session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
     )
-    outcomes = importer.outcomes(past, reward, interventions, -1 - session.log.past_count())
-    request = _history_checksum(outcomes)
+    first = -1 - session.log.past_count()
+    outcomes = importer.outcomes(past, reward, interventions, first)
+    resolved_trust = resolve_trust(trust, outcomes)
+    request = history_checksum(outcomes, to_fixed_point)
     if outcomes and session.log.has_past_rows(request):
         return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+    if outcomes:
+        session.add_past_batch(PastBatch(first, len(outcomes), resolved_trust, request))
     provenance = session.policy_version, session.events, session.clock(), None
     for outcome in outcomes:
         choice = Choice(outcome.action, None)
@@ -395,12 +403,4 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
         )
         session.log.add_decision(row)
         session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
-    return Learnt(len(outcomes), dict(importer.left_out))
-
-
-def _history_checksum(outcomes: Sequence[Outcome]) -> str:
-    """A hash by which the same rounds are recognised; refuses rewards that are too large for fixed point."""
-    rows = [
-        (outcome.action.choices, outcome.z, to_fixed_point(outcome.reward), outcome.context) for outcome in outcomes
-    ]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return Learnt(len(outcomes), dict(importer.left_out), resolved_trust)

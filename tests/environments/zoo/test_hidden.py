@@ -90,7 +90,7 @@ def test_logged_rounds_count_as_rounds_that_were_left_alone():
     rows = [env.pull({}, rng=rng) for _ in range(400)]
     columns = {name: [row.parents[name] for row in rows] for name in ("intent", "machine")}
     agent = cb.Agent(seeing(), "c-ts-beta", seed=0)
-    assert agent.learn({**columns, "payout": [row.reward for row in rows]}).used == 400
+    assert agent.learn({**columns, "payout": [row.reward for row in rows]}, trust=1).used == 400
     for intent in (0, 1):
         alone = agent.recommend(context={"intent": intent})
         assert alone.mean == pytest.approx(0.15, abs=0.06)  # only the diagonal was seen: 3.4 standard errors

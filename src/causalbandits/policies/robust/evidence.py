@@ -21,7 +21,7 @@ NO_OUTCOMES = "there are no outcomes yet"
 class ModelClaim(NamedTuple):
     """One claim of the graph or of a table, and the evidence against it."""
 
-    part: Literal["graph", "tables"]
+    part: Literal["graph", "tables", "past"]
     claim: str
     variable: str
     """The knob, or the variable whose table it is."""
@@ -100,8 +100,10 @@ class Evidence:
         )
         lines = [f"{self.rounds} outcomes.{later} The chance of a false alarm, ever, is {self.level:g} at most."]
         lines += [f"Alarm: {alarm}." for alarm in self.alarms]
-        for part in ("graph", "tables"):
-            lines += _format_section(part, [claim for claim in self.claims if claim.part == part])
+        for part in ("graph", "tables", "past"):
+            claims = [claim for claim in self.claims if claim.part == part]
+            if part != "past" or claims:
+                lines += _format_section(part, claims)
         return "\n".join(lines)
 
     __str__ = __repr__

@@ -1,6 +1,6 @@
 """What can be read off a study: reports, off-policy evaluation, diagnostics, export."""
 
-from causalbandits.study.analysis.diagnostics import check_statistic, stored_cell_moments
+from causalbandits.study.analysis.diagnostics import check_statistic, compare_trusted_past, stored_cell_moments
 from causalbandits.study.analysis.export import Exported, write_table
 from causalbandits.study.analysis.off_policy import By, Evaluation, Target, evaluate_target
 from causalbandits.study.analysis.report import (
@@ -26,6 +26,7 @@ __all__ = [
     "build_history",
     "build_report",
     "check_statistic",
+    "compare_trusted_past",
     "evaluate_target",
     "event_record",
     "explain_decision",

@@ -8,46 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
+from itertools import chain
 
-from causalbandits.campaign import CellMoments, RewardMoments, check_counts, explanatory_cell
+from causalbandits.campaign import CellMoments, RewardComparison, RewardMoments, check_counts, explanatory_cell
 from causalbandits.fitting import Check
-from causalbandits.policies import Outcome
+from causalbandits.policies import AnyPolicy, Outcome
 from causalbandits.study.session import Session
 from causalbandits.study.storage import FIXED_POINT_ONE, SumTable
 
 
 def check_statistic(session: Session, level: float) -> Check:
     """Every claim of the problem that the statistic can say something of."""
-    table = _decision_table(session)
-    lines = [line for line in table.values() if line.n]
+    table = session.table.without(session.past_table)
+    lines = [line for line in (session.table if session.past else table).values() if line.n]
     # y y = y for 0 and 1 alone; others would have to cancel, in every line, to the last bit.
     are_binary = all(
         line.squares == line.total * FIXED_POINT_ONE and 0 <= line.total <= line.n * FIXED_POINT_ONE for line in lines
     )
-    return check_counts(session.problem, _outcome_counts(table), level, rewards=are_binary)
+    counts = _outcome_counts(table, 0)
+    if are_binary:
+        past = [_outcome_counts(session.log.past_table([batch]), batch.first) for batch in session.past]
+        counts = chain(counts, *past)
+    return check_counts(session.problem, session.fold.policy, counts, session.past, level, rewards=are_binary)
 
 
-def _decision_table(session: Session) -> SumTable:
-    """The statistic of decisions alone: rounds of the past may be what the tables were fitted to."""
-    past = session.past_table
-    if not past:
-        return session.table
-    return SumTable({key: line.minus(past[key]) if key in past else line for key, line in session.table.items()})
-
-
-def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
-    """Outcomes that have a statistic's counts, each with how often it came."""
+def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int]]:
+    """Outcomes that have a statistic's counts, each with how often it came; all get the same number."""
     for (context, action, z), line in table.items():
         ones = line.total // FIXED_POINT_ONE
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
             if z is not None and times:
-                yield Outcome(action, z, reward, reward, context=context), times
+                yield Outcome(action, z, reward, reward, number, context=context), times
 
 
-def stored_cell_moments(session: Session) -> RewardMoments:
+def compare_trusted_past(session: Session) -> RewardComparison:
+    """Own rewards against past ones with trust 1, from the statistic."""
+    policy, comparison = session.fold.policy, RewardComparison()
+    trusted = session.log.past_table([batch for batch in session.past if batch.trust == 1.0])
+    for table, is_past in ((trusted, True), (session.table.without(session.past_table), False)):
+        for (context, action, z), (n, total, squares, _) in table.items():
+            if n and (z is not None or not policy.traits.needs_parents):
+                cell = explanatory_cell(policy, action, context, z or ())
+                comparison.add_sums(cell, (n, total, squares), is_past=is_past)
+    return comparison
+
+
+def stored_cell_moments(policy: AnyPolicy, table: SumTable) -> RewardMoments:
     """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
-    policy, sums = session.fold.policy, dict[Hashable, tuple[int, int, int]]()
-    for (context, action, z), line in session.table.items():
+    sums = dict[Hashable, tuple[int, int, int]]()
+    for (context, action, z), line in table.items():
         if line.n and (z is not None or not policy.traits.needs_parents):
             cell = explanatory_cell(policy, action, context, z or ())
             n, total, squares = sums.get(cell, (0, 0, 0))

@@ -24,6 +24,7 @@ CHECKSUMMED_COLUMNS = {
     "policies": "version, record, since_decision, since_event",
     "modes": "version, mode, baseline, since_decision, since_event, at, who, why",
     "snapshots": "event, content",
+    "past": "first, n_rows, trust, request, since_event",
     "early": "key, told, at",
     "head": "decisions, events, policy, mode, counted, collected, early",
 }

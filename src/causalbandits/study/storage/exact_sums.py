@@ -103,6 +103,10 @@ class SumTable(dict[Key, ExactSums]):
         """The same, in steps."""
         self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
+    def without(self, other: SumTable) -> SumTable:
+        """A table without the outcomes of another, which is a part of it."""
+        return SumTable({key: line.minus(other[key]) if key in other else line for key, line in self.items()})
+
     def totals(self, is_informative: Callable[[Action, Z | None], bool]) -> OutcomeSums:
         """Sums in floating point of what a policy learns from, in the order of the keys, however they came about."""
         totals = OutcomeSums()

@@ -6,13 +6,14 @@ counts as the decision's outcome (columns of `decisions`), a line of the statist
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Z
-from causalbandits.campaign import decode_action, decode_support, encode_support
+from causalbandits.campaign import PastBatch, decode_action, decode_support, encode_support
 from causalbandits.policies import Choice, Outcome, Support
 from causalbandits.problem import Action, Problem
 from causalbandits.problem.actions import ACTION_CACHE_SIZE
@@ -29,7 +30,6 @@ from causalbandits.study.storage.encoding import (
 )
 from causalbandits.study.storage.exact_sums import (
     FIXED_POINT_ONE,
-    ExactSums,
     SumTable,
     from_fixed_point,
     to_fixed_point,
@@ -281,15 +281,26 @@ class Log:
         """How many rounds of the past were learnt; they have numbers below 0."""
         return -int(self.store.query_one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
 
-    def past_table(self) -> SumTable:
-        """The statistic of the rounds of the past, without successes."""
-        sql = "SELECT context, choices, z, reward, count(*) FROM decisions WHERE number < 0 GROUP BY 1, 2, 3, 4"
-        table = SumTable()
-        for context, choices, z, reward, n in self.store.query(sql):
-            key = decode_codes(context), self._decode_action(choices), decode_codes(z)
-            current = table.get(key, ExactSums())
-            increments = n, n * reward, n * reward * reward, 0
-            table[key] = ExactSums(*(total + added for total, added in zip(current, increments, strict=True)))
+    def past_batches(self, events: int = 2**62) -> list[PastBatch]:
+        """The batches of rows of the past after so many events; rows of older versions had no trust, which is 1."""
+        batches = self.registers.past_batches(events)
+        n_unregistered = self.past_count() - sum(batch.rows for batch in self.registers.past_batches())
+        return [PastBatch(-1, n_unregistered, 1.0, ""), *batches] if n_unregistered > 0 else batches
+
+    def past_table(self, batches: Iterable[PastBatch] | None = None) -> SumTable:
+        """The statistic of the rounds of the past, all or those of some batches."""
+        ranges = [(-(2**62), -1)] if batches is None else [(b.first - b.rows + 1, b.first) for b in batches]
+        table, columns = SumTable(), "context, choices, z, reward"
+        # Only rewards between 0 and 1 are binarised, row by row.
+        is_plain, in_range = f"(reward <= 0 OR reward >= {FIXED_POINT_ONE})", "number >= ? AND number <= ?"
+        grouped = (
+            f"SELECT {columns}, min(number), count(*) FROM decisions WHERE {in_range} AND {is_plain} GROUP BY {columns}"
+        )
+        single = f"SELECT {columns}, number, 1 FROM decisions WHERE {in_range} AND NOT {is_plain}"
+        for sql, bounds in itertools.product((grouped, single), ranges):
+            for context, choices, z, reward, number, n in self.store.query(sql, bounds):
+                key = decode_codes(context), self._decode_action(choices), decode_codes(z)
+                table.count(key, reward, self.binarise(reward, number), n)
         return table
 
     def has_past_rows(self, request: str) -> bool:

@@ -1,4 +1,4 @@
-"""The smaller tables of a study: its policies, its modes, and outcomes that came before their decision."""
+"""The smaller tables of a study: its policies, modes, batches of the past, and outcomes before their decision."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from causalbandits.campaign import PastBatch
 from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
 from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
 from causalbandits.study.storage.store import Store
@@ -62,6 +63,24 @@ class Registers:
         self.store.execute(
             "INSERT INTO policies (version, record, since_decision, since_event, checksum) VALUES (?, ?, ?, ?, ?)",
             append_checksum(version, json.dumps(record), since_decision, since_event),
+        )
+
+    # Batches of the past
+
+    @report_corruption
+    def past_batches(self, events: int = 2**62) -> list[PastBatch]:
+        """The batches of rows of the past that were learnt by the time of so many events, in order."""
+        rows = self.store.query(
+            "SELECT first, n_rows, trust, request FROM past WHERE since_event < ? ORDER BY first DESC", (events,)
+        )
+        return [PastBatch(first, n, float(trust), request) for first, n, trust, request in rows]
+
+    def add_past_batch(self, batch: PastBatch, since_event: int) -> None:
+        """Append a batch, whose first row becomes the event after this one."""
+        first, rows, trust, request = batch
+        self.store.execute(
+            "INSERT INTO past (first, n_rows, trust, request, since_event, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+            append_checksum(first, rows, trust, request, since_event),
         )
 
     # Modes

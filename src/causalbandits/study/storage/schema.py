@@ -8,6 +8,7 @@
                 Each has how many outcomes count by then, and their sum, so that a timeline is a few lookups
     statistic   materialised: (context, action, z) -> n and sums, changed in the same transaction as the events
     snapshots   the statistic as it was, every so many events, so that old decisions are replayed from the nearest
+    past        rounds of the past that were learnt together: how many, how far they are trusted, and since when
     early       outcomes that came before their decision, and wait for it
     head        one row: how many decisions, events and early outcomes there are, which policy and mode are current, and
                 the sums after the last event. Updated in the same transaction as what it describes, so that one SELECT
@@ -117,12 +118,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             checksum TEXT NOT NULL
         )""",
         "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
+        """CREATE TABLE past (
+            first BIGINT PRIMARY KEY,
+            n_rows BIGINT NOT NULL,
+            trust DOUBLE PRECISION NOT NULL,
+            request TEXT NOT NULL,
+            since_event BIGINT NOT NULL,
+            checksum TEXT NOT NULL
+        )""",
     ),
 )
 """The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-OLDEST_VERSION = 2
-"""Tables of version 1 had no head row; no release has written them."""
+OLDEST_VERSION = 3
+"""No release has written older tables."""
 
 SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
 

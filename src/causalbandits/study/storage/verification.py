@@ -172,6 +172,8 @@ def verify_log(log: Log) -> Verification:
     differences += [
         f"the log says {line}, and the statistic does not keep it" for line in sorted(replayed_lines - stored_lines)
     ]
+    if (registered := sum(batch.rows for batch in log.past_batches())) != past:
+        differences.append(f"{registered} rows of the past are registered, and the log has {past}")
     differences += _head_differences(log, replay, len(replay.rows) - past)
     return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
 
