@@ -186,6 +186,10 @@ class Regression(Statistic):
         """The estimate V^-1 g."""
         return back_substitute(self.R, self.u)
 
+    def intercept(self, theta: Array) -> float:
+        """What the model adds to <theta, x>: nothing, unless a constant is one of the features."""
+        return 0.0
+
     def log_determinant(self) -> float:
         """log det V."""
         return 2.0 * math.fsum(np.log(np.diag(self.R)).tolist())

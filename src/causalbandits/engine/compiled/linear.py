@@ -1,7 +1,9 @@
 """The compiled rounds of linear policies: every action is scored, or each block's best choice is found alone."""
 
+import math
+
 import numpy as np
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from causalbandits.engine.compiled.argmax import first_best_net_of_costs, first_best_net_of_row_costs, pick_sample
 from causalbandits.engine.compiled.primitives import record_round
@@ -15,6 +17,8 @@ from causalbandits.engine.compiled.sampling import (
     sample_reward,
 )
 from causalbandits.policies import back_substitute_jit, posteriors, qr_update_jit, squared_norms_jit
+from causalbandits.policies.linear import SCALED_REGRESSION_STEPS, add_round_jit, select_scales_jit
+from causalbandits.policies.posteriors import sample_stretch
 
 qr_update, back_substitute = register_jitable(qr_update_jit), register_jitable(back_substitute_jit)
 squared_norms = register_jitable(squared_norms_jit)
@@ -22,6 +26,63 @@ perturb, upper_confidence_bound = (
     register_jitable(posteriors.perturb),
     register_jitable(posteriors.upper_confidence_bound),
 )
+
+for _step in SCALED_REGRESSION_STEPS:
+    register_jitable(_step)
+add_round, select_scales = register_jitable(add_round_jit), register_jitable(select_scales_jit)
+
+
+def factors(statistic):
+    """R and u, of which CL-UCB makes its scores; of one ratio where there are several, which no CL-UCB keeps."""
+    raise NotImplementedError
+
+
+def sample_theta(rule, statistic, rng, theta):
+    """A draw of theta from its posterior, as `CausalLinearThompsonSampling.sample_direction` makes it."""
+    raise NotImplementedError
+
+
+def add_reward(statistic, x, reward):
+    """Take in a reward; x is used up."""
+    raise NotImplementedError
+
+
+@overload(factors)
+def _factors(statistic):
+    if "residuals" in statistic.fields:
+        return lambda statistic: (statistic.R[0], statistic.u[0])
+    return lambda statistic: (statistic.R, statistic.u)
+
+
+@overload(add_reward)
+def _add_reward(statistic, x, reward):
+    if "residuals" in statistic.fields:
+        return lambda statistic, x, reward: add_round(statistic, x, reward)
+    return lambda statistic, x, reward: qr_update(statistic.R, statistic.u, x, reward)
+
+
+@overload(sample_theta)
+def _sample_theta(rule, statistic, rng, theta):
+    return sample_scaled_theta if "residuals" in statistic.fields else sample_given_theta
+
+
+def sample_given_theta(rule, statistic, rng, theta):
+    """With scales that are given."""
+    for i in range(len(theta)):
+        theta[i] = perturb(statistic.u[i], rule.spread, rng.standard_normal())
+    back_substitute(statistic.R, theta)
+
+
+def sample_scaled_theta(rule, statistic, rng, theta):
+    """With scales that are estimated; the rule's spread is v."""
+    place, noise, degrees, known = select_scales(statistic)
+    stretch = sample_stretch(degrees, rng) if known else 1.0
+    root = math.sqrt(noise)
+    unit = root if rule.in_units_of_noise else 1.0
+    spread = rule.spread * stretch * (root / unit)
+    for i in range(len(theta)):
+        theta[i] = perturb(known * statistic.u[place, i] / unit, spread, rng.standard_normal())
+    back_substitute(statistic.R[place], theta)
 
 
 def linear_rounds(version):
@@ -32,7 +93,7 @@ def linear_rounds(version):
         law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
+        (R, u), rng, world_rng = factors(statistic), streams.policy, streams.world
         means, d, costs = regressors.means, regressors.means.shape[1], rule.costs
         most = 0
         for c in range(len(first_of) - 1):
@@ -50,9 +111,11 @@ def linear_rounds(version):
                 columns = regressors.columns.values[start : start + d * actions].reshape(d, actions)
                 workspace = room[: d * actions].reshape(d, actions)
             for draw in range(rule.draws):
-                for i in range(d):
-                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
-                back_substitute(R, theta)
+                if rule.thompson:
+                    sample_theta(rule, statistic, rng, theta)
+                else:
+                    theta[:] = u
+                    back_substitute(R, theta)
                 for a in range(actions):
                     scores[a] = columns[0, a] * theta[0]
                 for i in range(1, d):
@@ -71,7 +134,7 @@ def linear_rounds(version):
             record_round(record, t, position, world.gap[position], reward)
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
-            qr_update(R, u, x, reward)
+            add_reward(statistic, x, reward)
 
     return play
 
@@ -93,8 +156,8 @@ def by_block_rounds(version):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
-        blocks, d = len(world.law.sizes), len(u)
+        rng, world_rng = streams.policy, streams.world
+        blocks, d = len(world.law.sizes), statistic.u.shape[-1]
         codes, states = (
             np.empty(blocks, dtype=np.int64),
             np.empty(len(by_block.additive.parents.values), dtype=np.int64),
@@ -109,9 +172,7 @@ def by_block_rounds(version):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first_block = context * blocks
             for draw in range(rule.draws):
-                for i in range(d):
-                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal())
-                back_substitute(R, theta)
+                sample_theta(rule, statistic, rng, theta)
                 for b in range(blocks):
                     first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
                     at = means.starts[first_block + b]
@@ -151,6 +212,6 @@ def by_block_rounds(version):
                 gather_features(where, features, 0, codes, x)
             else:
                 gather_features(where, means, first_block, rows, x)
-            qr_update(R, u, x, reward)
+            add_reward(statistic, x, reward)
 
     return play

@@ -28,10 +28,12 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
     squared_distance,
 )
 from causalbandits.policies.posteriors.estimates import (
+    SCALES_UNKNOWN,
     ParentDistribution,
     bounds_of_weighted_mean,
     estimate_means,
     sample_means,
+    student_quantile,
 )
 from causalbandits.policies.posteriors.index_functions import (
     INDEX,
@@ -56,6 +58,7 @@ from causalbandits.policies.posteriors.main_effects import (
     MainEffects,
     add_squares,
     can_store_main_effects,
+    likelihood_threshold,
     main_effects_at_cells,
     main_effects_mean,
     posterior_main_effects,
@@ -68,6 +71,7 @@ __all__ = [
     "MAIN_EFFECTS_STEPS",
     "RATIOS",
     "SAMPLERS",
+    "SCALES_UNKNOWN",
     "Belief",
     "Beta",
     "BetaGridCells",
@@ -90,6 +94,7 @@ __all__ = [
     "estimate_scales",
     "estimate_scales_jit",
     "has_enough_rewards",
+    "likelihood_threshold",
     "log_rising_factorial",
     "main_effects_at_cells",
     "main_effects_mean",
@@ -108,6 +113,7 @@ __all__ = [
     "sample_means",
     "sample_stretch",
     "squared_distance",
+    "student_quantile",
     "upper_confidence_bound",
     "validate_prior_shape",
 ]
