@@ -8,7 +8,7 @@ The default follows from what is known of the tables, and from how outcomes come
 | known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
 | known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
-| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of the parents, and an intercept |
+| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of them |
 | none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
 
 A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. docs/regret.md has the

@@ -177,8 +177,9 @@ class Regression(Statistic):
         self.rounds += 1
         qr_update(self.R, self.u, x, reward)
 
-    def add_sums(self, x: Array, count: int, total: float) -> None:
-        """Several rewards at one x: V grows by n x x', g by x times their sum."""
+    def add_sums(self, x: Array, count: int, total: float, squares: float = 0.0) -> None:
+        """Several rewards at one x, by their number, their sum and, where it counts, that of their squares: V grows by
+        n x x', g by x times their sum."""
         self.rounds += count
         qr_update(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
 

@@ -261,10 +261,8 @@ class ScaledRegressionArrays(NamedTuple):
 
     R: Array
     u: Array
-    residuals: Array
     feature_totals: Array
     pooled: Array
-    log_diagonals: Array
     left: Array
 
 

@@ -229,8 +229,8 @@ def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewa
 def _regression_arrays(statistic: Regression) -> arrays.RegressionArrays | arrays.ScaledRegressionArrays:
     if not isinstance(statistic, ScaledRegression):
         return arrays.RegressionArrays(statistic.R, statistic.u)
-    sums = statistic.R, statistic.u, statistic.residuals, statistic.feature_totals, statistic.pooled
-    return arrays.ScaledRegressionArrays(*sums, np.empty(len(statistic.R)), np.empty(len(statistic.feature_totals)))
+    sums = statistic.R, statistic.u, statistic.feature_totals, statistic.pooled
+    return arrays.ScaledRegressionArrays(*sums, np.empty(len(statistic.u)))
 
 
 def _features_by_block(scene: Scene, policy: LinearPolicy) -> arrays.ByBlock:

@@ -1,7 +1,5 @@
 """The compiled rounds of linear policies: every action is scored, or each block's best choice is found alone."""
 
-import math
-
 import numpy as np
 from numba.extending import overload, register_jitable
 
@@ -17,7 +15,7 @@ from causalbandits.engine.compiled.sampling import (
     sample_reward,
 )
 from causalbandits.policies import back_substitute_jit, posteriors, qr_update_jit, squared_norms_jit
-from causalbandits.policies.linear import SCALED_REGRESSION_STEPS, add_round_jit, select_scales_jit
+from causalbandits.policies.linear import add_round_jit, centre_round, estimate_linear_scales, posterior_terms
 from causalbandits.policies.posteriors import sample_stretch
 
 qr_update, back_substitute = register_jitable(qr_update_jit), register_jitable(back_substitute_jit)
@@ -27,14 +25,9 @@ perturb, upper_confidence_bound = (
     register_jitable(posteriors.upper_confidence_bound),
 )
 
-for _step in SCALED_REGRESSION_STEPS:
+for _step in (centre_round, estimate_linear_scales, posterior_terms):
     register_jitable(_step)
-add_round, select_scales = register_jitable(add_round_jit), register_jitable(select_scales_jit)
-
-
-def factors(statistic):
-    """R and u, of which CL-UCB makes its scores; of one ratio where there are several, which no CL-UCB keeps."""
-    raise NotImplementedError
+add_round = register_jitable(add_round_jit)
 
 
 def sample_theta(rule, statistic, rng, theta):
@@ -47,23 +40,16 @@ def add_reward(statistic, x, reward):
     raise NotImplementedError
 
 
-@overload(factors)
-def _factors(statistic):
-    if "residuals" in statistic.fields:
-        return lambda statistic: (statistic.R[0], statistic.u[0])
-    return lambda statistic: (statistic.R, statistic.u)
+@overload(sample_theta)
+def _sample_theta(rule, statistic, rng, theta):
+    return sample_scaled_theta if "pooled" in statistic.fields else sample_given_theta
 
 
 @overload(add_reward)
 def _add_reward(statistic, x, reward):
-    if "residuals" in statistic.fields:
+    if "pooled" in statistic.fields:
         return lambda statistic, x, reward: add_round(statistic, x, reward)
     return lambda statistic, x, reward: qr_update(statistic.R, statistic.u, x, reward)
-
-
-@overload(sample_theta)
-def _sample_theta(rule, statistic, rng, theta):
-    return sample_scaled_theta if "residuals" in statistic.fields else sample_given_theta
 
 
 def sample_given_theta(rule, statistic, rng, theta):
@@ -75,14 +61,12 @@ def sample_given_theta(rule, statistic, rng, theta):
 
 def sample_scaled_theta(rule, statistic, rng, theta):
     """With scales that are estimated; the rule's spread is v."""
-    place, noise, degrees, known = select_scales(statistic)
+    noise, degrees, known = estimate_linear_scales(statistic.pooled)
     stretch = sample_stretch(degrees, rng) if known else 1.0
-    root = math.sqrt(noise)
-    unit = root if rule.in_units_of_noise else 1.0
-    spread = rule.spread * stretch * (root / unit)
+    unit, spread = posterior_terms(noise, stretch, rule.spread, rule.in_units_of_noise)
     for i in range(len(theta)):
-        theta[i] = perturb(known * statistic.u[place, i] / unit, spread, rng.standard_normal())
-    back_substitute(statistic.R[place], theta)
+        theta[i] = perturb(known * statistic.u[i] / unit, spread, rng.standard_normal())
+    back_substitute(statistic.R, theta)
 
 
 def linear_rounds(version):
@@ -93,7 +77,7 @@ def linear_rounds(version):
         law, law_starts, reward_noise = world.law, world.starts, world.noise
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        (R, u), rng, world_rng = factors(statistic), streams.policy, streams.world
+        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
         means, d, costs = regressors.means, regressors.means.shape[1], rule.costs
         most = 0
         for c in range(len(first_of) - 1):
@@ -157,7 +141,7 @@ def by_block_rounds(version):
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
         rng, world_rng = streams.policy, streams.world
-        blocks, d = len(world.law.sizes), statistic.u.shape[-1]
+        blocks, d = len(world.law.sizes), len(statistic.u)
         codes, states = (
             np.empty(blocks, dtype=np.int64),
             np.empty(len(by_block.additive.parents.values), dtype=np.int64),

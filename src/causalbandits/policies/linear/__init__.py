@@ -6,14 +6,14 @@ from causalbandits.policies.linear.cl_ucb import CausalLinearUCB
 from causalbandits.policies.linear.lin_ucb import LinTS, LinUCB
 from causalbandits.policies.linear.policy import LinearPolicy
 from causalbandits.policies.linear.scaled_regression import (
-    SCALED_REGRESSION_STEPS,
     ScaledRegression,
     add_round_jit,
-    select_scales_jit,
+    centre_round,
+    estimate_linear_scales,
+    posterior_terms,
 )
 
 __all__ = [
-    "SCALED_REGRESSION_STEPS",
     "CausalLinearTSUCB",
     "CausalLinearThompsonSampling",
     "CausalLinearUCB",
@@ -22,5 +22,7 @@ __all__ = [
     "LinearPolicy",
     "ScaledRegression",
     "add_round_jit",
-    "select_scales_jit",
+    "centre_round",
+    "estimate_linear_scales",
+    "posterior_terms",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.policies._qr import back_substitute, squared_norms
 from causalbandits.policies.base import validate_draws
-from causalbandits.policies.feedback import Bounds, Choice, OutcomeSums, sample_choice, with_pacing_propensity
+from causalbandits.policies.feedback import Bounds, Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
 from causalbandits.policies.linear.scaled_regression import ScaledRegression
 from causalbandits.policies.posteriors import SCALES_UNKNOWN, perturb, refuse_fixed_scales, student_quantile
@@ -104,19 +104,6 @@ class CausalLinearThompsonSampling(LinearPosterior):
             return ScaledRegression.of_widths(self.resolve_features(problem).widths())
         return super().empty_regression(problem)
 
-    def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Regression:
-        if not self.traits.learns_scales:
-            return super().from_sums(problem, outcome_sums)
-        statistic = self.init(problem)
-        assert isinstance(statistic, ScaledRegression)
-        rows = [
-            self.regressors(problem.condition_codes(context), action, z) for context, action, z, _ in outcome_sums.rows()
-        ]
-        if rows:
-            counts, totals, squares, _ = np.array(list(outcome_sums.values()), dtype=np.float64).T
-            statistic.set_sums(np.array(rows), counts, totals, squares)
-        return statistic
-
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
         return self._score_theta(situation, self.sample_direction(situation, statistic, rng))
 
@@ -157,7 +144,7 @@ class CausalLinearThompsonSampling(LinearPosterior):
             return Bounds(-math.inf, math.inf, "posterior", SCALES_UNKNOWN)
         row, draws = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
         rows = (row[None] if draws is None else draws) - statistic.mean_features
-        norms = 1.0 / statistic.rounds + squared_norms(rows, statistic.R[scales.place])
+        norms = 1.0 / statistic.rounds + squared_norms(rows, statistic.R)
         variance = scales.noise * float(norms.mean()) + float((rows @ theta).var())
         centre = statistic.mean_reward + float((row - statistic.mean_features) @ theta)
         half = student_quantile(scales.degrees, (1 + level) / 2) * math.sqrt(variance)
@@ -174,10 +161,10 @@ class CausalLinearThompsonSampling(LinearPosterior):
         if not isinstance(statistic, ScaledRegression):
             return super().sample_values(situation, statistic, rng, draws)
         scales, rows = statistic.scales(), self.action_features(situation) - statistic.mean_features
-        R, half = statistic.R[scales.place], 0.5 * scales.degrees
+        half = 0.5 * scales.degrees
         stretch = np.sqrt(half / rng.standard_gamma(half, draws)) if scales.known else np.ones(draws)
         spread = math.sqrt(scales.noise) * stretch
-        noise = np.linalg.solve(R, rng.standard_normal((len(R), draws)))
+        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), draws)))
         levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(draws)
         values = levels + rows @ (statistic.theta()[:, None] + spread * noise)
         return situation.net_of_costs(Scores.of(values.T)).values

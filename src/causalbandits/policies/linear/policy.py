@@ -188,7 +188,7 @@ class LinearPolicy(Policy[Regression]):
         regression = self.init(problem)
         for context, action, z, sums in outcome_sums.rows():
             x = self.regressors(problem.condition_codes(context), action, z)
-            regression.add_sums(x, sums.rounds, sums.total)
+            regression.add_sums(x, sums.rounds, sums.total, sums.squares)
         return regression
 
     def incumbent(self, situation: Situation, statistic: Regression) -> Incumbent:

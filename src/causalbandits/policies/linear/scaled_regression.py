@@ -1,24 +1,24 @@
-"""Ridge regression whose intercept, noise and ridge are estimated: empirical Bayes for a linear model.
+"""Ridge regression whose intercept and scales are estimated.
 
-    E[Y | x] = alpha + <theta, x>,   alpha free,   theta_j ~ N(0, ratio s^2 / width_j^2)
+    E[Y | x] = alpha + <theta, x>,   alpha free,   theta_j ~ N(0, ratio s^2 / width_j^2),   ratio = 4
 
-width_j is the range of feature j: the prior is about what it changes from its least value to its largest, and units
-of features do not matter. A free intercept is the same as features and rewards around their means. With X and y these,
-after n rewards, and for every ratio of a grid:
+width_j is the range of feature j: from its least value to its largest the reward changes by about twice the noise,
+beforehand, and units of features do not matter. A free intercept is the same as features and rewards around their
+means. With X and y these, after n rewards:
 
     V = diag(width^2) / ratio + X'X = R'R,   R'u = X'y,   residual = y'y - u'u   (residuals and penalty together)
+    s^2   = (residual + y'y / (n - 1)) / n
+    theta = R^-1 (u + s stretch noise),   stretch^2 = (n - 1) / chi-square of n - 1 degrees
 
-The ratio is the one for which the rewards are most likely, s^2 being integrated out:
+The variance of all rewards counts as one observation more, as in `posteriors.empirical_gaussian`. The ratio could be
+estimated as well, by the likelihood of the rewards on a grid: that lost as much or more in every world where it was
+measured, for several times the work. Where effects are larger than the ratio says, s grows with them, and a coefficient
+is drawn to 0 by no more than half of its standard deviation. Until there are rewards enough that are not all equal,
+theta is drawn from its prior, narrowed where x was seen: rewards do not count.
 
-    log likelihood = -1/2 log det(V ratio / diag(width^2)) - n/2 log(residual + variance),   variance = y'y / (n - 1)
-    s^2 = (residual + variance) / n,   theta ~ R^-1 (u + s stretch noise),   stretch^2 = (n - 1) / chi-square of n - 1
-
-The variance of all rewards counts as one observation more, as in `posteriors.empirical_gaussian`. Until there are
-rewards enough that are not all equal, theta is drawn from its prior, narrowed where x was seen: rewards do not count.
-
-R, u and the residual of every ratio are kept by Givens rotations, O(d^2) a reward, from deviations from means as they
-move: no digit is lost to the rewards' level. All of it is a function of sums: the order of rewards changes only how
-these are rounded. Rewards times c give theta times c; where c is a power of 2, to the last bit.
+R, u and the residual are kept by Givens rotations, O(d^2) a reward, of deviations from means as they move: no digit is
+lost to the rewards' level. All of it is a function of sums: the order of rewards changes only how these are rounded.
+Rewards times c give theta times c; where c is a power of 2, to the last bit.
 """
 
 from __future__ import annotations
@@ -32,26 +32,20 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.policies._qr import back_substitute, qr_update, qr_update_jit
-from causalbandits.policies.posteriors import has_enough_rewards, likelihood_threshold, perturb, sample_stretch
+from causalbandits.policies.posteriors import has_enough_rewards, perturb, sample_stretch
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import ObservedDirections, observed_slopes
 
-RATIOS: Array = np.array([4.0**k for k in (-5, -3, -1, 1, 3, 5)])
-"""The grid: how large the effect of a feature's whole range is, squared and relative to the noise."""
-
-LOG_RATIOS: Array = np.array([math.log(ratio) for ratio in RATIOS.tolist()])
-
-PRIOR_PLACE = 3
-"""The ratio that counts until there are rewards enough; without costs any would do."""
+RATIO = 4.0
+"""How large the effect of a feature's whole range is beforehand, squared and relative to the noise."""
 
 WIDTH_LIMITS = 1e-90, 1e90
 """Ranges of features must lie between these: squares would overflow beyond."""
 
 
 class LinearScales(NamedTuple):
-    """Which ratio is the most likely, and the noise by it."""
+    """How far rewards vary around the line."""
 
-    place: int
     noise: float
     """s^2; 1 while it is not known."""
     degrees: float
@@ -59,11 +53,15 @@ class LinearScales(NamedTuple):
     """0 until there are rewards enough, then 1."""
 
 
-# What follows is compiled as well.
+# The next four are compiled as well. `pooled` is how many rewards there are, their sum, their squares around their
+# mean, and what the line leaves of these.
 
 
 def centre_round(pooled: Any, feature_totals: Any, left: Any, x: Any, reward: float) -> float:
-    """What a reward's deviation from the mean so far adds, and, in `left`, that of its x; both are then counted."""
+    """A reward's deviation from the mean so far, weighted so that squares add up; in `left`, that of its x.
+
+    Both are then counted.
+    """
     number = pooled[0]
     weight = math.sqrt(number / (number + 1.0))
     left[:] = weight * (x - feature_totals / max(1.0, number))
@@ -75,67 +73,40 @@ def centre_round(pooled: Any, feature_totals: Any, left: Any, x: Any, reward: fl
     return deviation
 
 
-def select_scales(pooled: Any, residuals: Any, log_diagonals: Any) -> tuple[int, float, float, float]:
-    """`LinearScales`, given the sums of the logarithms on R's diagonal for every ratio."""
-    number, squares = pooled[0], pooled[2]
-    if not has_enough_rewards(number, pooled[1], squares):
-        return PRIOR_PLACE, 1.0, 3.0, 0.0
-    variance, best = squares / (number - 1.0), -math.inf
-    for place in range(len(residuals)):
-        best = max(best, log_likelihood(number, (residuals[place] + variance) / squares, log_diagonals[place]))
-    place, threshold = 0, likelihood_threshold(best)
-    while log_likelihood(number, (residuals[place] + variance) / squares, log_diagonals[place]) < threshold:
-        place += 1
-    return place, (residuals[place] + variance) / number, number - 1.0, 1.0
+def estimate_linear_scales(pooled: Any) -> tuple[float, float, float]:
+    """The fields of `LinearScales`."""
+    number, total, squares, residual = pooled[0], pooled[1], pooled[2], pooled[3]
+    if not has_enough_rewards(number, total, squares):
+        return 1.0, 3.0, 0.0
+    return (residual + squares / (number - 1.0)) / number, number - 1.0, 1.0
 
 
-def log_likelihood(number: float, unexplained: float, log_diagonal: float) -> float:
-    """Twice the logarithm, but for a constant; `unexplained` is a share of the squares."""
-    return -number * math.log(unexplained) - log_diagonal
-
-
-def select_scales_jit(statistic: Any) -> tuple[int, float, float, float]:
-    """As `ScaledRegression.scales`, compiled."""
-    for place in range(len(statistic.R)):
-        total = 0.0
-        for i in range(statistic.R.shape[1]):
-            total += math.log(statistic.R[place, i, i])
-        statistic.log_diagonals[place] = 2.0 * total + statistic.R.shape[1] * LOG_RATIOS[place]
-    return select_scales(statistic.pooled, statistic.residuals, statistic.log_diagonals)
+def posterior_terms(noise: float, stretch: float, v: float, in_units_of_noise: bool) -> tuple[float, float]:
+    """What u is divided by, and by what a draw's noise is multiplied; `v` widens the posterior."""
+    root = math.sqrt(noise)
+    unit = root if in_units_of_noise else 1.0
+    return unit, v * stretch * (root / unit)
 
 
 def add_round_jit(statistic: Any, x: Any, reward: float) -> None:
-    """As `ScaledRegression.add`, compiled; x is used up."""
+    """As `ScaledRegression.add`, compiled."""
     deviation = centre_round(statistic.pooled, statistic.feature_totals, statistic.left, x, reward)
-    for place in range(len(statistic.R)):
-        x[:] = statistic.left
-        unexplained = qr_update_jit(statistic.R[place], statistic.u[place], x, deviation)
-        statistic.residuals[place] += unexplained * unexplained
-
-
-SCALED_REGRESSION_STEPS = (
-    likelihood_threshold,
-    log_likelihood,
-    select_scales,
-    centre_round,
-)
-"""What `select_scales_jit` and `add_round_jit` call, besides `qr_update_jit`."""
+    remaining = qr_update_jit(statistic.R, statistic.u, statistic.left, deviation)
+    statistic.pooled[3] += remaining * remaining
 
 
 @dataclass(eq=False)
 class ScaledRegression(Regression):
-    """R and u have one more axis than a `Regression`'s, a line for each of `RATIOS`; there is no constant feature."""
+    """R and u are of features and rewards around their means: there is no constant feature."""
 
-    residuals: Array
     feature_totals: Array
     """The sums of the features."""
     pooled: Array
-    """Of all rewards: how many, their sum, and their squares around their mean."""
+    """How many rewards, their sum, their squares around their mean, and what the line leaves of these."""
 
     @classmethod
     def of_widths(cls, widths: Array) -> ScaledRegression:
-        """Nothing seen yet of features with these ranges; one that is constant may have any, and teaches nothing."""
-        d, k = len(widths), len(RATIOS)
+        """Nothing seen yet of features with these ranges; one that is constant teaches nothing."""
         low, high = WIDTH_LIMITS
         is_extreme = (widths > 0.0) & ((widths < low) | (widths > high))
         if is_extreme.any():
@@ -143,49 +114,31 @@ class ScaledRegression(Regression):
                 f"With scales='learnt', the range of every feature must lie between {low:g} and {high:g}: beyond, "
                 f"squares overflow; got {widths[is_extreme][0]:g}. Rescale the features."
             )
-        R = np.zeros((k, d, d))
-        R[:, np.arange(d), np.arange(d)] = _prior_factors(widths)
-        return cls(0, R, np.zeros((k, d)), np.zeros(k), np.zeros(d), np.zeros(3))
-
-    def set_sums(self, rows: Array, counts: Array, totals: Array, squares: Array) -> None:
-        """All rewards, by their number, their sum and that of their squares at each row x; of an empty regression."""
-        d, number, total = self.R.shape[1], float(counts.sum()), float(totals.sum())
-        means, feature_totals = totals / counts, counts @ rows
-        x, deviations = rows - feature_totals / number, means - total / number
-        within = float(np.maximum(0.0, squares - totals * means).sum())
-        sum_of_squares = within + float((counts * deviations) @ deviations)
-        unit = math.sqrt(sum_of_squares) or 1.0
-        # u and the residual come by the same factorisation, from one row more; the corner is more than they need.
-        equations, diagonal = np.zeros((len(self.R), d + 1, d + 1)), np.arange(d)
-        equations[:, :d, :d] = x.T @ (counts[:, None] * x)
-        equations[:, diagonal, diagonal] += self.R[:, diagonal, diagonal] ** 2
-        equations[:, d, :d] = (counts * deviations / unit) @ x
-        equations[:, d, d] = 2.0
-        roots = np.linalg.cholesky(equations)
-        self.rounds = int(number)
-        self.R[:], self.u[:] = roots[:, :d, :d].swapaxes(1, 2), unit * roots[:, d, :d]
-        self.residuals[:] = sum_of_squares * np.maximum(0.0, roots[:, d, d] ** 2 - 1.0)
-        self.feature_totals[:] = feature_totals
-        self.pooled[:] = number, total, sum_of_squares
+        d = len(widths)
+        return cls(0, np.diag(np.sqrt(_ridges(widths))), np.zeros(d), np.zeros(d), np.zeros(4))
 
     def add(self, x: Array, reward: float) -> None:
-        left = np.empty(len(self.feature_totals))
+        left = np.empty(len(x))
         deviation = centre_round(self.pooled, self.feature_totals, left, x, reward)
         self.rounds += 1
-        for place in range(len(self.R)):
-            unexplained = qr_update(self.R[place], self.u[place], left, deviation)
-            self.residuals[place] += unexplained * unexplained
+        self.pooled[3] += qr_update(self.R, self.u, left, deviation) ** 2
+
+    def add_sums(self, x: Array, count: int, total: float, squares: float = 0.0) -> None:
+        number, mean = self.pooled.item(0), total / count
+        within, weight = max(0.0, squares - total * mean), math.sqrt(number * count / (number + count))
+        deviation = weight * (mean - self.mean_reward)
+        remaining = qr_update(self.R, self.u, weight * (x - self.mean_features), deviation)
+        self.rounds += count
+        self.feature_totals += count * x
+        self.pooled += count, total, within + deviation * deviation, within + remaining * remaining
 
     def scales(self) -> LinearScales:
-        """The most likely ratio, and the noise."""
-        d = self.R.shape[1]
-        log_diagonals = 2.0 * np.log(np.diagonal(self.R, axis1=1, axis2=2)).sum(axis=1) + d * LOG_RATIOS
-        return LinearScales(*select_scales(self.pooled.tolist(), self.residuals.tolist(), log_diagonals.tolist()))
+        """The noise, as far as it is known."""
+        return LinearScales(*estimate_linear_scales(self.pooled.tolist()))
 
     def theta(self) -> Array:
         """The coefficients that are expected; 0 until rewards count."""
-        scales = self.scales()
-        return back_substitute(self.R[scales.place], scales.known * self.u[scales.place])
+        return back_substitute(self.R, self.scales().known * self.u)
 
     def intercept(self, theta: Array) -> float:
         return self.mean_reward - float(self.mean_features @ theta)
@@ -204,20 +157,16 @@ class ScaledRegression(Regression):
         """theta from its posterior, which `v` widens; relative to s, if so wanted."""
         scales = self.scales()
         stretch = sample_stretch(scales.degrees, rng) if scales.known else 1.0
-        root = math.sqrt(scales.noise)
-        unit = root if in_units_of_noise else 1.0
-        noise = rng.standard_normal(self.u.shape[1])
-        centre = scales.known * self.u[scales.place] / unit
-        return back_substitute(self.R[scales.place], perturb(centre, v * stretch * (root / unit), noise))
-
+        unit, spread = posterior_terms(scales.noise, stretch, v, in_units_of_noise)
+        noise = rng.standard_normal(len(self.u))
+        return back_substitute(self.R, perturb(scales.known * self.u / unit, spread, noise))
 
     def observed_slopes(self, widths: Array, size: float) -> ObservedDirections:
         """What was seen of theta, for the stopping rule, in units of the largest length of x."""
-        R, number = self.R[-1], float(self.pooled[0])
-        gram = R.T @ R - np.diag(_prior_factors(widths)[-1] ** 2)
-        return observed_slopes(gram, R.T @ self.u[-1], number, self.feature_totals, size)
+        gram = self.R.T @ self.R - np.diag(_ridges(widths))
+        return observed_slopes(gram, self.R.T @ self.u, float(self.pooled[0]), self.feature_totals, size)
 
 
-def _prior_factors(widths: Array) -> Array:
-    """R's diagonal before the first reward, for every ratio; the prior of a constant feature is that of range 1."""
-    return np.asarray(np.where(widths > 0.0, widths, 1.0) / np.sqrt(RATIOS)[:, None])
+def _ridges(widths: Array) -> Array:
+    """V's diagonal before the first reward; a constant feature has the prior of one with the range 1."""
+    return np.where(widths > 0.0, widths, 1.0) ** 2 / RATIO
