@@ -65,7 +65,7 @@ def centre_round(pooled: Any, feature_totals: Any, left: Any, x: Any, reward: fl
     number = pooled[0]
     weight = math.sqrt(number / (number + 1.0))
     left[:] = weight * (x - feature_totals / max(1.0, number))
-    deviation = weight * (reward - pooled[1] / max(1.0, number))
+    deviation: float = weight * (reward - pooled[1] / max(1.0, number))
     feature_totals += x
     pooled[0] += 1.0
     pooled[1] += reward
