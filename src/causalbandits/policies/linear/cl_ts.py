@@ -23,7 +23,7 @@ from causalbandits.policies.base import validate_draws
 from causalbandits.policies.feedback import Bounds, Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
 from causalbandits.policies.linear.scaled_regression import ScaledRegression
-from causalbandits.policies.posteriors import SCALES_UNKNOWN, perturb, refuse_fixed_scales, student_quantile
+from causalbandits.policies.posteriors import SCALES_UNKNOWN, perturb, refuse_fixed_scales
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import ObservedDirections, declared_noise_scale
 from causalbandits.policies.traits import Traits
@@ -139,6 +139,8 @@ class CausalLinearThompsonSampling(LinearPosterior):
     def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
         if not isinstance(statistic, ScaledRegression):
             return super().interval(situation, statistic, action, level)
+        from scipy.special import stdtrit
+
         scales, theta = statistic.scales(), statistic.theta()
         if not scales.known:
             return Bounds(-math.inf, math.inf, "posterior", SCALES_UNKNOWN)
@@ -147,7 +149,7 @@ class CausalLinearThompsonSampling(LinearPosterior):
         norms = 1.0 / statistic.rounds + squared_norms(rows, statistic.R)
         variance = scales.noise * float(norms.mean()) + float((rows @ theta).var())
         centre = statistic.mean_reward + float((row - statistic.mean_features) @ theta)
-        half = student_quantile(scales.degrees, (1 + level) / 2) * math.sqrt(variance)
+        half = float(stdtrit(scales.degrees, (1 + level) / 2)) * math.sqrt(variance)
         assumption = (
             f"the mean reward is linear in the features, and rewards vary by {math.sqrt(scales.noise):.3g} around it, "
             f"as learnt from {statistic.rounds} rewards: approximate while these are few"

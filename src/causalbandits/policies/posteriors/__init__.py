@@ -33,7 +33,6 @@ from causalbandits.policies.posteriors.estimates import (
     bounds_of_weighted_mean,
     estimate_means,
     sample_means,
-    student_quantile,
 )
 from causalbandits.policies.posteriors.index_functions import (
     INDEX,
@@ -111,7 +110,6 @@ __all__ = [
     "sample_means",
     "sample_stretch",
     "squared_distance",
-    "student_quantile",
     "upper_confidence_bound",
     "validate_prior_shape",
 ]

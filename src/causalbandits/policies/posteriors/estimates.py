@@ -151,7 +151,7 @@ def _posterior_bounds(
         lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
         return Bounds(lower, upper, "posterior", f"means are {_format_prior(p, cell)} beforehand")
     if isinstance(p, EmpiricalGaussian | MainEffects):
-        half = student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
+        half = _student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
         return Bounds(mean - half, mean + half, "posterior", _describe_empirical_scales(p, cell))
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
     assumption = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
@@ -174,8 +174,7 @@ def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | Main
     )
 
 
-def student_quantile(degrees: float, probability: float) -> float:
-    """Of Student's t."""
+def _student_quantile(degrees: float, probability: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))
