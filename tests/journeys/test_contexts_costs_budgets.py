@@ -126,7 +126,9 @@ def test_both_drivers_play_alike_with_costs_in_contexts_on_narrowed_sets(id, nar
 
 
 @pytest.mark.parametrize("size", [1e-3, 40.0])
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian", "cl-ts", "cl-ts-observed", "ts-gaussian"])
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "c-ts-gaussian", "cl-ts", "cl-ts-observed", "cl-ts-observed-scaled", "ts-gaussian"]
+)
 def test_both_drivers_play_alike_with_small_and_huge_costs_in_contexts(id, size):
     env = world(costs={"x": {0: size / 3, 2: size}, "y": size / 7}, additive=True)
     same_bits(env, cb.policy(id, draws=3) if "ts" in id else cb.policy(id), 200)

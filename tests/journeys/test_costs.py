@@ -45,7 +45,7 @@ def test_both_drivers_give_the_same_bits_with_costs_on_narrowed_sets(id, narrowi
     assert_same(email(**narrowing), cb.policy(id), horizon=150)
 
 
-@pytest.mark.parametrize("id", ["c-ts-gaussian", "cl-ts", "cl-ts-observed", "c-ucb", "cl-ucb"])
+@pytest.mark.parametrize("id", ["c-ts-gaussian", "cl-ts", "cl-ts-observed", "cl-ts-observed-scaled", "c-ucb", "cl-ucb"])
 @pytest.mark.parametrize("size", [0.01, 50.0])
 def test_both_drivers_give_the_same_bits_where_costs_are_small_or_huge(id, size):
     costs = {f"X{i}": {1: size * i / 7, 2: size / 3} for i in range(1, 5)}

@@ -94,7 +94,7 @@ def test_only_bounds_that_say_something_are_shown():
 def test_where_to_start(model):
     assert cb.describe(cb.zoo.email_campaign()).policy == IMMEDIATE_FEEDBACK.id
     assert cb.describe(cb.zoo.figure2()).policy == IMMEDIATE_FEEDBACK.id
-    assert cb.describe(cb.Problem(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed"
+    assert cb.describe(cb.Problem(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed-scaled"
     assert (
         cb.describe(cb.Problem(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy
         == IMMEDIATE_FEEDBACK.id
@@ -113,7 +113,7 @@ def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
 
 def test_huge_problems_are_described_too():
     found = cb.describe(cb.zoo.random_parallel(3, 40, theta=np.ones(40), rng=0).problem)
-    assert found.policy == "cl-ts-observed"
+    assert found.policy == "cl-ts-observed-scaled"
     assert found.reachable == 2**40
 
 

@@ -85,7 +85,9 @@ def test_an_outcome_that_is_taken_back_leaves_no_trace(id: str) -> None:
     assert plain.statistic.to_record() == corrected.statistic.to_record()
 
 
-@pytest.mark.parametrize("id", ["c-gittins-effects", "c-ts-effects", "c-ts-gaussian-scaled", "cl-ts-observed"])
+@pytest.mark.parametrize(
+    "id", ["c-gittins-effects", "c-ts-effects", "c-ts-gaussian-scaled", "cl-ts-observed", "cl-ts-observed-scaled"]
+)
 def test_studies_of_one_hash_decide_alike(tmp_path: Path, id: str) -> None:
     """Twenty decisions are made and told alike after as many were told in different orders."""
     for seed in range(6):

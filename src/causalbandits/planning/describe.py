@@ -406,9 +406,7 @@ def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[s
         return (
             default.policy.id,
             f"{format_count(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns "
-            "a number "
-            "per feature of the parents. It needs a mean reward that is linear in them (a constant feature for its "
-            "level).",
+            "a number per feature of the parents, and an intercept. It needs a mean reward that is linear in them.",
         )
     n_means_without_graph = problem.actions.size * problem.contexts.size
     graph = (

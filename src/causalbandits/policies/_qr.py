@@ -22,7 +22,7 @@ import numpy as np
 from causalbandits._typing import Array
 
 
-def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
+def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> float:
     """As `qr_update`; `left`, a copy of x, is used up."""
     d = len(u)
     for k in range(d):
@@ -38,6 +38,7 @@ def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> None:
         entry = u[k]
         u[k] = c * entry + s * y
         y = c * y - s * entry
+    return y
 
 
 def back_substitute_jit(R: Any, x: Any) -> None:
@@ -88,13 +89,14 @@ FEW_ROWS = 32
 """Up to so many rows R goes entry by entry."""
 
 
-def qr_update(R: Array, u: Array, x: Array, y: float) -> None:
-    """Turn (R, u) into those of V + x x' and g + x y, in place."""
+def qr_update(R: Array, u: Array, x: Array, y: float) -> float:
+    """Turn (R, u) into those of V + x x' and g + x y, in place; what is left of y squared is what the sum of Y^2, less
+    |u|^2, grows by."""
     if len(u) <= FEW_ROWS:
         rows, sums = R.tolist(), u.tolist()
-        qr_update_jit(rows, sums, x.tolist(), y)
+        remaining = qr_update_jit(rows, sums, x.tolist(), y)
         R[:], u[:] = rows, sums
-        return
+        return remaining
     remainder = x
     for k, entry in enumerate(u.tolist()):
         row = R[k, k:]
@@ -106,6 +108,7 @@ def qr_update(R: Array, u: Array, x: Array, y: float) -> None:
         row[:] = rotated
         row[0] = radius
         u[k], y = c * entry + s * y, c * y - s * entry
+    return y
 
 
 def back_substitute(R: Array, b: Array) -> Array:

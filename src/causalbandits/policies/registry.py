@@ -8,7 +8,7 @@ The default follows from what is known of the tables, and from how outcomes come
 | known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
 | known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
 | fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
-| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of the parents |
+| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of them |
 | none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
 
 A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. docs/regret.md has the
@@ -87,6 +87,8 @@ POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
     "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
     "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
     "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
+    "cl-ts-observed-scaled": (CausalLinearThompsonSampling, {"regressor": "observed", "scales": "learnt"}),
+    "cl-ts-scaled": (CausalLinearThompsonSampling, {"regressor": "expected", "scales": "learnt"}),
     "cl-ts-ucb": (CausalLinearTSUCB, {"regressor": "expected"}),
     "cl-ts-ucb-observed": (CausalLinearTSUCB, {"regressor": "observed"}),
     "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
@@ -169,7 +171,7 @@ MANY_ACTIONS = DELAYED_FEEDBACK = policy("c-ts-effects")
 MANY_STATES = policy("c-gittins-scaled")
 MANY_STATES_DELAYED = policy("c-ts-gaussian-scaled")
 ESTIMATED_TABLES = policy("c-ts-gaussian-learnt-scaled")
-MANY_CONFIGURATIONS = policy("cl-ts-observed")
+MANY_CONFIGURATIONS = policy("cl-ts-observed-scaled")
 PER_ACTION = policy("ts-gaussian-scaled")
 
 PAIRS_LIMIT = 2**18

@@ -177,14 +177,19 @@ class Regression(Statistic):
         self.rounds += 1
         qr_update(self.R, self.u, x, reward)
 
-    def add_sums(self, x: Array, count: int, total: float) -> None:
-        """Several rewards at one x: V grows by n x x', g by x times their sum."""
+    def add_sums(self, x: Array, count: int, total: float, squares: float = 0.0) -> None:
+        """Several rewards at one x, by their number, their sum and, where it counts, that of their squares: V grows by
+        n x x', g by x times their sum."""
         self.rounds += count
         qr_update(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
 
     def theta(self) -> Array:
         """The estimate V^-1 g."""
         return back_substitute(self.R, self.u)
+
+    def intercept(self, theta: Array) -> float:
+        """What the model adds to <theta, x>: nothing, unless a constant is one of the features."""
+        return 0.0
 
     def log_determinant(self) -> float:
         """log det V."""

@@ -245,9 +245,26 @@ def observed_directions(statistic: Regression, ridge: float, size: float) -> Obs
     if not np.isfinite(gram).all():  # features so small that what is before the first reward is all there is
         return ObservedDirections(np.eye(len(gram)), np.zeros(len(gram)), np.zeros(len(gram)))
     squares, directions = np.linalg.eigh(gram)
-    squares = squares - ridge_in_units
-    squares = np.where(squares > OBSERVED_SHARE * max(ridge_in_units, float(squares.max())), squares, 0.0)
-    coordinates = (factor.T @ statistic.u) @ directions
+    return _observed_along(directions, squares - ridge_in_units, factor.T @ statistic.u, ridge_in_units)
+
+
+def observed_slopes(gram: Array, targets: Array, number: float, totals: Array, size: float) -> ObservedDirections:
+    """The same of a model with an intercept, from features and rewards around their means, and the features' sums.
+
+    The intercept is one more coefficient, which no difference of two actions has to do with.
+    """
+    unit, n = size or 1.0, max(1.0, number)
+    full = np.zeros((len(gram) + 1, len(gram) + 1))
+    full[0, 0], full[0, 1:], full[1:, 0] = number, totals / unit, totals / unit
+    full[1:, 1:] = gram / unit / unit + np.outer(totals / unit, totals / unit) / n
+    squares, directions = np.linalg.eigh(full)
+    observed = _observed_along(directions, squares, np.concatenate([[0.0], targets / unit]), 0.0)
+    return observed._replace(directions=directions[1:])
+
+
+def _observed_along(directions: Array, squares: Array, targets: Array, least: float) -> ObservedDirections:
+    squares = np.where(squares > OBSERVED_SHARE * max(least, float(squares.max())), squares, 0.0)
+    coordinates = targets @ directions
     return ObservedDirections(
         directions, squares, np.divide(coordinates, squares, out=np.zeros(len(coordinates)), where=squares > 0)
     )

@@ -128,6 +128,10 @@ class Features(ABC):
         """A bound on the length of f(z)."""
 
     @abstractmethod
+    def widths(self) -> Array:
+        """The range of each coordinate of f(z): the largest less the least."""
+
+    @abstractmethod
     def range(self, theta: Array) -> tuple[float, float]:
         """The smallest and the largest <theta, f(z)>."""
 
@@ -290,6 +294,9 @@ class AdditiveFeatures(Features):
     def largest_norm(self) -> float:
         return math.sqrt(sum(float((table**2).sum(axis=1).max()) for table in self.tables))
 
+    def widths(self) -> Array:
+        return np.concatenate([np.ptp(table, axis=0) for table in self.tables])
+
     def means(self, projection: Projection) -> Array:
         m = np.empty((projection.size, self.dimension))
         for b, (coordinates, means) in enumerate(self.block_means(projection.rows)):
@@ -326,6 +333,9 @@ class TabulatedFeatures(Features):
 
     def largest_norm(self) -> float:
         return math.sqrt(float((self.table**2).sum(axis=1).max()))
+
+    def widths(self) -> Array:
+        return np.asarray(np.ptp(self.table, axis=0))
 
     def means(self, projection: Projection) -> Array:
         return np.column_stack([projection(np.ascontiguousarray(column)) for column in self.table.T])

@@ -178,6 +178,8 @@ CITATIONS_OF_POLICY: dict[str, tuple[str, ...]] = {
     "cl-ts-ucb": ("lu2020", "baek2023"),
     "cl-ts-ucb-observed": ("lu2020", "baek2023"),
     "cl-ts-observed": ("lu2020",),
+    "cl-ts-observed-scaled": ("lu2020",),
+    "cl-ts-scaled": ("lu2020",),
     "lin-ts": ("agrawal2013",),
     "lin-ucb": ("li2010", "abbasi2011"),
     "ucb": ("auer2002",),

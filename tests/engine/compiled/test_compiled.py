@@ -66,7 +66,7 @@ def test_several_draws_on_the_campaign(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id, draws=5), horizon=300)
 
 
-@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed", "cl-ts-observed-scaled"])
 def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
     env = cb.zoo.figure2()
     assert_same(env, cb.policy(id, draws=4), horizon=200)

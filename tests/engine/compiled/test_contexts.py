@@ -71,7 +71,9 @@ def test_draws_are_followed_alike(id):
 
 
 @pytest.mark.parametrize("context", [[], ["a"], ["a", "b"]])
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "ts-beta", "cl-ucb", "cl-ts", "cl-ts-observed"])
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "c-ts-beta", "ucb", "ts-beta", "cl-ucb", "cl-ts", "cl-ts-observed", "cl-ts-observed-scaled"]
+)
 def test_what_a_policy_believes_to_be_context_is_what_it_is_told(id, context):
     env = parts()
     problem = env.problem

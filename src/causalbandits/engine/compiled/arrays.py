@@ -201,6 +201,8 @@ class LinearRule(NamedTuple):
     betas: Array
     draws: int
     costs: ActionCosts | None
+    in_units_of_noise: bool
+    """Whether draws are relative to a noise that is estimated: where nothing costs anything."""
 
 
 class CellSums(NamedTuple):
@@ -252,6 +254,16 @@ class RegressionArrays(NamedTuple):
 
     R: Array
     u: Array
+
+
+class ScaledRegressionArrays(NamedTuple):
+    """`policies.linear.ScaledRegression`, and room to work in."""
+
+    R: Array
+    u: Array
+    feature_totals: Array
+    pooled: Array
+    left: Array
 
 
 class Streams(NamedTuple):

@@ -30,7 +30,7 @@ from causalbandits.policies import (
 )
 from causalbandits.policies.cells import CellPolicy, GittinsPolicy, SamplingPolicy, effective_horizon
 from causalbandits.policies.exploration import BatchedCells
-from causalbandits.policies.linear import LinearPolicy
+from causalbandits.policies.linear import LinearPolicy, ScaledRegression
 from causalbandits.policies.posteriors import BETA_MOMENTS, BETA_PAIRS, RATIOS, BetaGridCells, MainEffectCells
 from causalbandits.problem import AdditiveFeatures, Problem, action_distributions
 from causalbandits.problem.candidates import ProductActions, project_actions
@@ -223,9 +223,9 @@ def _flat_tree(scene: Scene) -> arrays.FlatTree:
 
 
 def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewards_before: range) -> Call:
-    regression, env = arrays.RegressionArrays(statistic.R, statistic.u), scene.env
+    regression, env = _regression_arrays(statistic), scene.env
     by_rows = plays_by_block(scene, policy)
-    rule = _linear_rule(policy, len(statistic.u), rewards_before, _action_costs(scene, not by_rows))
+    rule = _linear_rule(policy, scene.problem, rewards_before, _action_costs(scene, not by_rows))
     if by_rows:
         features = policy.resolve_features(scene.problem)
         features_by_block = env.compute_once(("by block", features), lambda: _features_by_block(scene, policy))
@@ -233,6 +233,13 @@ def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewa
     key = "regressors", policy.feature_key(scene.problem), scene.context_codes
     regressors = scene.problem.compute_once(key, lambda: _regressor_arrays(scene, policy))
     return "linear", (rule, regressors, true_world(scene, policy), regression)
+
+
+def _regression_arrays(statistic: Regression) -> arrays.RegressionArrays | arrays.ScaledRegressionArrays:
+    if not isinstance(statistic, ScaledRegression):
+        return arrays.RegressionArrays(statistic.R, statistic.u)
+    sums = statistic.R, statistic.u, statistic.feature_totals, statistic.pooled
+    return arrays.ScaledRegressionArrays(*sums, np.empty(len(statistic.u)))
 
 
 def _features_by_block(scene: Scene, policy: LinearPolicy) -> arrays.ByBlock:
@@ -264,14 +271,16 @@ def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None
 
 
 def _linear_rule(
-    policy: LinearPolicy, dimension: int, rewards_before: range, action_costs: arrays.ActionCosts | None
+    policy: LinearPolicy, problem: Problem, rewards_before: range, action_costs: arrays.ActionCosts | None
 ) -> arrays.LinearRule:
-    observed = policy.regressor == "observed"
+    observed, in_units_of_noise = policy.regressor == "observed", problem.costs is None
     if isinstance(policy, CausalLinearThompsonSampling):
-        return arrays.LinearRule(True, observed, policy.posterior_scale, np.zeros(1), policy.draws, action_costs)
+        spread = float(policy.posterior_scale)
+        return arrays.LinearRule(True, observed, spread, np.zeros(1), policy.draws, action_costs, in_units_of_noise)
     if isinstance(policy, CausalLinearUCB):
-        betas = np.array([policy.beta(dimension, n) for n in ([0] if policy.horizon is not None else rewards_before)])
-        return arrays.LinearRule(False, observed, 0.0, betas, 1, action_costs)
+        dimension, rounds = policy.dimension(problem), [0] if policy.horizon is not None else rewards_before
+        betas = np.array([policy.beta(dimension, n) for n in rounds])
+        return arrays.LinearRule(False, observed, 0.0, betas, 1, action_costs, in_units_of_noise)
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 

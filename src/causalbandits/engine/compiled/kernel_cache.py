@@ -39,6 +39,7 @@ SOURCES = (
     "policies/cells/gittins.py",
     "policies/cells/ts_ucb.py",
     "policies/exploration/track_and_stop.py",
+    "policies/linear/scaled_regression.py",
     "policies/posteriors/empirical_beta.py",
     "policies/posteriors/empirical_gaussian.py",
     "policies/posteriors/index_functions.py",

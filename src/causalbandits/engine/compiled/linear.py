@@ -1,7 +1,7 @@
 """The compiled rounds of linear policies: every action is scored, or each block's best choice is found alone."""
 
 import numpy as np
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from causalbandits.engine.compiled.argmax import first_best_net_of_costs, first_best_net_of_row_costs, pick_sample
 from causalbandits.engine.compiled.primitives import record_round
@@ -15,6 +15,8 @@ from causalbandits.engine.compiled.sampling import (
     sample_reward,
 )
 from causalbandits.policies import back_substitute_jit, posteriors, qr_update_jit, squared_norms_jit
+from causalbandits.policies.linear import add_round_jit, centre_round, estimate_linear_scales, posterior_terms
+from causalbandits.policies.posteriors import sample_stretch
 
 qr_update, back_substitute = register_jitable(qr_update_jit), register_jitable(back_substitute_jit)
 squared_norms = register_jitable(squared_norms_jit)
@@ -22,6 +24,49 @@ perturb, upper_confidence_bound = (
     register_jitable(posteriors.perturb),
     register_jitable(posteriors.upper_confidence_bound),
 )
+
+for _step in (centre_round, estimate_linear_scales, posterior_terms):
+    register_jitable(_step)
+add_round = register_jitable(add_round_jit)
+
+
+def sample_theta(rule, statistic, rng, theta):
+    """A draw of theta from its posterior, as `CausalLinearThompsonSampling.sample_direction` makes it."""
+    raise NotImplementedError
+
+
+def add_reward(statistic, x, reward):
+    """Take in a reward; x is used up."""
+    raise NotImplementedError
+
+
+@overload(sample_theta)
+def _sample_theta(rule, statistic, rng, theta):
+    return sample_scaled_theta if "pooled" in statistic.fields else sample_given_theta
+
+
+@overload(add_reward)
+def _add_reward(statistic, x, reward):
+    if "pooled" in statistic.fields:
+        return lambda statistic, x, reward: add_round(statistic, x, reward)
+    return lambda statistic, x, reward: qr_update(statistic.R, statistic.u, x, reward)
+
+
+def sample_given_theta(rule, statistic, rng, theta):
+    """With scales that are given."""
+    for i in range(len(theta)):
+        theta[i] = perturb(statistic.u[i], rule.spread, rng.standard_normal())
+    back_substitute(statistic.R, theta)
+
+
+def sample_scaled_theta(rule, statistic, rng, theta):
+    """With scales that are estimated; the rule's spread is v."""
+    noise, degrees, known = estimate_linear_scales(statistic.pooled)
+    stretch = sample_stretch(degrees, rng) if known else 1.0
+    unit, spread = posterior_terms(noise, stretch, rule.spread, rule.in_units_of_noise)
+    for i in range(len(theta)):
+        theta[i] = perturb(known * statistic.u[i] / unit, spread, rng.standard_normal())
+    back_substitute(statistic.R, theta)
 
 
 def linear_rounds(version):
@@ -50,9 +95,11 @@ def linear_rounds(version):
                 columns = regressors.columns.values[start : start + d * actions].reshape(d, actions)
                 workspace = room[: d * actions].reshape(d, actions)
             for draw in range(rule.draws):
-                for i in range(d):
-                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal()) if rule.thompson else u[i]
-                back_substitute(R, theta)
+                if rule.thompson:
+                    sample_theta(rule, statistic, rng, theta)
+                else:
+                    theta[:] = u
+                    back_substitute(R, theta)
                 for a in range(actions):
                     scores[a] = columns[0, a] * theta[0]
                 for i in range(1, d):
@@ -71,7 +118,7 @@ def linear_rounds(version):
             record_round(record, t, position, world.gap[position], reward)
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
-            qr_update(R, u, x, reward)
+            add_reward(statistic, x, reward)
 
     return play
 
@@ -93,8 +140,8 @@ def by_block_rounds(version):
         key = version  # noqa: F841 (part of the cache's key)
         first_of = world.first
         before, context_codes = world.before, context_buffer(world.before)
-        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
-        blocks, d = len(world.law.sizes), len(u)
+        rng, world_rng = streams.policy, streams.world
+        blocks, d = len(world.law.sizes), len(statistic.u)
         codes, states = (
             np.empty(blocks, dtype=np.int64),
             np.empty(len(by_block.additive.parents.values), dtype=np.int64),
@@ -109,9 +156,7 @@ def by_block_rounds(version):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first_block = context * blocks
             for draw in range(rule.draws):
-                for i in range(d):
-                    theta[i] = perturb(u[i], rule.spread, rng.standard_normal())
-                back_substitute(R, theta)
+                sample_theta(rule, statistic, rng, theta)
                 for b in range(blocks):
                     first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
                     at = means.starts[first_block + b]
@@ -151,6 +196,6 @@ def by_block_rounds(version):
                 gather_features(where, features, 0, codes, x)
             else:
                 gather_features(where, means, first_block, rows, x)
-            qr_update(R, u, x, reward)
+            add_reward(statistic, x, reward)
 
     return play

@@ -2,6 +2,8 @@
 
 theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
 play argmax_a <m_a, theta>
+
+With scales="learnt" there is an intercept, and s and tau are estimated: see `linear.scaled_regression`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
@@ -18,10 +22,13 @@ from causalbandits.policies._qr import back_substitute, squared_norms
 from causalbandits.policies.base import validate_draws
 from causalbandits.policies.feedback import Bounds, Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
-from causalbandits.policies.posteriors import perturb
+from causalbandits.policies.linear.scaled_regression import ScaledRegression
+from causalbandits.policies.posteriors import SCALES_UNKNOWN, perturb, refuse_fixed_scales
 from causalbandits.policies.statistics import Regression
-from causalbandits.policies.validation import validate_positive
-from causalbandits.problem import Action, Scores, Situation, dot_in_order
+from causalbandits.policies.stopping import ObservedDirections, declared_noise_scale
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import validate_one_of, validate_positive
+from causalbandits.problem import Action, Features, Problem, Scores, Situation, dot_in_order, resolve_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,32 +65,52 @@ class CausalLinearThompsonSampling(LinearPosterior):
 
     `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
     With `draws=M`, one of the best actions of M draws is played, and the decision knows its propensity.
+
+    With `scales="learnt"` nobody needs to know s and tau, nor the rewards' level: they are estimated from the rewards,
+    there always is an intercept, and rewards in other units, or counted from elsewhere, lead to the same decisions.
     """
 
     v: float = 1.0
     draws: int = 1
+    scales: Literal["given", "learnt"] = "given"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         validate_positive(v=self.v)
         validate_draws(self.draws)
+        validate_one_of("scales", self.scales, ("given", "learnt"))
+        if self.traits.learns_scales:
+            refuse_fixed_scales(self.noise_scale, self.prior_scale)
+
+    @cached_property
+    def traits(self) -> Traits:
+        return super().traits._replace(learns_scales=self.scales == "learnt")
 
     @property
     def id(self) -> str:
-        return f"cl-ts{self.suffix}"
+        return f"cl-ts{self.suffix}" + ("-scaled" if self.traits.learns_scales else "")
 
     @property
     def posterior_scale(self) -> float:
         """The posterior's scale: v s."""
         return self.v * self.noise_scale
 
+    def resolve_features(self, problem: Problem) -> Features:
+        """f on this problem; an intercept that is estimated is none of them."""
+        return resolve_features(problem, self.features, intercept=self.intercept and not self.traits.learns_scales)
+
+    def empty_regression(self, problem: Problem) -> Regression:
+        if self.traits.learns_scales:
+            return ScaledRegression.of_widths(self.resolve_features(problem).widths())
+        return super().empty_regression(problem)
+
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
-        return self._score_theta(situation, self.sample_theta(statistic, rng))
+        return self._score_theta(situation, self.sample_direction(situation, statistic, rng))
 
     def score_each(
         self, situations: Sequence[Situation], statistic: Regression, rng: np.random.Generator
     ) -> list[Scores]:
-        thetas = [self.sample_theta(statistic, rng) for _ in range(self.draws)]
+        thetas = [self.sample_direction(situations[0], statistic, rng) for _ in range(self.draws)]
         if self.draws == 1:
             return [self._score_theta(situation, thetas[0]) for situation in situations]
         return [
@@ -91,11 +118,67 @@ class CausalLinearThompsonSampling(LinearPosterior):
             for situation in situations
         ]
 
+    def sample_direction(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Array:
+        """theta from its posterior, but for a factor where none matters: where scales are estimated and nothing costs
+        anything, it is relative to the noise, so that scores tie in any units of rewards alike."""
+        if isinstance(statistic, ScaledRegression):
+            return statistic.sample_theta(rng, self.v, in_units_of_noise=situation.problem.costs is None)
+        return self.sample_theta(statistic, rng)
+
     def _score_theta(self, situation: Situation, theta: Array) -> Scores:
         return situation.net_of_costs(Scores.of(dot_in_order(self.action_features(situation), theta)))
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
-        best = [self.best_action_for(situation, self.sample_theta(statistic, rng)) for _ in range(self.draws)]
+        best = [
+            self.best_action_for(situation, self.sample_direction(situation, statistic, rng)) for _ in range(self.draws)
+        ]
         if self.draws == 1:
             return Choice(best[0])
         return with_pacing_propensity(sample_choice(best, rng), situation.pacing_rule, situation.action)
+
+    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+        if not isinstance(statistic, ScaledRegression):
+            return super().interval(situation, statistic, action, level)
+        from scipy.special import stdtrit
+
+        scales, theta = statistic.scales(), statistic.theta()
+        if not scales.known:
+            return Bounds(-math.inf, math.inf, "posterior", SCALES_UNKNOWN)
+        row, draws = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
+        rows = (row[None] if draws is None else draws) - statistic.mean_features
+        norms = 1.0 / statistic.rounds + squared_norms(rows, statistic.R)
+        variance = scales.noise * float(norms.mean()) + float((rows @ theta).var())
+        centre = statistic.mean_reward + float((row - statistic.mean_features) @ theta)
+        half = float(stdtrit(scales.degrees, (1 + level) / 2)) * math.sqrt(variance)
+        assumption = (
+            f"the mean reward is linear in the features, and rewards vary by {math.sqrt(scales.noise):.3g} around it, "
+            f"as learnt from {statistic.rounds} rewards: approximate while these are few"
+        )
+        return Bounds(centre - half, centre + half, "posterior", assumption)
+
+    def sample_values(
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+    ) -> Array | None:
+        """By the posterior of intercept and coefficients: Student's t where scales are estimated."""
+        if not isinstance(statistic, ScaledRegression):
+            return super().sample_values(situation, statistic, rng, draws)
+        scales, rows = statistic.scales(), self.action_features(situation) - statistic.mean_features
+        half = 0.5 * scales.degrees
+        stretch = np.sqrt(half / rng.standard_gamma(half, draws)) if scales.known else np.ones(draws)
+        spread = math.sqrt(scales.noise) * stretch
+        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), draws)))
+        levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(draws)
+        values = levels + rows @ (statistic.theta()[:, None] + spread * noise)
+        return situation.net_of_costs(Scores.of(values.T)).values
+
+    def observed_directions(self, problem: Problem, statistic: Regression) -> ObservedDirections:
+        if not isinstance(statistic, ScaledRegression):
+            return super().observed_directions(problem, statistic)
+        features = self.resolve_features(problem)
+        return statistic.observed_slopes(features.widths(), self.feature_size(problem))
+
+    def declared_noise(self, problem: Problem) -> float:
+        return declared_noise_scale(self, problem, None) if self.traits.learns_scales else self.noise_scale
+
+    def largest_expected_reward(self, problem: Problem) -> float:
+        return math.inf if self.traits.learns_scales else super().largest_expected_reward(problem)

@@ -105,3 +105,11 @@ class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
     """A linear model of what is chosen, drawn from its posterior (Agrawal and Goyal 2013)."""
 
     id = "lin-ts"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scales != "given":
+            raise PolicyError(
+                f"The policy 'lin-ts' has no intercept and takes its scales as given; got scales={self.scales!r}. "
+                "Use 'cl-ts-scaled', or 'ts-gaussian-scaled', which uses no graph either."
+            )

@@ -26,6 +26,7 @@ from causalbandits.policies.base import Policy
 from causalbandits.policies.feedback import Incumbent, Outcome, OutcomeSums, RunnerUp, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import (
+    ObservedDirections,
     RivalContrasts,
     blockwise_error_probability,
     contrasts_with_rivals,
@@ -174,7 +175,11 @@ class LinearPolicy(Policy[Regression]):
                 f"with a row and a column for each; the limit is {DIMENSION_LIMIT}. Name fewer variables as context, "
                 "or use cl-ts, which has one model for all contexts, with features= of fewer numbers if need be."
             )
-        return Regression.empty(dimension, self.ridge)
+        return self.empty_regression(problem)
+
+    def empty_regression(self, problem: Problem) -> Regression:
+        """The regression before the first reward."""
+        return Regression.empty(self.dimension(problem), self.ridge)
 
     def update(self, situation: Situation, statistic: Regression, outcome: Outcome) -> None:
         statistic.add(self.regressors(situation.problem, outcome.action, outcome.z), outcome.reward)
@@ -183,19 +188,21 @@ class LinearPolicy(Policy[Regression]):
         regression = self.init(problem)
         for context, action, z, sums in outcome_sums.rows():
             x = self.regressors(problem.condition_codes(context), action, z)
-            regression.add_sums(x, sums.rounds, sums.total)
+            regression.add_sums(x, sums.rounds, sums.total, sums.squares)
         return regression
 
     def incumbent(self, situation: Situation, statistic: Regression) -> Incumbent:
         theta = statistic.theta()
+        intercept = statistic.intercept(theta)
         if self.is_separable(situation):
-            return self._incumbent_by_block(situation, theta)
+            return self._incumbent_by_block(situation, theta, intercept)
         means = dot_in_order(self.action_features(situation), theta)
         first, second = two_best_positions(situation.net_of_costs(Scores.of(means)))
+        means = means + intercept
         runner_up = None if second is None else runner_up_of(situation, second, means)
         return Incumbent(situation.action(first), float(means[first]), runner_up=runner_up)
 
-    def _incumbent_by_block(self, situation: Situation, theta: Array) -> Incumbent:
+    def _incumbent_by_block(self, situation: Situation, theta: Array, intercept: float) -> Incumbent:
         """Block by block; the runner-up differs in one block, where that costs least."""
         features, search = self.resolve_features(situation.problem), situation.candidates
         assert isinstance(features, AdditiveFeatures)
@@ -211,7 +218,7 @@ class LinearPolicy(Policy[Regression]):
         pairs = [two_best_positions(block) for block in scores]
         best = [first for first, _ in pairs]
         action = search.action_of(best)
-        mean = float(self.expected_features(situation.problem, action) @ theta)
+        mean = float(self.expected_features(situation.problem, action) @ theta) + intercept
         losses = [
             (float(block.values[a] - block.values[b]), k, b)
             for k, (block, (a, b)) in enumerate(zip(scores, pairs, strict=True))
@@ -239,14 +246,22 @@ class LinearPolicy(Policy[Regression]):
         if stopping_obstacle(self, situation.problem):
             return None
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
-        observed = observed_directions(statistic, self.ridge, size)
+        observed, noise = self.observed_directions(situation.problem, statistic), self.declared_noise(situation.problem)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:
             return blockwise_error_probability(
-                observed, self._contrasts_by_block(situation, action, row), epsilon, self.noise_scale
+                observed, self._contrasts_by_block(situation, action, row), epsilon, noise
             )
         cost = situation.problem.cost(action)
         contrasts = contrasts_with_rivals(row, self.action_features(situation), size, cost, situation.costs)
-        return linear_error_probability(observed, contrasts, epsilon, self.noise_scale)
+        return linear_error_probability(observed, contrasts, epsilon, noise)
+
+    def observed_directions(self, problem: Problem, statistic: Regression) -> ObservedDirections:
+        """What was seen of theta, for the stopping rule."""
+        return observed_directions(statistic, self.ridge, self.feature_size(problem))
+
+    def declared_noise(self, problem: Problem) -> float:
+        """The scale for which rewards are sub-Gaussian around the line."""
+        return self.noise_scale
 
     def _contrasts_by_block(self, situation: Situation, action: Action, row: Array) -> list[RivalContrasts]:
         """Over the actions that differ in one block."""

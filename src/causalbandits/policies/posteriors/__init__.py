@@ -28,6 +28,7 @@ from causalbandits.policies.posteriors.empirical_gaussian import (
     squared_distance,
 )
 from causalbandits.policies.posteriors.estimates import (
+    SCALES_UNKNOWN,
     ParentDistribution,
     bounds_of_weighted_mean,
     estimate_means,
@@ -68,6 +69,7 @@ __all__ = [
     "MAIN_EFFECTS_STEPS",
     "RATIOS",
     "SAMPLERS",
+    "SCALES_UNKNOWN",
     "Belief",
     "Beta",
     "BetaGridCells",
