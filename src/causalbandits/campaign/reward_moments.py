@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -33,21 +34,26 @@ class RewardMoments(NamedTuple):
 
     pivot: float
     cells: Mapping[Hashable, CellMoments]
+    rewards: Mapping[Hashable, Array] = MappingProxyType({})
+    """Rewards of each cell, for the shape of their distribution: all of an agent's, the latest of a study's."""
 
 
 def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMoments:
     """The moments of the rewards of each cell, from all outcomes; those without the parents' values do not count."""
-    sums: dict[Hashable, CellMoments] = {}
+    rewards: dict[Hashable, list[float]] = {}
     pivot = None
     for outcome in outcomes:
         if not outcome.z and policy.traits.needs_parents:
             continue
         pivot = outcome.reward if pivot is None else pivot
         cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
-        n, total, squares = sums.get(cell, (0, 0.0, 0.0))
-        y = outcome.reward - pivot
-        sums[cell] = n + 1, total + y, squares + y * y
-    return RewardMoments(pivot or 0.0, sums)
+        rewards.setdefault(cell, []).append(outcome.reward)
+    by_cell = {cell: np.array(values) for cell, values in rewards.items()}
+    sums: dict[Hashable, CellMoments] = {}
+    for cell, values in by_cell.items():
+        deviations = values - (pivot or 0.0)
+        sums[cell] = len(values), float(deviations.sum()), float((deviations**2).sum())
+    return RewardMoments(pivot or 0.0, sums, by_cell)
 
 
 def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
@@ -110,17 +116,53 @@ def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, floa
     return math.sqrt(max(0.0, inside) / degrees), between
 
 
-def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
-    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+class _DistantPrior(NamedTuple):
+    """A fixed Beta prior, and the rewards' mean, which is far from what it expects."""
+
+    successes: float
+    failures: float
+    mean: float
+
+    @property
+    def expected(self) -> float:
+        return self.successes / (self.successes + self.failures)
+
+
+def _distant_prior(policy: AnyPolicy, moments: RewardMoments) -> _DistantPrior | None:
+    """The prior of a policy for rewards in [0, 1], where these contradict it."""
     successes, failures = getattr(policy, "successes", None), getattr(policy, "failures", None)
-    if policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
-        return ()
+    if not policy.traits.unit_rewards or policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
+        return None
     n = sum(count for count, _, _ in moments.cells.values())
     mean = moments.pivot + sum(total for _, total, _ in moments.cells.values()) / max(1, n)
     odds = (n * mean + 0.5) / (n * (1.0 - mean) + 0.5) * failures / successes
     if n < MIN_PRIOR_REWARDS or 1.0 / PRIOR_ODDS_RATIO < odds < PRIOR_ODDS_RATIO:
+        return None
+    return _DistantPrior(float(successes), float(failures), mean)
+
+
+def beta_prior_bias(policy: CellPolicy, problem: Problem, moments: RewardMoments, weights: Array) -> float:
+    """How far a fixed Beta prior that the rewards contradict moves the mean of an action with these cells.
+
+    0 where they do not contradict it, and for cells that are actions, each of which has rewards of its own.
+    """
+    prior = _distant_prior(policy, moments)
+    if prior is None or not policy.causal:
+        return 0.0
+    count = np.zeros(problem.configurations)
+    for z, (n, _, _) in moments.cells.items():
+        count[problem.configuration(cast("Z", z))] = n
+    size = prior.successes + prior.failures
+    return abs(prior.expected - prior.mean) * float(weights @ (size / (size + count)))
+
+
+def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
+    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+    prior = _distant_prior(policy, moments)
+    if prior is None:
         return ()
-    expected = successes / (successes + failures)
+    successes, failures, mean = prior
+    expected = prior.expected
     return (
         f"the rewards' mean is {mean:.2g}, and Beta({successes:g}, {failures:g}) expects {expected:.2g}: what has been "
         "seen rarely is drawn far towards that, and intervals may miss (scales='learnt' estimates the prior; or give "
