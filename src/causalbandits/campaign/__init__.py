@@ -11,6 +11,7 @@ from causalbandits.campaign.diagnostics import (
 )
 from causalbandits.campaign.eligibility import Eligible, eligible_actions, restrict_to_eligible
 from causalbandits.campaign.history_import import HistoryImporter, Learnt
+from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
 from causalbandits.campaign.outcome_log import (
     Ledger,
     Pending,
@@ -29,6 +30,7 @@ from causalbandits.campaign.reward_moments import (
     scale_caveats,
     sum_cell_moments,
 )
+from causalbandits.campaign.skewed_rewards import WIDE_RANGE, UnseenValues
 from causalbandits.campaign.validation import (
     condition_on_context,
     default_parents,
@@ -43,6 +45,8 @@ from causalbandits.campaign.validation import (
 __all__ = [
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
+    "NO_RARE_REWARDS",
+    "WIDE_RANGE",
     "Advice",
     "CampaignState",
     "CellMoments",
@@ -59,6 +63,7 @@ __all__ = [
     "Recommendations",
     "Resequencer",
     "RewardMoments",
+    "UnseenValues",
     "check_counts",
     "check_model",
     "condition_on_context",

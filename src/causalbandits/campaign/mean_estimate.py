@@ -39,7 +39,7 @@ from causalbandits.policies import AnyPolicy, Bounds, Incumbent
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Situation
 
-NO_RARE_REWARDS = "; and no rewards are rare and far larger than those seen (reward_range= does without)"
+NO_RARE_REWARDS = "no rewards are rare and far larger than those seen (reward_range= does without)"
 """What an interval assumes that is estimated from rewards alone: nothing in them can tell (Bahadur and Savage 1956)."""
 
 MAX_PRIOR_BIAS = 0.25
@@ -87,7 +87,7 @@ def estimate_mean(
     else:
         (mean, bounds), caveats = posterior.bounds(weights, rows, level), (posterior.caveat,)
     if problem.reward_range is None:
-        bounds = bounds._replace(assumes=bounds.assumes + NO_RARE_REWARDS)
+        bounds = bounds._replace(assumes=f"{bounds.assumes}; and {NO_RARE_REWARDS}")
     else:
         low, high = problem.reward_range
         bounds = bounds._replace(lower=max(low, bounds.lower), upper=min(high, bounds.upper))

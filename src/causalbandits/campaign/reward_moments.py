@@ -5,7 +5,7 @@ Policies that estimate scales pool one noise scale over all configurations. Wher
 said of the best action is said by a posterior that does not:
 
     s_z^2 = (nu s^2 + (n_z - 1) V_z) / (nu + n_z - 1)       the sample variance V_z, shrunk towards the pooled s^2
-    mean_z ~ N(m, tau^2), with m and tau^2 by the method of moments
+    mean_z ~ N(m, tau^2), m by weighted means, tau^2 two standard errors above its estimate by moments
     given the rewards: the precision-weighted mean of m and the sample mean, with nu + n_z - 1 degrees of freedom
 
 The uncertainty of m is part of it.
@@ -230,6 +230,22 @@ PRIOR_DEGREES = 4.0
 """The pooled variance counts as much as so many of a configuration's own rewards."""
 
 
+SPREAD_ERRORS = 2.0
+"""The spread of the cells' means is taken to be so many standard errors above its estimate."""
+
+
+def spread_of_means(means: Array, errors: Array, variance: float) -> float:
+    """The variance of the cells' means beyond that of their errors, with its own uncertainty on top.
+
+    By its estimate alone, means of few cells are shrunk too far where it happens to be small.
+    """
+    if len(means) < 2:
+        return variance
+    estimate = max(0.0, float(means.var(ddof=1) - errors.mean()))
+    error = math.sqrt(2.0 * float((errors**2).mean()) / (len(means) - 1))
+    return max(estimate + SPREAD_ERRORS * error, 1e-3 * variance)
+
+
 class CellPosterior(NamedTuple):
     """Means of all configurations with their variances; what they share with the common centre; degrees of freedom."""
 
@@ -295,7 +311,7 @@ def heteroscedastic_posterior(policy: AnyPolicy, problem: Problem, moments: Rewa
     degrees = PRIOR_DEGREES + np.maximum(0.0, count - 1)
     noise = (PRIOR_DEGREES * pooled + within) / degrees
     errors = noise / n
-    spread = max(float(means[seen].var(ddof=1) - errors[seen].mean()) if seen.sum() > 1 else 0.0, 1e-3 * pooled)
+    spread = spread_of_means(means[seen], errors[seen], pooled)
     weights = np.where(seen, 1.0 / (spread + errors), 0.0)
     centre = float(weights @ means / weights.sum())
     shrinkage = np.where(seen, errors / (spread + errors), 1.0)

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array
+from causalbandits.campaign.reward_moments import spread_of_means
 from causalbandits.policies import Bounds
 
 MIN_SHAPE_REWARDS = 8
@@ -52,9 +53,6 @@ UNSEEN_SHARE = 0.2
 
 SHAPE_DEGREES = 8.0
 """The moments of all rewards count as much in each cell as so many degrees of freedom of its own."""
-
-SPREAD_ERRORS = 2.0
-"""The spread of the cells' means is taken to be so many standard errors above its estimate."""
 
 MIN_DEGREES = 2.0
 """Quantiles are Student's with no fewer degrees of freedom."""
@@ -229,7 +227,7 @@ class SkewedPosterior(NamedTuple):
     def sample(self, rng: np.random.Generator, draws: int) -> Array:
         """Draws of all means, a row each: gamma variables of the cells' skewness, with Student's tails."""
         shape = draws, len(self.means)
-        scale = np.maximum(self.second, 1e-300)
+        scale = np.where(self.second > 0.0, self.second, 1.0)
         # Three times the skewness of a sample mean moves the gamma quantile as far as the interval's end.
         skewness = np.clip(3.0 * self.third / scale**1.5 * (1.0 - self.shrinkage) ** 1.5, -4.0, 4.0)
         shapes = 4.0 / np.maximum(np.abs(skewness), 1e-2) ** 2
@@ -256,7 +254,7 @@ def skewed_posterior(cells: CellMeans, shape: RewardShape) -> SkewedPosterior:
     noise = np.where(varies_more, variances, noise)
     pooled = np.where(varies_more & has_shape, 0.0, pooled)
     errors = noise / n
-    spread = _spread_of_means(means[seen], errors[seen], shape.variance)
+    spread = spread_of_means(means[seen], errors[seen], shape.variance)
     weights = np.where(seen, 1.0 / (spread + errors), 0.0)
     centre = float(weights @ means / weights.sum())
     shrinkage = np.where(seen, errors / (spread + errors), 1.0)
@@ -273,15 +271,6 @@ def skewed_posterior(cells: CellMeans, shape: RewardShape) -> SkewedPosterior:
         int(count.sum()),
         shape,
     )
-
-
-def _spread_of_means(means: Array, errors: Array, variance: float) -> float:
-    """The variance of the cells' means beyond that of their errors, with its own uncertainty on top."""
-    if len(means) < 2:
-        return variance
-    estimate = max(0.0, float(means.var(ddof=1) - errors.mean()))
-    error = float(errors.mean()) * math.sqrt(2.0 / (len(means) - 1))
-    return max(estimate + SPREAD_ERRORS * error, 1e-3 * variance)
 
 
 def group_rewards(rewards: Mapping[Hashable, Array], numbers: Mapping[Hashable, int]) -> dict[int, Array]:

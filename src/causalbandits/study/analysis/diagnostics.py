@@ -1,4 +1,4 @@
-"""What outcomes say against the way in which a study goes, from the statistic alone: as quick after a million.
+"""What outcomes say against the way in which a study goes, from the statistic: as quick after a million.
 
 Rewards of 0 and 1 can be counted again from n and their sum; of others the statistic has only moments, so that claims
 on what the reward depends on are left to `study.check()`, which looks at every outcome.
@@ -6,9 +6,12 @@ on what the reward depends on are left to `study.check()`, which looks at every 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from fractions import Fraction
 
+import numpy as np
+
+from causalbandits._typing import Array
 from causalbandits.campaign import CellMoments, RewardMoments, check_counts, explanatory_cell
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
@@ -45,7 +48,10 @@ def _outcome_counts(table: SumTable) -> Iterator[tuple[Outcome, int]]:
 
 
 def stored_cell_moments(session: Session) -> RewardMoments:
-    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
+    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels.
+
+    Sums do not tell how skewed rewards are: that is looked up in the latest of them.
+    """
     policy, sums = session.fold.policy, dict[Hashable, tuple[int, int, int]]()
     for (context, action, z), line in session.table.items():
         if line.n and (z is not None or not policy.traits.needs_parents):
@@ -58,4 +64,20 @@ def stored_cell_moments(session: Session) -> RewardMoments:
     for cell, (n, total, squares) in sums.items():
         centred = squares - 2 * pivot * total + n * pivot * pivot
         cells[cell] = n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)
-    return RewardMoments(float(pivot / FIXED_POINT_ONE), cells)
+    return RewardMoments(float(pivot / FIXED_POINT_ONE), cells, _latest_rewards(session, cells))
+
+
+def _latest_rewards(session: Session, cells: Collection[Hashable]) -> dict[Hashable, Array]:
+    """Rewards of the latest decisions by cell, for a policy that estimates their scale; none for others."""
+    policy, rewards = session.fold.policy, dict[Hashable, list[int]]()
+    if policy.traits.unit_rewards or not policy.traits.learns_scales:
+        return {}
+    for (context, action, z), values in session.log.latest_rewards(SHAPE_SAMPLE).items():
+        cell = explanatory_cell(policy, action, context, z or ())
+        if cell in cells:
+            rewards.setdefault(cell, []).extend(values)
+    return {cell: np.array(values) / FIXED_POINT_ONE for cell, values in rewards.items()}
+
+
+SHAPE_SAMPLE = 10_000
+"""The shape of the rewards is judged by so many of them, so that a recommendation is as quick after a million."""

@@ -24,7 +24,9 @@ contexts have no outcome with cover; `reasons` names them.
 
 Intervals are at 95%. Weights are known beforehand, so that the variance of w y can be computed without waiting for the
 rare large weight: by the rewards' second moments of each cell, pulled up where a cell was seen little. Quantiles are
-Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher).
+Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher). Values beyond those
+seen are allowed for where the problem declares the range of rewards (see `campaign.skewed_rewards`); without, that
+there are none, rare and far larger, is an assumption, and `assumes` says so.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Z, is_iterable, is_real
+from causalbandits.campaign import NO_RARE_REWARDS, WIDE_RANGE, UnseenValues
 from causalbandits.errors import CausalBanditsError, short_repr, unknown_name_message
 from causalbandits.model import State
 from causalbandits.policies import Outcome
@@ -52,6 +55,9 @@ Target = Mapping[str, State] | Iterable[tuple[Mapping[str, State], float]] | Lit
 
 LARGEST_UNKNOWN_SHARE = 0.05
 """If more of the target's rewards than this share are of a kind that was not seen, there is no estimate."""
+
+UNSEEN_ERROR = 0.01
+"""The probability that values beyond those seen come more often than allowed for, where a range is declared."""
 
 SMALLEST_EFFECTIVE = 1.0
 """Outcomes worth fewer of the target's own than this tell nothing; intervals hold down to it."""
@@ -81,6 +87,8 @@ class Evaluation(NamedTuple):
     """Why an estimate is None, by its name."""
     unknown_share: float
     """The share of decisions in contexts without cover. It widens intervals, times the range of the rewards."""
+    assumes: str = ""
+    """What intervals assume of rewards that were not seen; nothing where these are 0 or 1, or in a declared range."""
 
     def __repr__(self) -> str:
         lines = [
@@ -92,6 +100,7 @@ class Evaluation(NamedTuple):
         ]
         sample_size = f"{self.outcomes} outcomes, worth {self.effective:.0f} of the target's own; largest weight "
         lines.append(sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out")
+        lines += [f"if {self.assumes}"] if self.assumes else []
         return "\n".join([*lines, *dict.fromkeys(self.reasons.values())])
 
 
@@ -125,7 +134,8 @@ def evaluate_target(
         rewards = np.array([outcome.reward for outcome in sample])
         mean = math.fsum(rewards.tolist()) / len(sample)
         estimate = _estimate(mean, (rewards - mean) / len(sample))
-        return Evaluation({"logged": estimate}, len(sample), float(len(sample)), 1.0, left_out, {}, 0.0)
+        assumes = _assumption(problem, rewards)
+        return Evaluation({"logged": estimate}, len(sample), float(len(sample)), 1.0, left_out, {}, 0.0, assumes)
     contexts = list(context_counts)
     shares = np.array([context_counts[context] for context in contexts], dtype=float)
     distributions = (
@@ -135,8 +145,9 @@ def evaluate_target(
     if not log.covered.any():
         raise CausalBanditsError(NO_USABLE_OUTCOME[by].format(len(logged)))
     reasons = _reasons(problem, log, by)
+    below, above = log.unseen_allowance(problem.reward_range)
     estimates = {
-        name: None if name in reasons else estimate(log)
+        name: None if name in reasons else _widen(estimate(log), below, above)
         for name, estimate in {"direct": _direct, "ips": _ips, "snips": _snips, "dr": _doubly_robust}.items()
     }
     n_covered = int(log.covered.sum())
@@ -148,7 +159,20 @@ def evaluate_target(
         len(logged) - n_covered,
         reasons,
         log.unknown_share,
+        _assumption(problem, log.rewards),
     )
+
+
+def _assumption(problem: Problem, rewards: Array) -> str:
+    return "" if problem.reward_range is not None or _are_binary(rewards) else NO_RARE_REWARDS
+
+
+def _are_binary(rewards: Array) -> bool:
+    return bool(np.isin(rewards, (0.0, 1.0)).all())
+
+
+def _widen(estimate: Estimate, below: float, above: float) -> Estimate:
+    return estimate._replace(low=estimate.low - below, high=estimate.high + above)
 
 
 NO_USABLE_OUTCOME = {
@@ -300,7 +324,7 @@ class _WeightedLog:
         self.squares = self.factors[:, None] ** 2 * squares
         """Expected sums of (factor times weight) squared, by context and cell: known before outcomes are."""
         self.effective = 1.0 / max(float(self.squares.sum()), 1e-300)
-        self.is_binary = bool(np.isin(self.rewards, (0.0, 1.0)).all())
+        self.is_binary = _are_binary(self.rewards)
         self.range = 1.0 if self.is_binary else float(np.ptp(self.rewards))
         shape = len(contexts) if distributions.has_means_by_context else 1, distributions.size
         self.count, total = np.zeros(shape), np.zeros(shape)
@@ -330,6 +354,25 @@ class _WeightedLog:
             total[row, cell] += reward
             everything += reward
         return expected, own
+
+    def unseen_allowance(self, reward_range: tuple[float, float] | None) -> tuple[float, float]:
+        """How far below and above rewards in a declared range can move the target's mean that are beyond those seen.
+
+        A range that is not wide, compared to how much rewards vary, has no room for such.
+        """
+        if reward_range is None or self.is_binary:
+            return 0.0, 0.0
+        low, high = reward_range
+        if high - low <= WIDE_RANGE * float(self.rewards.std()):
+            return 0.0, 0.0
+        largest, smallest = np.full(self.count.shape, low), np.full(self.count.shape, high)
+        np.maximum.at(largest, (self.row, self.cell), self.rewards)
+        np.minimum.at(smallest, (self.row, self.cell), self.rewards)
+        reached = np.zeros(self.count.shape)
+        np.add.at(reached, self.rows, self.context_shares[:, None] * self.targets)
+        above, below = np.where(self.count > 0, (high - largest, smallest - low), high - low)
+        unseen = UnseenValues(above.ravel(), below.ravel(), self.count.ravel())
+        return unseen.allowance(reached.ravel(), math.log(UNSEEN_ERROR))
 
     @property
     def unknown_range(self) -> float:
