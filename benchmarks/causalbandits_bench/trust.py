@@ -275,8 +275,9 @@ class StoppingRule:
     def look(self, told: int, in_full: bool) -> None:
         """Ask whether one may stop now.
 
-        A recommendation takes far longer than a decision. It stops only where the policy's own error probability is
-        small enough, which is quick to compute; so the agent is asked where that is so, or the look is in full.
+        A recommendation takes far longer than a decision. Without a declared range it stops only where the policy's own
+        error probability is small enough, which is quick to compute; so the agent is asked where that is so, where a
+        range is declared, which has a second error bound, or where the look is in full.
         """
         could_stop = self._could_stop()
         if not could_stop and not in_full:
@@ -301,6 +302,8 @@ class StoppingRule:
 
     def _could_stop(self) -> bool:
         policy = self._agent.policy
+        if self._agent.problem.reward_range is not None:
+            return True
         with self._agent._campaign_state() as state:
             best = find_incumbent(policy, self._situation, state.statistic).action
             risk = policy.error_probability(self._situation, state.statistic, best, 0.0)

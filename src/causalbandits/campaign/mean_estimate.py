@@ -79,7 +79,7 @@ def estimate_mean(
     posterior = _skewed_posterior(policy, situation, statistic, moments, weights) or heteroscedastic_posterior(
         policy, problem, moments
     )
-    if isinstance(posterior, SkewedPosterior) and posterior.obstacle:
+    if isinstance(posterior, SkewedPosterior) and posterior.obstacle and problem.reward_range is None:
         return _withhold(incumbent.mean, bounds, posterior.obstacle)
     if posterior is None:
         mean, caveats = incumbent.mean, tuple[str, ...]()

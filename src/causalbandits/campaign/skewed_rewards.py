@@ -84,6 +84,8 @@ class RewardShape(NamedTuple):
 
     is_skewed: bool
     """Whether the shape is far from normal."""
+    is_binary: bool
+    """Whether all rewards are 0 or 1."""
 
     @property
     def skewness(self) -> float:
@@ -119,7 +121,8 @@ def estimate_shape(rewards: Mapping[int, Array]) -> RewardShape | None:
     is_skewed = abs(third) > MAX_SKEWNESS * variance**1.5 or fourths > MAX_KURTOSIS * squared_variances
     large = int((math.copysign(1.0, third) * around > LARGE * math.sqrt(total)).sum())
     cells = {cell: (float((d**3).mean()), float((d**4).mean())) for cell, d in deviations.items()}
-    return RewardShape(variance, third, fourth, large, cells, is_skewed)
+    is_binary = bool(np.isin(values, (0.0, 1.0)).all())
+    return RewardShape(variance, third, fourth, large, cells, is_skewed, is_binary)
 
 
 class UnseenValues(NamedTuple):
@@ -198,8 +201,11 @@ class SkewedPosterior(NamedTuple):
 
     @property
     def obstacle(self) -> str:
-        """Why neither interval nor probability is available, where that is so."""
-        return FEW_LARGE_REWARDS if self.unseen is None and self.shape.large < MIN_LARGE_REWARDS else ""
+        """Why neither interval nor probability is available, where no range is declared; empty where they are.
+
+        Where rewards are 0 or 1 the size of a large one is known.
+        """
+        return FEW_LARGE_REWARDS if self.shape.large < MIN_LARGE_REWARDS and not self.shape.is_binary else ""
 
     def bounds(self, weights: Array, rows: Array | None, level: float) -> tuple[float, Bounds]:
         """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
