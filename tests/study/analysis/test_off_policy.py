@@ -117,3 +117,32 @@ def test_contexts_whose_decisions_have_no_outcomes_count(tmp_path: Path) -> None
         assert found.estimates["dr"] is None
         assert "segment=new (50.0%)" in found.reasons["dr"]
         assert found.unknown_share == pytest.approx(0.5)
+
+
+def evaluate_log(problem: cb.Problem, rewards: list[float], folder: Path) -> Evaluation:
+    with cb.Study.create(folder / "log.db", problem, cb.policy("c-ts-gaussian-scaled", draws=8), seed=1) as study:
+        with study.together():
+            for reward in rewards:
+                decision = study.ask()
+                study.tell(decision.id, {"offer": decision.intervention["offer"]}, reward)
+        return study.evaluate({"offer": "a"})
+
+
+def test_a_declared_range_widens_intervals_by_what_rare_rewards_could_add(tmp_path: Path) -> None:
+    model = cb.CausalModel([cb.Variable("offer", ["a", "b"], table=[0.5, 0.5])])
+    rewards = (0.5 + 0.1 * np.random.default_rng(1).standard_normal(120)).tolist()
+    found = {}
+    for name, reward_range in (("none", None), ("wide", (-1.0, 60.0)), ("narrow", (0.0, 1.0))):
+        folder = tmp_path / name
+        folder.mkdir()
+        problem = cb.Problem(model, ["offer"], ["offer"], always=["offer"], reward_range=reward_range)
+        in_range = np.clip(rewards, *reward_range).tolist() if reward_range else rewards
+        found[name] = evaluate_log(problem, in_range if name != "narrow" else np.round(in_range).tolist(), folder)
+    plain, wide = found["none"].estimates["dr"], found["wide"].estimates["dr"]
+    assert plain is not None
+    assert wide is not None
+    assert plain.high < 1.0
+    assert wide.high > 0.5 + 60 * 0.02  # a chance of 2% would go unseen in 100 rewards
+    assert "rare and far larger than those seen" in repr(found["none"])
+    assert found["wide"].assumes == ""
+    assert found["narrow"].assumes == ""

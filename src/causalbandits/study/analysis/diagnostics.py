@@ -6,7 +6,8 @@ on what the reward depends on are left to `study.check()`, which looks at every 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+import math
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -64,19 +65,41 @@ def stored_cell_moments(session: Session) -> RewardMoments:
     for cell, (n, total, squares) in sums.items():
         centred = squares - 2 * pivot * total + n * pivot * pivot
         cells[cell] = n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)
-    return RewardMoments(float(pivot / FIXED_POINT_ONE), cells, _latest_rewards(session, cells))
+    moments = RewardMoments(float(pivot / FIXED_POINT_ONE), cells)
+    return moments._replace(rewards=_latest_rewards(session, moments))
 
 
-def _latest_rewards(session: Session, cells: Collection[Hashable]) -> dict[Hashable, Array]:
+def _latest_rewards(session: Session, moments: RewardMoments) -> dict[Hashable, Array]:
     """Rewards of the latest decisions by cell, for a policy that estimates their scale; none for others."""
     policy, rewards = session.fold.policy, dict[Hashable, list[int]]()
     if policy.traits.unit_rewards or not policy.traits.learns_scales:
         return {}
     for (context, action, z), values in session.log.latest_rewards(SHAPE_SAMPLE).items():
         cell = explanatory_cell(policy, action, context, z or ())
-        if cell in cells:
+        if cell in moments.cells:
             rewards.setdefault(cell, []).extend(values)
-    return {cell: np.array(values) / FIXED_POINT_ONE for cell, values in rewards.items()}
+    return {
+        cell: _add_earlier_outlier(np.array(values) / FIXED_POINT_ONE, moments.cells[cell], moments.pivot)
+        for cell, values in rewards.items()
+    }
+
+
+def _add_earlier_outlier(latest: Array, cell: CellMoments, pivot: float) -> Array:
+    """With a large earlier reward where the sum of squares exceeds what the latest rewards explain, at its largest."""
+    n, total, squares = cell
+    if n <= len(latest):
+        return latest
+    deviations = latest - pivot
+    excess = squares - n * float((deviations**2).mean())
+    sampling_error = n * float((deviations**2).std()) / math.sqrt(len(latest))
+    if excess <= max(EARLIER_OUTLIER**2 * float(latest.var()), 5.0 * sampling_error):
+        return latest
+    direction = 1.0 if total / n >= float(deviations.mean()) else -1.0
+    return np.append(latest, pivot + direction * math.sqrt(excess))
+
+
+EARLIER_OUTLIER = 20.0
+"""Squares of earlier rewards that add up to less than a reward so many standard deviations away are no outlier's."""
 
 
 SHAPE_SAMPLE = 10_000
