@@ -79,4 +79,4 @@ def test_more_rewards_than_the_sample_has_are_not_taken_for_an_outlier():
     for _ in range(200):
         rewards = rng.standard_normal(5000)
         moments = len(rewards), float(rewards.sum()), float((rewards**2).sum())
-        assert len(diagnostics._add_earlier_outlier(rewards[-100:], moments, 0.0)) == 100
+        assert len(diagnostics._add_earlier_outlier(rewards[-400:], moments, 0.0)) == 400

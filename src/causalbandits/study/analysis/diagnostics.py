@@ -92,7 +92,7 @@ def _add_earlier_outlier(latest: Array, cell: CellMoments, pivot: float) -> Arra
     deviations = latest - pivot
     excess = squares - n * float((deviations**2).mean())
     sampling_error = n * float((deviations**2).std()) / math.sqrt(len(latest))
-    if excess <= max(EARLIER_OUTLIER**2 * float(latest.var()), 5.0 * sampling_error):
+    if excess <= max(EARLIER_OUTLIER**2 * float(latest.var()), 8.0 * sampling_error):
         return latest
     direction = 1.0 if total / n >= float(deviations.mean()) else -1.0
     return np.append(latest, pivot + direction * math.sqrt(excess))
