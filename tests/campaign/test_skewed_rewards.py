@@ -183,3 +183,9 @@ def test_intervals_of_few_configurations_with_unequal_noise_are_not_shrunk_too_f
         _, bounds = posterior.bounds(weights, None, 0.95)
         covered += bounds.lower <= weights @ means <= bounds.upper
     assert covered / runs >= 0.92, covered / runs
+
+
+@pytest.mark.parametrize("values", [[1e200] * 9 + [-1e200], [1e100] * 10, [1e15 + 0.1, 1e15] * 5, [1e-200, 0.0] * 5])
+def test_rewards_of_any_size_have_finite_moments_or_none(values):
+    shape = estimate_shape({0: np.array(values)})
+    assert shape is None or math.isfinite(shape.skewness + shape.kurtosis)

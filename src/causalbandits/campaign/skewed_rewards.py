@@ -36,6 +36,9 @@ from causalbandits.policies import Bounds
 MIN_SHAPE_REWARDS = 8
 """The shape of the rewards is judged from so many on."""
 
+ROUNDING, LARGEST_WIDTH = 1e-12, 1e70
+"""Rewards that differ by a smaller share are equal; fourth powers of larger, or as small, differences are not finite."""
+
 MAX_SKEWNESS, MAX_KURTOSIS = 2.0, 20.0
 """Rewards with more than that are not near normal; the exponential distribution has 2 and 9."""
 
@@ -99,20 +102,21 @@ class RewardShape(NamedTuple):
 
 
 def estimate_shape(rewards: Mapping[int, Array]) -> RewardShape | None:
-    """The shape of the rewards of cells by their numbers; None where rewards are few, or all equal.
+    """The shape of the rewards of cells by their numbers; None where rewards are few, all equal, or vary immensely.
 
     Deviations are from the cells' means, or from the mean of all where a cell with a single reward has the large one.
     """
     values = np.concatenate([np.zeros(0), *rewards.values()])
     if len(values) < MIN_SHAPE_REWARDS:
         return None
+    width = float(values.max() - values.min())
+    if not max(ROUNDING * float(np.abs(values).max()), 1.0 / LARGEST_WIDTH) < width < LARGEST_WIDTH:
+        return None
     deviations = {cell: cell_rewards - cell_rewards.mean() for cell, cell_rewards in rewards.items()}
     within, around = np.concatenate(list(deviations.values())), values - values.mean()
     degrees = len(values) - len(rewards)
     by_cell = float((within**2).sum()) / degrees if degrees > 0 else 0.0
     total = float((around**2).mean())
-    if total <= 0.0:
-        return None
     is_around = by_cell <= 0.0 or (abs((around**3).mean()) > MAX_SKEWNESS * total**1.5 and total > by_cell)
     variance, centred = (total, around) if is_around else (by_cell, within)
     third, fourth = float((centred**3).mean()), float((centred**4).mean())
