@@ -37,7 +37,7 @@ MIN_SHAPE_REWARDS = 8
 """The shape of the rewards is judged from so many on."""
 
 ROUNDING, LARGEST_WIDTH = 1e-12, 1e70
-"""Rewards that differ by a smaller share are equal; fourth powers of larger, or as small, differences are not finite."""
+"""Rewards that differ by a smaller share are equal; fourth powers of larger differences, or as small, overflow."""
 
 MAX_SKEWNESS, MAX_KURTOSIS = 2.0, 20.0
 """Rewards with more than that are not near normal; the exponential distribution has 2 and 9."""
