@@ -30,6 +30,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits._files import write_atomically
+from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
 from causalbandits.errors import CausalBanditsError, unknown_name_message
 from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, find_incumbent, situation_for
@@ -54,7 +55,7 @@ PLAYED_AT_ONCE = 20
 INTERVAL, PROBABILITY, STOP = "interval", "probability", "stop"
 IPS, DR, EVIDENCE, GUARD = "ips", "dr", "evidence", "guard"
 AT_LEAST, AT_MOST = "at least", "at most"
-HOLDS, OUTSIDE, WITHDRAWN = "holds", "outside", "withdrawn"
+HOLDS, OUTSIDE, WITHDRAWN, VIOLATED = "holds", "outside", "withdrawn", "assumption violated, as stated"
 LOGGED, GUARDED = "logged", "guarded"
 """What is played beside the policies: a study whose log is evaluated, and an agent with a guard."""
 
@@ -88,6 +89,8 @@ class Judgement(NamedTuple):
     """The width of an interval, the probability as it was said, the round of a stop."""
     reason: str = ""
     """Why nothing was said."""
+    is_violated: bool = False
+    """Whether the statement names an assumption that the world violates, and no outcome so far can tell."""
 
 
 class Job(NamedTuple):
@@ -120,6 +123,8 @@ class Cell:
     """In so many replications it said stop, or rang an alarm."""
     reasons: Mapping[str, int]
     """Why nothing was said, and how often."""
+    violated: int = 0
+    """In so many replications the statement named an assumption that the world violates, and no outcome could tell."""
 
 
 # --- players --------------------------------------------------------------------------------------------
@@ -221,8 +226,25 @@ def judge_recommendation(agent: cb.Agent, world: World, told: int) -> list[Judge
     is_best = world.env.gap(found.intervention, world.context) <= EQUAL
     interval = judge_interval(INTERVAL, told, (found.lower, found.upper), truth, _reason(found, INTERVAL))
     if found.probability is None:
-        return [interval, Judgement(PROBABILITY, told, None, reason=_reason(found, PROBABILITY))]
-    return [interval, Judgement(PROBABILITY, told, found.probability - is_best, found.probability)]
+        probability = Judgement(PROBABILITY, told, None, reason=_reason(found, PROBABILITY))
+    else:
+        probability = Judgement(PROBABILITY, told, found.probability - is_best, found.probability)
+    return mark_violated([interval, probability], agent, world, found.assumes)
+
+
+def mark_violated(
+    judgements: list[Judgement], campaign: cb.Agent | cb.Study, world: World, assumes: str
+) -> list[Judgement]:
+    """Judgements marked as such where the world violates what they assume, in words, and no outcome so far can tell.
+
+    That is a rare reward that was not seen yet, in a world without a declared range. A statement that does not name the
+    assumption is not excused, nor is any after the first such reward.
+    """
+    if world.is_rare is None or world.belief.reward_range is not None or NO_RARE_REWARDS not in assumes:
+        return judgements
+    with campaign._campaign_state() as state:
+        is_seen = any(world.is_rare(outcome.reward) for outcome in state.outcomes())
+    return [judgement._replace(is_violated=not is_seen and judgement.value is not None) for judgement in judgements]
 
 
 def judge_interval(
@@ -253,8 +275,9 @@ class StoppingRule:
     def look(self, told: int, in_full: bool) -> None:
         """Ask whether one may stop now.
 
-        A recommendation takes far longer than a decision. It stops only where the policy's own error probability is
-        small enough, which is quick to compute; so the agent is asked where that is so, or the look is in full.
+        A recommendation takes far longer than a decision. Without a declared range it stops only where the policy's own
+        error probability is small enough, which is quick to compute; so the agent is asked where that is so, where a
+        range is declared, which has a second error bound, or where the look is in full.
         """
         could_stop = self._could_stop()
         if not could_stop and not in_full:
@@ -279,6 +302,8 @@ class StoppingRule:
 
     def _could_stop(self) -> bool:
         policy = self._agent.policy
+        if self._agent.problem.reward_range is not None:
+            return True
         with self._agent._campaign_state() as state:
             best = find_incumbent(policy, self._situation, state.statistic).action
             risk = policy.error_probability(self._situation, state.statistic, best, 0.0)
@@ -327,24 +352,26 @@ def _judge_log(kind: Kind, world: World, rng: np.random.Generator, seed: int, sc
                         outcome = draw_outcome(world, study.ask(context=context), context, rng, in_full=False)
                         study.tell(outcome.id, outcome.parents, outcome.reward)
                 told = outcomes
-                judgements += _judge_estimates(study, target, outcomes, world.env.mean_reward(target))
+                judgements += _judge_estimates(study, target, outcomes, world)
             judgements.append(_judge_alarms(EVIDENCE, told, study))
         finally:
             study.close()
     return judgements
 
 
-def _judge_estimates(study: cb.Study, target: Intervention, outcomes: int, truth: float) -> list[Judgement]:
+def _judge_estimates(study: cb.Study, target: Intervention, outcomes: int, world: World) -> list[Judgement]:
+    truth = world.env.mean_reward(target)
     try:
         evaluation = study.evaluate(target)
     except CausalBanditsError as error:
         return [Judgement(name, outcomes, None, reason=str(error)) for name in (IPS, DR)]
-    return [
+    judgements = [
         judge_interval(
             name, outcomes, estimate_interval(evaluation.estimates.get(name)), truth, _reason(evaluation, name)
         )
         for name in (IPS, DR)
     ]
+    return mark_violated(judgements, study, world, evaluation.assumes)
 
 
 def estimate_interval(estimate: Any) -> tuple[float | None, float | None]:
@@ -444,11 +471,13 @@ def sum_up(world: str, player: str, judgements: Iterable[Judgement]) -> list[Cel
 
 
 def _cell(world: str, player: str, statement: str, after: int, group: list[Judgement]) -> Cell:
-    values = [judgement.value for judgement in group if judgement.value is not None]
-    details = [judgement.detail for judgement in group if judgement.detail is not None]
+    n_violated = sum(judgement.is_violated for judgement in group)
+    judged = [judgement for judgement in group if not judgement.is_violated]
+    values = [judgement.value for judgement in judged if judgement.value is not None]
+    details = [judgement.detail for judgement in judged if judgement.detail is not None]
     bound = AT_LEAST if statement in (INTERVAL, IPS, DR) else AT_MOST
     found = allowed = None
-    verdict = WITHDRAWN
+    verdict = VIOLATED if n_violated == len(group) else WITHDRAWN
     if values:
         # Who is not told whether to stop goes on: of all campaigns, that one is not wrong.
         counted = [judgement.value or 0.0 for judgement in group] if statement == STOP else values
@@ -460,6 +489,7 @@ def _cell(world: str, player: str, statement: str, after: int, group: list[Judge
         detail=float(np.median(details)) if details else None,
         acted=len(details) if statement in (STOP, EVIDENCE, GUARD) else None,
         reasons=dict(reasons.most_common(5)),
+        violated=n_violated,
     )
 
 

@@ -21,6 +21,7 @@ from causalbandits_bench.trust import (
     PROBABILITY,
     SEED,
     STOP,
+    VIOLATED,
     WITHDRAWN,
     Cell,
     Schedule,
@@ -56,7 +57,8 @@ TITLES = {INTERVAL: "interval", PROBABILITY: "probability", STOP: "wrong stops"}
 LEGEND = (
     "Each bound is widened by two standard errors. **Bold** is outside of what is allowed; (n of N) says that the "
     "statement was made in n of N replications only, and *withdrawn* that it never was: None, an infinite interval, or "
-    "an error that says why."
+    "an error that says why. *(n violated)* says that in n replications the statement named an assumption (no rare "
+    "large rewards beyond those seen) which the world violates, and no outcome so far could tell: these are not judged."
 )
 
 
@@ -96,12 +98,13 @@ def report(content: dict[str, Any]) -> list[Part]:
 
 
 def summary(cells: Iterable[Cell]) -> str:
-    """How many cells hold, are outside, and are withdrawn."""
+    """How many cells hold, are outside, are withdrawn, and are of a violated assumption alone."""
     verdicts = [cell.verdict for cell in cells]
-    counts = {verdict: verdicts.count(verdict) for verdict in (HOLDS, OUTSIDE, WITHDRAWN)}
+    counts = {verdict: verdicts.count(verdict) for verdict in (HOLDS, OUTSIDE, WITHDRAWN, VIOLATED)}
     return (
         f"Of {len(verdicts)} cells {counts[HOLDS]} hold, {counts[OUTSIDE]} are outside of what is allowed, "
-        f"{counts[WITHDRAWN]} are withdrawn."
+        f"{counts[WITHDRAWN]} are withdrawn, and of {counts[VIOLATED]} the assumption is violated in all replications, "
+        "as stated."
     )
 
 
@@ -134,8 +137,9 @@ def _text(cell: Cell | None) -> str:
     """
     if cell is None:
         return ""
+    violated = f" *({cell.violated} violated)*" if cell.violated else ""
     if cell.found is None or cell.allowed is None:
-        return f"*{WITHDRAWN}*"
+        return f"*{cell.verdict}*" if cell.violated == cell.replications else f"*{WITHDRAWN}*{violated}"
     is_difference = cell.statement == PROBABILITY
     found = f"{cell.found:+.2f}" if is_difference else f"{cell.found:.0%}"
     allowed = f"{cell.allowed:.2f}" if is_difference else f"{cell.allowed:.1%}"
@@ -143,4 +147,5 @@ def _text(cell: Cell | None) -> str:
     text += f" ({'≥' if cell.bound == 'at least' else '≤'} {allowed})"
     if cell.statement == STOP and cell.acted is not None:
         text += f" ({cell.acted / cell.replications:.0%} stop)"
-    return text + (f" ({cell.said} of {cell.replications})" if cell.said < cell.replications else "")
+    judged = cell.replications - cell.violated
+    return text + (f" ({cell.said} of {judged})" if cell.said < judged else "") + violated

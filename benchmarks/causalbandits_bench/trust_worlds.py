@@ -40,6 +40,8 @@ class World(NamedTuple):
     delay: int = 0
     past: Mapping[str, list[Any]] | None = None
     """Rows that the agent learns before its first decision."""
+    is_rare: Callable[[float], bool] | None = None
+    """Whether a reward is the rare one of this world: before one was seen nothing in the data can tell of it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ def _simple(env: cb.Environment) -> World:
     return World(env, env.problem)
 
 
+def _is_rare(reward: float) -> bool:
+    """Prizes are 12 or 60, disasters -50; all other rewards are near 0.5."""
+    return abs(reward) > 5.0
+
+
 def draw_coins(rng: Generator) -> World:
     """Rewards are 0 or 1; rates are uniform on [0, 1]."""
     problem = draw_problem(rng)
@@ -117,9 +124,9 @@ def draw_heavy_tails(rng: Generator) -> World:
     return _simple(cb.Environment(problem, cb.StudentReward(rng.standard_normal(problem.shape), scale=1.0)))
 
 
-def draw_rare_prize(rng: Generator, prize: float, rate: float) -> World:
+def draw_rare_prize(rng: Generator, prize: float, rate: float, is_declared: bool = False) -> World:
     """One configuration pays a prize, rarely, and nothing else; the others pay 0.2 to 0.5, with little noise."""
-    problem = draw_problem(rng)
+    problem = draw_problem(rng, reward_range=(-1.0, prize + 1.0) if is_declared else None)
     means = rng.uniform(0.2, 0.5, size=problem.shape)
     lucky = _draw_configuration(rng, problem)
     means[lucky] = prize * rate
@@ -129,12 +136,12 @@ def draw_rare_prize(rng: Generator, prize: float, rate: float) -> World:
             return prize if rng.random() < rate else 0.0
         return float(means[w1, w2] + 0.1 * rng.standard_normal())
 
-    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))
+    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))._replace(is_rare=_is_rare)
 
 
-def draw_rare_disaster(rng: Generator) -> World:
+def draw_rare_disaster(rng: Generator, is_declared: bool = False) -> World:
     """One configuration pays 1, and in two cases of a hundred loses 50; the others pay 0.3 to 0.7."""
-    problem = draw_problem(rng)
+    problem = draw_problem(rng, reward_range=(-52.0, 3.0) if is_declared else None)
     usual = rng.uniform(0.3, 0.7, size=problem.shape)
     risky = _draw_configuration(rng, problem)
     usual[risky] = 1.0
@@ -145,7 +152,14 @@ def draw_rare_disaster(rng: Generator) -> World:
         loss = 50.0 if (w1, w2) == risky and rng.random() < 0.02 else 0.0
         return float(usual[w1, w2] - loss + 0.1 * rng.standard_normal())
 
-    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))
+    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))._replace(is_rare=_is_rare)
+
+
+def draw_low_rates(rng: Generator) -> World:
+    """Rewards are 0 or 1; rates are 0.1% to 1%, their logarithms uniform."""
+    problem = draw_problem(rng)
+    rates = np.exp(rng.uniform(np.log(0.001), np.log(0.01), size=problem.shape))
+    return _simple(cb.Environment(problem, cb.BernoulliReward(rates)))
 
 
 def draw_revenue(rng: Generator) -> World:
@@ -225,6 +239,16 @@ KINDS: dict[str, Kind] = {
         partial(draw_rare_prize, prize=60.0, rate=0.01), "one configuration, the best, pays 60 in 1% of cases"
     ),
     "rare disaster": Kind(draw_rare_disaster, "one configuration pays most, and loses 50 in 2% of cases"),
+    "rare prize, 12, declared": Kind(
+        partial(draw_rare_prize, prize=12.0, rate=0.05, is_declared=True), "the same with reward_range=(-1, 13)"
+    ),
+    "rare prize, 60, declared": Kind(
+        partial(draw_rare_prize, prize=60.0, rate=0.01, is_declared=True), "the same with reward_range=(-1, 61)"
+    ),
+    "rare disaster, declared": Kind(
+        partial(draw_rare_disaster, is_declared=True), "the same with reward_range=(-52, 3)"
+    ),
+    "low rates": Kind(draw_low_rates, "coins with rates of 0.1% to 1%", ("default", "c-ts-beta"), is_binary=True),
     "revenue": Kind(draw_revenue, "zeros, and a lognormal sum in 3% to 15% of cases"),
     "many configurations": Kind(
         draw_many_configurations,

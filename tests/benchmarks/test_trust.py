@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import causalbandits as cb
+from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
 from causalbandits.campaign.recommendation import Certainty
 from causalbandits_bench import trust
 from causalbandits_bench.trust import (
@@ -18,12 +19,14 @@ from causalbandits_bench.trust import (
     HOLDS,
     OUTSIDE,
     QUICK,
+    VIOLATED,
     WITHDRAWN,
     Job,
     Judgement,
     StoppingRule,
     estimate_interval,
     judge_recommendation,
+    mark_violated,
     measure_trust,
     play,
     players_of,
@@ -123,7 +126,10 @@ def test_there_are_the_kinds_of_worlds_that_users_meet_and_they_are_as_they_say(
         assert again.env.means.tolist() == world.env.means.tolist()
 
 
-@pytest.mark.parametrize("name", ["heteroscedastic", "rare prize, 12", "rare prize, 60", "rare disaster", "revenue"])
+@pytest.mark.parametrize(
+    "name",
+    ["heteroscedastic", "rare prize, 12", "rare prize, 60", "rare disaster", "revenue", "rare disaster, declared"],
+)
 def test_the_means_of_rewards_that_are_sampled_here_are_those_of_the_samples(name):
     env = KINDS[name].draw(np.random.default_rng(6)).env
     rng, action = np.random.default_rng(7), env.best().intervention
@@ -240,3 +246,61 @@ def test_a_replication_depends_on_its_number_alone():
     assert play(Job("coins", "c-ts-beta", 0), QUICK) == first
     assert FULL.checkpoints == (50, 300, 2000)
     assert FULL.logged == (60, 600)
+
+
+def campaign_of(kind, rewards):
+    """An agent in a world of this kind that was told these rewards, whatever the world pays."""
+    world = KINDS[kind].draw(np.random.default_rng(3))
+    agent, rng = cb.Agent(world.belief, "c-ts-gaussian-scaled", seed=1), np.random.default_rng(1)
+    for reward in rewards:
+        decision = agent.ask()
+        agent.tell(decision.id, world.env.pull(decision.intervention, rng).parents, reward)
+    return agent, world
+
+
+ORDINARY = (0.5 + 0.1 * np.random.default_rng(4).standard_normal(40)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewards", "is_violated"),
+    [
+        ("rare prize, 60", ORDINARY, True),
+        ("rare disaster", ORDINARY, True),
+        ("rare prize, 60", [*ORDINARY, 60.0, 60.0, 60.0], False),  # the data tell
+        ("rare prize, 60, declared", ORDINARY, False),  # nothing is assumed
+        ("normal", ORDINARY, False),  # nothing is violated
+    ],
+)
+def test_an_assumption_is_violated_only_in_a_world_with_rare_rewards_none_of_which_was_seen(kind, rewards, is_violated):
+    agent, world = campaign_of(kind, rewards)
+    judgements = judge_recommendation(agent, world, 50)
+    assert [judgement.is_violated for judgement in judgements] == [is_violated] * 2
+    assert all(judgement.value is not None for judgement in judgements)
+
+
+def test_a_statement_that_does_not_name_its_assumption_is_not_excused():
+    agent, world = campaign_of("rare prize, 60", ORDINARY)
+    wrong = Judgement("interval", 50, 0.0, 0.1)
+    assert mark_violated([wrong], agent, world, "rewards vary by 0.1") == [wrong]
+    assert mark_violated([wrong], agent, world, f"and {NO_RARE_REWARDS}")[0].is_violated
+
+
+def test_replications_with_a_violated_assumption_are_counted_and_not_judged():
+    violated = [Judgement("interval", 50, 0.0, 0.1, is_violated=True)] * 30
+    assert sum_up("coins", "default", violated)[0].verdict == VIOLATED
+    for value, verdict in ((1.0, HOLDS), (0.0, OUTSIDE), (None, WITHDRAWN)):
+        cell = sum_up("coins", "default", [*violated, *[Judgement("interval", 50, value)] * 10])[0]
+        assert (cell.verdict, cell.violated) == (verdict, 30)
+        assert "*(30 violated)*" in grid_of([cell]).rows[0][2]
+
+
+def test_where_a_range_is_declared_every_look_asks_the_agent():
+    agent, world = campaign_of("rare prize, 60, declared", ORDINARY)
+    rule = StoppingRule(agent, world)
+    rule.look(50, in_full=False)
+    assert rule.judgement(2000).value == 0.0
+
+
+def test_low_rates_withdraw_the_interval_of_a_uniform_prior():
+    judgements = play(Job("low rates", "c-ts-beta", 0), QUICK)
+    assert [judgement.value for judgement in judgements if judgement.statement == "interval"][-1] is None

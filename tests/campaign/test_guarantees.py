@@ -1,11 +1,14 @@
 """What is said of the best action holds on worlds that nobody tuned on, or is withdrawn, with the reason."""
 
+import math
+
 import numpy as np
 import pytest
 
 import causalbandits as cb
 from causalbandits import zoo
-from causalbandits.campaign.reward_moments import spreads_differ
+from causalbandits.campaign.recommendation import Diagnostics, recommend
+from causalbandits.campaign.reward_moments import RewardMoments, spreads_differ
 from causalbandits.errors import ProblemError, TellError
 from causalbandits.policies.stopping import empirical_bernstein_error_probability
 
@@ -262,3 +265,23 @@ def test_a_uniform_prior_that_is_far_off_is_called_so():
         agent = cb.Agent(offers(), "c-ts-beta", seed=0)
         play(agent, lambda offer, generator, rate=rate: float(generator.random() < rate), 200, 3)
         assert ("Beta(1, 1) expects 0.5" in repr(agent.recommend())) is said
+
+
+def test_a_prior_that_outweighs_the_rewards_withdraws_interval_and_probability_until_they_outweigh_it():
+    # Uniform on [0, 1] beforehand, rates of 0.4%: after 200 rounds the interval was 0.003 to 0.05, above all rates.
+    problem, policy = offers(), cb.policy("c-ts-beta")
+    situation = problem.situation()
+    for rounds, is_said in ((100, False), (20_000, True)):
+        statistic = policy.init(problem)
+        for z in range(2):
+            for k in range(rounds):
+                reward = float(k % 250 == 100)
+                statistic.add(z, reward)
+        moments = RewardMoments(0.0, {(z,): (rounds, rounds / 250, rounds / 250) for z in range(2)})
+        found = recommend(policy, situation, statistic, 0.95, 0.0, Diagnostics((), "", moments))
+        assert math.isfinite(found.upper) is is_said
+        assert (found.probability is not None) is is_said
+        if is_said:
+            assert found.lower <= 0.004 <= found.upper
+        else:
+            assert "scales='learnt' estimates the prior" in repr(found)

@@ -17,6 +17,7 @@ from causalbandits.campaign.diagnostics import (
     gather_evidence,
 )
 from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum
+from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
 from causalbandits.campaign.outcome_log import (
     Ledger,
     Pending,
@@ -44,6 +45,7 @@ from causalbandits.campaign.reward_moments import (
     scale_caveats,
     sum_cell_moments,
 )
+from causalbandits.campaign.skewed_rewards import WIDE_RANGE, UnseenValues
 from causalbandits.campaign.validation import (
     condition_on_context,
     default_parents,
@@ -60,6 +62,8 @@ __all__ = [
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
     "MIN_BELIEF",
+    "NO_RARE_REWARDS",
+    "WIDE_RANGE",
     "Advice",
     "CampaignState",
     "CellMoments",
@@ -79,6 +83,7 @@ __all__ = [
     "Resequencer",
     "RewardComparison",
     "RewardMoments",
+    "UnseenValues",
     "check_counts",
     "check_model",
     "condition_on_context",

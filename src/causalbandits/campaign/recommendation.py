@@ -10,12 +10,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from causalbandits._typing import Z, is_real
-from causalbandits.campaign.reward_moments import (
-    CellPosterior,
-    RewardMoments,
-    heteroscedastic_posterior,
-    pooled_scale_caveat,
-)
+from causalbandits.campaign.mean_estimate import MeanEstimate, estimate_mean
+from causalbandits.campaign.reward_moments import RewardMoments
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Fitted, Intervention, State
 from causalbandits.policies import (
@@ -98,14 +94,14 @@ def certainty(
     best: Action,
     epsilon: float,
     diagnostics: Diagnostics,
-    posterior: CellPosterior | None,
+    estimate: MeanEstimate,
 ) -> Certainty:
     """How sure a policy is of the best action so far. Draws are the same every time, so that this is.
 
-    Where outcomes contradict what an error bound assumes, there is none. `posterior` replaces the policy's own where
-    rewards vary more in some configurations than in others.
+    Where outcomes contradict what an error bound assumes, there is none. Draws are from the posterior behind the
+    estimate of the best action's mean.
     """
-    probability, loss, unavailable = _estimate_by_sampling(policy, situation, statistic, best, epsilon, posterior)
+    probability, loss, unavailable = _estimate_by_sampling(policy, situation, statistic, best, epsilon, estimate)
     risk, obstacle = policy.error_probability(situation, statistic, best, epsilon), diagnostics.contradiction
     if risk is None:
         obstacle = obstacle or stopping_obstacle(policy, situation.problem) or f"the policy {policy.id!r} has none"
@@ -120,9 +116,12 @@ def _estimate_by_sampling(
     statistic: Any,
     best: Action,
     epsilon: float,
-    posterior: CellPosterior | None,
+    estimate: MeanEstimate,
 ) -> tuple[float | None, float | None, str]:
     """The probability of being the best and the expected loss; or None, and why."""
+    if estimate.obstacle:
+        return None, None, estimate.obstacle
+    posterior = estimate.posterior
     samples = min(POSTERIOR_SAMPLES, MAX_SAMPLED_NUMBERS // max(situation.size, situation.problem.configurations))
     if samples < MIN_POSTERIOR_SAMPLES:
         return None, None, f"{situation.size} actions are too many to be compared by draws"
@@ -310,24 +309,8 @@ def recommend(
     incumbent = (
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
-    posterior = heteroscedastic_posterior(policy, problem, diagnostics.moments)
-    if posterior is None or not isinstance(policy, CellPolicy):
-        mean, bounds = incumbent.mean, policy.interval(situation, statistic, incumbent.action, level)
-        bounds = bounds._replace(assumes=bounds.assumes + pooled_scale_caveat(policy, problem, diagnostics.moments))
-        caveats = diagnostics.caveats
-    else:
-        weights, rows = policy.parent_distribution(situation, statistic, incumbent.action)
-        mean, bounds = posterior.bounds(weights, rows, level)
-        caveats = *diagnostics.caveats, posterior.caveat
-    estimate = (
-        incumbent.action.intervention,
-        mean,
-        bounds.lower,
-        bounds.upper,
-        level,
-        bounds.kind,
-        incumbent.seen,
-    )
+    estimate = estimate_mean(policy, situation, statistic, incumbent, level, diagnostics.moments)
+    bounds = estimate.bounds
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # What a budget pays for is a mixture of two actions, of which none need be the best.
     incumbent_certainty = Certainty()
@@ -339,8 +322,21 @@ def recommend(
             incumbent.action,
             float(epsilon),
             diagnostics,
-            posterior,
+            estimate,
         )
     return Recommendation(
-        *estimate, incumbent.runner_up, bounds.assumes, caveats, cost, allowance, context, incumbent_certainty
+        incumbent.action.intervention,
+        estimate.mean,
+        bounds.lower,
+        bounds.upper,
+        level,
+        bounds.kind,
+        incumbent.seen,
+        incumbent.runner_up,
+        bounds.assumes,
+        (*diagnostics.caveats, *estimate.caveats),
+        cost,
+        allowance,
+        context,
+        incumbent_certainty,
     )

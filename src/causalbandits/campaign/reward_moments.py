@@ -5,7 +5,7 @@ Policies that estimate scales pool one noise scale over all configurations. Wher
 said of the best action is said by a posterior that does not:
 
     s_z^2 = (nu s^2 + (n_z - 1) V_z) / (nu + n_z - 1)       the sample variance V_z, shrunk towards the pooled s^2
-    mean_z ~ N(m, tau^2), with m and tau^2 by the method of moments
+    mean_z ~ N(m, tau^2), m by weighted means, tau^2 two standard errors above its estimate by moments
     given the rewards: the precision-weighted mean of m and the sample mean, with nu + n_z - 1 degrees of freedom
 
 The uncertainty of m is part of it.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -33,21 +34,26 @@ class RewardMoments(NamedTuple):
 
     pivot: float
     cells: Mapping[Hashable, CellMoments]
+    rewards: Mapping[Hashable, Array] = MappingProxyType({})
+    """Rewards of each cell, for the shape of their distribution: all of an agent's, the latest of a study's."""
 
 
 def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMoments:
     """The moments of the rewards of each cell, from all outcomes; those without the parents' values do not count."""
-    sums: dict[Hashable, CellMoments] = {}
+    rewards: dict[Hashable, list[float]] = {}
     pivot = None
     for outcome in outcomes:
         if not outcome.z and policy.traits.needs_parents:
             continue
         pivot = outcome.reward if pivot is None else pivot
         cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
-        n, total, squares = sums.get(cell, (0, 0.0, 0.0))
-        y = outcome.reward - pivot
-        sums[cell] = n + 1, total + y, squares + y * y
-    return RewardMoments(pivot or 0.0, sums)
+        rewards.setdefault(cell, []).append(outcome.reward)
+    by_cell = {cell: np.array(values) for cell, values in rewards.items()}
+    sums: dict[Hashable, CellMoments] = {}
+    for cell, values in by_cell.items():
+        deviations = values - (pivot or 0.0)
+        sums[cell] = len(values), float(deviations.sum()), float((deviations**2).sum())
+    return RewardMoments(pivot or 0.0, sums, by_cell)
 
 
 def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
@@ -110,17 +116,53 @@ def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, floa
     return math.sqrt(max(0.0, inside) / degrees), between
 
 
-def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
-    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+class _DistantPrior(NamedTuple):
+    """A fixed Beta prior, and the rewards' mean, which is far from what it expects."""
+
+    successes: float
+    failures: float
+    mean: float
+
+    @property
+    def expected(self) -> float:
+        return self.successes / (self.successes + self.failures)
+
+
+def _distant_prior(policy: AnyPolicy, moments: RewardMoments) -> _DistantPrior | None:
+    """The prior of a policy for rewards in [0, 1], where these contradict it."""
     successes, failures = getattr(policy, "successes", None), getattr(policy, "failures", None)
-    if policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
-        return ()
+    if not policy.traits.unit_rewards or policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
+        return None
     n = sum(count for count, _, _ in moments.cells.values())
     mean = moments.pivot + sum(total for _, total, _ in moments.cells.values()) / max(1, n)
     odds = (n * mean + 0.5) / (n * (1.0 - mean) + 0.5) * failures / successes
     if n < MIN_PRIOR_REWARDS or 1.0 / PRIOR_ODDS_RATIO < odds < PRIOR_ODDS_RATIO:
+        return None
+    return _DistantPrior(float(successes), float(failures), mean)
+
+
+def beta_prior_bias(policy: CellPolicy, problem: Problem, moments: RewardMoments, weights: Array) -> float:
+    """How far a fixed Beta prior that the rewards contradict moves the mean of an action with these cells.
+
+    0 where they do not contradict it, and for cells that are actions, each of which has rewards of its own.
+    """
+    prior = _distant_prior(policy, moments)
+    if prior is None or not policy.causal:
+        return 0.0
+    count = np.zeros(problem.configurations)
+    for z, (n, _, _) in moments.cells.items():
+        count[problem.configuration(cast("Z", z))] = n
+    size = prior.successes + prior.failures
+    return abs(prior.expected - prior.mean) * float(weights @ (size / (size + count)))
+
+
+def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
+    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+    prior = _distant_prior(policy, moments)
+    if prior is None:
         return ()
-    expected = successes / (successes + failures)
+    successes, failures, mean = prior
+    expected = prior.expected
     return (
         f"the rewards' mean is {mean:.2g}, and Beta({successes:g}, {failures:g}) expects {expected:.2g}: what has been "
         "seen rarely is drawn far towards that, and intervals may miss (scales='learnt' estimates the prior; or give "
@@ -188,6 +230,22 @@ PRIOR_DEGREES = 4.0
 """The pooled variance counts as much as so many of a configuration's own rewards."""
 
 
+SPREAD_ERRORS = 2.0
+"""The spread of the cells' means is taken to be so many standard errors above its estimate."""
+
+
+def spread_of_means(means: Array, errors: Array, variance: float) -> float:
+    """The variance of the cells' means beyond that of their errors, with its own uncertainty on top.
+
+    By its estimate alone, means of few cells are shrunk too far where it happens to be small.
+    """
+    if len(means) < 2:
+        return variance
+    estimate = max(0.0, float(means.var(ddof=1) - errors.mean()))
+    error = math.sqrt(2.0 * float((errors**2).mean()) / (len(means) - 1))
+    return max(estimate + SPREAD_ERRORS * error, 1e-3 * variance)
+
+
 class CellPosterior(NamedTuple):
     """Means of all configurations with their variances; what they share with the common centre; degrees of freedom."""
 
@@ -253,7 +311,7 @@ def heteroscedastic_posterior(policy: AnyPolicy, problem: Problem, moments: Rewa
     degrees = PRIOR_DEGREES + np.maximum(0.0, count - 1)
     noise = (PRIOR_DEGREES * pooled + within) / degrees
     errors = noise / n
-    spread = max(float(means[seen].var(ddof=1) - errors[seen].mean()) if seen.sum() > 1 else 0.0, 1e-3 * pooled)
+    spread = spread_of_means(means[seen], errors[seen], pooled)
     weights = np.where(seen, 1.0 / (spread + errors), 0.0)
     centre = float(weights @ means / weights.sum())
     shrinkage = np.where(seen, errors / (spread + errors), 1.0)

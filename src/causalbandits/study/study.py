@@ -500,16 +500,17 @@ class Study(Advice):
     def _campaign_state(self) -> Iterator[CampaignState]:
         session = self._session
         with session.transaction() as fold:
-            doubted_past, table = None, session.table
+            doubted_past, table, with_past = None, session.table, True
             if (without := fold.without_past) is not None:
                 doubted_past = DoubtedPast(
                     sum(batch.rows for batch in without.batches),
                     without.trust,
                     without.belief,
                     without.fold.statistic,
-                    partial(stored_cell_moments, fold.policy, without.fold.table),
+                    partial(stored_cell_moments, session, without.fold.table, with_past=False),
                 )
-                table = without.fold.table if doubted_past.is_dropped else table
+                if doubted_past.is_dropped:
+                    table, with_past = without.fold.table, False
             yield CampaignState(
                 self.problem,
                 fold.policy,
@@ -518,7 +519,7 @@ class Study(Advice):
                 session.accepts_impossible,
                 outcomes=self._log.outcomes,
                 first_pending=self._log.first_open,
-                cell_moments=lambda: stored_cell_moments(fold.policy, table),
+                cell_moments=lambda: stored_cell_moments(session, table, with_past=with_past),
                 check=lambda level: check_statistic(session, level),
                 past=session.past,
                 doubted_past=doubted_past,

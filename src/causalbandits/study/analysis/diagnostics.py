@@ -1,4 +1,4 @@
-"""What outcomes say against the way in which a study goes, from the statistic alone: as quick after a million.
+"""What outcomes say against the way in which a study goes, from the statistic: as quick after a million.
 
 Rewards of 0 and 1 can be counted again from n and their sum; of others the statistic has only moments, so that claims
 on what the reward depends on are left to `study.check()`, which looks at every outcome.
@@ -6,13 +6,17 @@ on what the reward depends on are left to `study.check()`, which looks at every 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from itertools import chain
 
+import numpy as np
+
+from causalbandits._typing import Array
 from causalbandits.campaign import CellMoments, RewardComparison, RewardMoments, check_counts, explanatory_cell
 from causalbandits.fitting import Check
-from causalbandits.policies import AnyPolicy, Outcome
+from causalbandits.policies import Outcome
 from causalbandits.study.session import Session
 from causalbandits.study.storage import FIXED_POINT_ONE, SumTable
 
@@ -53,9 +57,12 @@ def compare_trusted_past(session: Session) -> RewardComparison:
     return comparison
 
 
-def stored_cell_moments(policy: AnyPolicy, table: SumTable) -> RewardMoments:
-    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels."""
-    sums = dict[Hashable, tuple[int, int, int]]()
+def stored_cell_moments(session: Session, table: SumTable, *, with_past: bool) -> RewardMoments:
+    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels.
+
+    Sums do not tell how skewed rewards are: that is looked up in the latest of them, past ones included or not.
+    """
+    policy, sums = session.fold.policy, dict[Hashable, tuple[int, int, int]]()
     for (context, action, z), line in table.items():
         if line.n and (z is not None or not policy.traits.needs_parents):
             cell = explanatory_cell(policy, action, context, z or ())
@@ -67,4 +74,42 @@ def stored_cell_moments(policy: AnyPolicy, table: SumTable) -> RewardMoments:
     for cell, (n, total, squares) in sums.items():
         centred = squares - 2 * pivot * total + n * pivot * pivot
         cells[cell] = n, float((total - n * pivot) / FIXED_POINT_ONE), float(centred / FIXED_POINT_ONE**2)
-    return RewardMoments(float(pivot / FIXED_POINT_ONE), cells)
+    moments = RewardMoments(float(pivot / FIXED_POINT_ONE), cells)
+    return moments._replace(rewards=_latest_rewards(session, moments, with_past))
+
+
+def _latest_rewards(session: Session, moments: RewardMoments, with_past: bool) -> dict[Hashable, Array]:
+    """Rewards of the latest decisions by cell, for a policy that estimates their scale; none for others."""
+    policy, rewards = session.fold.policy, dict[Hashable, list[int]]()
+    if policy.traits.unit_rewards or not policy.traits.learns_scales:
+        return {}
+    for (context, action, z), values in session.log.latest_rewards(SHAPE_SAMPLE, with_past=with_past).items():
+        cell = explanatory_cell(policy, action, context, z or ())
+        if cell in moments.cells:
+            rewards.setdefault(cell, []).extend(values)
+    return {
+        cell: _add_earlier_outlier(np.array(values) / FIXED_POINT_ONE, moments.cells[cell], moments.pivot)
+        for cell, values in rewards.items()
+    }
+
+
+def _add_earlier_outlier(latest: Array, cell: CellMoments, pivot: float) -> Array:
+    """With a large earlier reward where the sum of squares exceeds what the latest rewards explain, at its largest."""
+    n, total, squares = cell
+    if n <= len(latest):
+        return latest
+    deviations = latest - pivot
+    excess = squares - n * float((deviations**2).mean())
+    sampling_error = n * float((deviations**2).std()) / math.sqrt(len(latest))
+    if excess <= max(EARLIER_OUTLIER**2 * float(latest.var()), 8.0 * sampling_error):
+        return latest
+    direction = 1.0 if total / n >= float(deviations.mean()) else -1.0
+    return np.append(latest, pivot + direction * math.sqrt(excess))
+
+
+EARLIER_OUTLIER = 20.0
+"""Squares of earlier rewards that add up to less than a reward so many standard deviations away are no outlier's."""
+
+
+SHAPE_SAMPLE = 10_000
+"""The shape of the rewards is judged by so many of them, so that a recommendation is as quick after a million."""

@@ -24,7 +24,10 @@ contexts have no outcome with cover; `reasons` names them.
 
 Intervals are at 95%. Weights are known beforehand, so that the variance of w y can be computed without waiting for the
 rare large weight: by the rewards' second moments of each cell, pulled up where a cell was seen little. Quantiles are
-Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher).
+Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher). Values beyond those
+seen are allowed for where the problem declares the range of rewards (see `campaign.skewed_rewards`); without, that
+there are none, rare and far larger, is an assumption, and `assumes` says so. Where CPTs were estimated from data, the
+variance of the estimate under draws of them is added.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Z, is_iterable, is_real
+from causalbandits.campaign import NO_RARE_REWARDS, WIDE_RANGE, UnseenValues
 from causalbandits.errors import CausalBanditsError, short_repr, unknown_name_message
 from causalbandits.model import State
 from causalbandits.policies import Outcome
@@ -52,6 +56,9 @@ Target = Mapping[str, State] | Iterable[tuple[Mapping[str, State], float]] | Lit
 
 LARGEST_UNKNOWN_SHARE = 0.05
 """If more of the target's rewards than this share are of a kind that was not seen, there is no estimate."""
+
+UNSEEN_ERROR = 0.01
+"""The probability that values beyond those seen come more often than allowed for, where a range is declared."""
 
 SMALLEST_EFFECTIVE = 1.0
 """Outcomes worth fewer of the target's own than this tell nothing; intervals hold down to it."""
@@ -81,6 +88,8 @@ class Evaluation(NamedTuple):
     """Why an estimate is None, by its name."""
     unknown_share: float
     """The share of decisions in contexts without cover. It widens intervals, times the range of the rewards."""
+    assumes: str = ""
+    """What intervals assume of rewards that were not seen; nothing where these are 0 or 1, or in a declared range."""
 
     def __repr__(self) -> str:
         lines = [
@@ -92,6 +101,7 @@ class Evaluation(NamedTuple):
         ]
         sample_size = f"{self.outcomes} outcomes, worth {self.effective:.0f} of the target's own; largest weight "
         lines.append(sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out")
+        lines += [f"if {self.assumes}"] if self.assumes else []
         return "\n".join([*lines, *dict.fromkeys(self.reasons.values())])
 
 
@@ -125,7 +135,8 @@ def evaluate_target(
         rewards = np.array([outcome.reward for outcome in sample])
         mean = math.fsum(rewards.tolist()) / len(sample)
         estimate = _estimate(mean, (rewards - mean) / len(sample))
-        return Evaluation({"logged": estimate}, len(sample), float(len(sample)), 1.0, left_out, {}, 0.0)
+        assumes = _assumption(problem, rewards)
+        return Evaluation({"logged": estimate}, len(sample), float(len(sample)), 1.0, left_out, {}, 0.0, assumes)
     contexts = list(context_counts)
     shares = np.array([context_counts[context] for context in contexts], dtype=float)
     distributions = (
@@ -135,8 +146,9 @@ def evaluate_target(
     if not log.covered.any():
         raise CausalBanditsError(NO_USABLE_OUTCOME[by].format(len(logged)))
     reasons = _reasons(problem, log, by)
+    below, above = log.unseen_allowance(problem.reward_range)
     estimates = {
-        name: None if name in reasons else estimate(log)
+        name: None if name in reasons else _widen(estimate(log), below, above)
         for name, estimate in {"direct": _direct, "ips": _ips, "snips": _snips, "dr": _doubly_robust}.items()
     }
     n_covered = int(log.covered.sum())
@@ -148,7 +160,20 @@ def evaluate_target(
         len(logged) - n_covered,
         reasons,
         log.unknown_share,
+        _assumption(problem, log.rewards),
     )
+
+
+def _assumption(problem: Problem, rewards: Array) -> str:
+    return "" if problem.reward_range is not None or _are_binary(rewards) else NO_RARE_REWARDS
+
+
+def _are_binary(rewards: Array) -> bool:
+    return bool(np.isin(rewards, (0.0, 1.0)).all())
+
+
+def _widen(estimate: Estimate, below: float, above: float) -> Estimate:
+    return estimate._replace(low=estimate.low - below, high=estimate.high + above)
 
 
 NO_USABLE_OUTCOME = {
@@ -203,6 +228,10 @@ class _CellDistributions(ABC):
     @abstractmethod
     def __call__(self, context: Z | None, mixture: ActionMixture) -> Array: ...
 
+    def draws(self, context: Z | None, action: Action) -> Array | None:
+        """The chances under draws of estimated CPTs, a row each, the same for all actions; None where nothing is."""
+        return None
+
     @abstractmethod
     def cell(self, outcome: Outcome) -> int:
         """Where an outcome belongs."""
@@ -223,6 +252,9 @@ class _ConfigurationDistributions(_CellDistributions):
         if key not in self._rows:
             self._rows[key] = self._problem.condition_codes(context).parent_distribution(action).reshape(-1)
         return self._rows[key]
+
+    def draws(self, context: Z | None, action: Action) -> Array | None:
+        return self._problem.condition_codes(context).sample_parent_distributions(action)
 
     def cell(self, outcome: Outcome) -> int:
         return self._problem.configuration(outcome.z)
@@ -280,6 +312,7 @@ class _WeightedLog:
         )
         self.weights, self.covered = np.zeros(len(sample)), np.zeros(len(sample), dtype=bool)
         squares = np.zeros_like(self.targets)
+        logged_weights: list[dict[Action, Array]] = [{} for _ in contexts]
         groups: dict[tuple[Z | None, ActionMixture], list[int]] = {}
         for k, outcome in enumerate(sample):
             groups.setdefault((outcome.context, _logging_mixture(outcome)), []).append(k)
@@ -291,6 +324,9 @@ class _WeightedLog:
             self.covered[members] = True
             self.weights[members] = ratio[self.cell[members]]
             squares[positions[context]] += len(members) * target * ratio
+            by_action = logged_weights[positions[context]]
+            for action, share in logging_mixture:
+                by_action[action] = by_action.get(action, 0.0) + len(members) * share * ratio
         self.n_covered = np.bincount(self.context[self.covered], minlength=len(contexts))
         has_cover = self.n_covered > 0
         self.unknown_share = max(0.0, 1.0 - float(shares[has_cover].sum())) if not has_cover.all() else 0.0
@@ -300,13 +336,42 @@ class _WeightedLog:
         self.squares = self.factors[:, None] ** 2 * squares
         """Expected sums of (factor times weight) squared, by context and cell: known before outcomes are."""
         self.effective = 1.0 / max(float(self.squares.sum()), 1e-300)
-        self.is_binary = bool(np.isin(self.rewards, (0.0, 1.0)).all())
+        self.is_binary = _are_binary(self.rewards)
         self.range = 1.0 if self.is_binary else float(np.ptp(self.rewards))
         shape = len(contexts) if distributions.has_means_by_context else 1, distributions.size
         self.count, total = np.zeros(shape), np.zeros(shape)
         np.add.at(self.count, (self.row, self.cell), 1.0)
         np.add.at(total, (self.row, self.cell), self.rewards)
         self.means = np.where(self.count > 0, total / np.maximum(1.0, self.count), self.rewards.mean())
+        self._draw_cpts(distributions, mixture, logged_weights)
+
+    def _draw_cpts(
+        self, distributions: _CellDistributions, mixture: ActionMixture, logged_weights: list[dict[Action, Array]]
+    ) -> None:
+        """What the target's mean is, and what weights make of the logged outcomes, under draws of estimated CPTs.
+
+        Draws in rows, all contexts together; None where CPTs are exact, or play no part.
+        """
+        self.drawn_targets: Array | None = None
+        self.drawn_weighted: Array | None = None
+        for k, context in enumerate(self.contexts):
+            draws = [(distributions.draws(context, action), share) for action, share in mixture]
+            if any(rows is None for rows, _ in draws):
+                return
+            target = sum(share * np.asarray(rows) for rows, share in draws)
+            weighted = np.zeros_like(target)
+            for action, coefficients in logged_weights[k].items():
+                weighted += coefficients * np.asarray(distributions.draws(context, action))
+            share, factor = self.factors[k] * self.n_covered[k], self.factors[k]
+            self.drawn_targets = share * target + (0.0 if self.drawn_targets is None else self.drawn_targets)
+            self.drawn_weighted = factor * weighted + (0.0 if self.drawn_weighted is None else self.drawn_weighted)
+
+    def cpt_variance(self, values: Array, is_weighted: bool) -> float:
+        """The variance that estimated CPTs add to a mean of cells' values: of the model's, or of weighted outcomes."""
+        if self.drawn_targets is None or self.drawn_weighted is None:
+            return 0.0
+        difference = self.drawn_targets - self.drawn_weighted if is_weighted else self.drawn_targets
+        return float((difference @ values[0]).var())
 
     def second_moments(self, reference: Array) -> Array:
         """Mean squares of rewards about `reference` by cell, pulled up where a cell was seen little."""
@@ -330,6 +395,25 @@ class _WeightedLog:
             total[row, cell] += reward
             everything += reward
         return expected, own
+
+    def unseen_allowance(self, reward_range: tuple[float, float] | None) -> tuple[float, float]:
+        """How far below and above rewards in a declared range can move the target's mean that are beyond those seen.
+
+        A range that is not wide, compared to how much rewards vary, has no room for such.
+        """
+        if reward_range is None or self.is_binary:
+            return 0.0, 0.0
+        low, high = reward_range
+        if high - low <= WIDE_RANGE * float(self.rewards.std()):
+            return 0.0, 0.0
+        largest, smallest = np.full(self.count.shape, low), np.full(self.count.shape, high)
+        np.maximum.at(largest, (self.row, self.cell), self.rewards)
+        np.minimum.at(smallest, (self.row, self.cell), self.rewards)
+        reached = np.zeros(self.count.shape)
+        np.add.at(reached, self.rows, self.context_shares[:, None] * self.targets)
+        above, below = np.where(self.count > 0, (high - largest, smallest - low), high - low)
+        unseen = UnseenValues(above.ravel(), below.ravel(), self.count.ravel())
+        return unseen.allowance(reached.ravel(), math.log(UNSEEN_ERROR))
 
     @property
     def unknown_range(self) -> float:
@@ -384,7 +468,8 @@ def _direct(log: _WeightedLog) -> Estimate:
     between = float(log.context_shares @ (values - mean) ** 2) / log.decisions
     variance = float((reached**2 * log.second_moments(log.means) / n).sum()) + between
     deviations = (reached / n)[log.row, log.cell] * (log.rewards - log.means[log.row, log.cell])
-    return _estimate(mean, deviations, variance, float(reached[log.count == 0].sum()) * log.range)
+    unseen = float(reached[log.count == 0].sum()) * log.range
+    return _estimate(mean, deviations, variance, unseen, log.cpt_variance(log.means, is_weighted=False))
 
 
 def _ips(log: _WeightedLog) -> Estimate:
@@ -395,7 +480,8 @@ def _ips(log: _WeightedLog) -> Estimate:
     moments = log.second_moments(np.zeros_like(log.means))[log.rows]
     offsets = log.factors**2 * log.n_covered * (2 * mean * expected - mean**2)
     variance = float((log.squares * moments).sum() - offsets.sum())
-    return _estimate(mean, factors * (values - mean), variance, log.unknown_range)
+    cpt_variance = log.cpt_variance(log.means, is_weighted=True)
+    return _estimate(mean, factors * (values - mean), variance, log.unknown_range, cpt_variance)
 
 
 def _snips(log: _WeightedLog) -> Estimate:
@@ -404,7 +490,11 @@ def _snips(log: _WeightedLog) -> Estimate:
     mean = float(factors @ log.rewards) / total
     moments = log.second_moments(np.full_like(log.means, mean))[log.rows]
     return _estimate(
-        mean, factors * (log.rewards - mean) / total, float((log.squares * moments).sum()), log.unknown_range
+        mean,
+        factors * (log.rewards - mean) / total,
+        float((log.squares * moments).sum()),
+        log.unknown_range,
+        log.cpt_variance(log.means - mean, is_weighted=True),
     )
 
 
@@ -416,10 +506,13 @@ def _doubly_robust(log: _WeightedLog) -> Estimate:
     by_context = np.einsum("cz,cz->c", log.targets, log.means[log.rows])
     variance = float((log.squares * log.second_moments(log.means)[log.rows]).sum())
     variance += float((log.factors**2 * log.n_covered * (by_context - mean) ** 2).sum())
-    return _estimate(mean, factors * (values - mean), variance, log.unknown_range)
+    cpt_variance = log.cpt_variance(log.means, is_weighted=False)
+    return _estimate(mean, factors * (values - mean), variance, log.unknown_range, cpt_variance)
 
 
-def _estimate(mean: float, deviations: Array, variance: float = 0.0, widening: float = 0.0) -> Estimate:
+def _estimate(
+    mean: float, deviations: Array, variance: float = 0.0, widening: float = 0.0, cpt_variance: float = 0.0
+) -> Estimate:
     """An estimate from the parts that outcomes have in its error; `variance`, if it is larger than what they show."""
     from scipy.special import stdtrit
 
@@ -431,7 +524,7 @@ def _estimate(mean: float, deviations: Array, variance: float = 0.0, widening: f
         excess = float((deviations**4).sum()) / squares**2 - 1 / n
         degrees = min(max(2 / max(excess, 1e-300), 2.0), n - 1.0)
         shift = SKEWNESS_FACTOR * float((deviations**3).sum()) / squares**1.5
-    error = math.sqrt(max(squares * n / (n - 1), variance))
+    error = math.sqrt(max(squares * n / (n - 1), variance) + cpt_variance)
     quantile = float(stdtrit(degrees, 0.975))
     low = mean - error * (quantile + max(0.0, -shift)) - widening
     return Estimate(mean, error, low, mean + error * (quantile + max(0.0, shift)) + widening)

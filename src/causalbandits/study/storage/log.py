@@ -420,6 +420,22 @@ class Log:
             assert row.reward is not None
             yield self.build_outcome(row, row.z, row.reward, row.observed)
 
+    @report_corruption
+    def latest_rewards(self, limit: int, *, with_past: bool) -> dict[tuple[Z | None, Action, Z | None], list[int]]:
+        """The rewards of the latest decisions that have one, in steps, by context, action and configuration."""
+        sql = (
+            "SELECT context, choices, z, reward FROM decisions WHERE reward IS NOT NULL AND number >= ? "
+            "ORDER BY number DESC LIMIT ?"
+        )
+        grouped: dict[tuple[str, str, str | None], list[int]] = {}
+        first = -(2**62) if with_past else 0
+        for context, choices, z, reward in self.store.query(sql, (first, limit)):
+            grouped.setdefault((context, choices, z), []).append(reward)
+        return {
+            (decode_codes(context), self.action(decode_codes(choices) or ()), decode_codes(z)): rewards
+            for (context, choices, z), rewards in grouped.items()
+        }
+
     def logged_outcomes(self) -> Iterator[tuple[Outcome, bool]]:
         """Outcomes of decisions that count, each with whether every action had a known, positive propensity."""
         for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):

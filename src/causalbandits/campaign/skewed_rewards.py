@@ -1,0 +1,288 @@
+"""Rewards of which a few large ones carry most of the variance: sales, prizes, losses.
+
+The mean of such rewards is not normally distributed after some hundred of them, and no interval for it is valid without
+an assumption on values that have not been seen (Bahadur and Savage 1956). What can be seen is used: the second, third
+and fourth central moments of each cell, mixed with those of all rewards,
+
+    own_z = 2 (n_z - 1) / (kurtosis - 1)          degrees of freedom of a cell's variance, few where tails are heavy
+    mu_z  = (nu mu + own_z mu_z) / (nu + own_z)   for moments of order 2 to 4; never less than the cell's own variance
+
+An action's estimate is a weighted sum of rewards. With V, C and Q the sums of the second, third and fourth moments of
+its parts, V^2 / Q is the number of rewards that carry its variance, and C / V^1.5 its skewness. Quantiles are Student's
+with 2 V^2 / Q degrees of freedom, moved by the skewness (Cornish and Fisher): of K prizes of equal size these are
+nearly the exact Poisson limits, from K = 1 on.
+
+Means of cells are shrunk towards their common centre by a spread that is two standard errors above its estimate.
+
+Where the problem declares the range of rewards, values beyond the largest M_z of the n_z rewards of a cell are allowed
+for: with probability 1 - delta they come with probability log(1 / delta) / n_z at most, whenever one looks, and raise
+the mean by (high - M_z) times that; likewise below the smallest. That matters where the range is wide, compared to how
+much rewards have varied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.campaign.reward_moments import spread_of_means
+from causalbandits.policies import Bounds
+
+MIN_SHAPE_REWARDS = 8
+"""The shape of the rewards is judged from so many on."""
+
+ROUNDING, LARGEST_WIDTH = 1e-12, 1e70
+"""Rewards that differ by a smaller share are equal; fourth powers of larger differences, or as small, overflow."""
+
+MAX_SKEWNESS, MAX_KURTOSIS = 2.0, 20.0
+"""Rewards with more than that are not near normal; the exponential distribution has 2 and 9."""
+
+MIN_LARGE_REWARDS = 3
+"""Of fewer large rewards the size is hardly known, nor how often they come."""
+
+LARGE = 0.5
+"""A large reward is further from the mean than so many standard deviations, on the side of the longer tail."""
+
+WIDE_RANGE = 6.0
+"""A declared range of more standard deviations than this has room for rewards unlike those seen."""
+
+UNSEEN_SHARE = 0.2
+"""The share of an interval's error probability that is spent on values beyond those seen."""
+
+SHAPE_DEGREES = 8.0
+"""The moments of all rewards count as much in each cell as so many degrees of freedom of its own."""
+
+MIN_DEGREES = 2.0
+"""Quantiles are Student's with no fewer degrees of freedom."""
+
+FEW_LARGE_REWARDS = (
+    "large rewards carry most of the variance, and too few have been seen to say how often they come: declare "
+    "reward_range= of the problem for an interval that holds all the same"
+)
+
+
+class CellMeans(NamedTuple):
+    """How many rewards each cell has, their means and sample variances."""
+
+    counts: Array
+    means: Array
+    variances: Array
+
+
+class RewardShape(NamedTuple):
+    """The central moments of rewards: of all of them, and of each cell by its number."""
+
+    variance: float
+    third: float
+    fourth: float
+    large: int
+    """So many are far out on the side of the longer tail."""
+    cells: Mapping[int, tuple[float, float]]
+    """The mean third and fourth powers of the deviations from a cell's mean."""
+
+    is_skewed: bool
+    """Whether the shape is far from normal."""
+    is_binary: bool
+    """Whether all rewards are 0 or 1."""
+
+    @property
+    def skewness(self) -> float:
+        """The third moment in units of the standard deviation."""
+        return self.third / float(self.variance**1.5)
+
+    @property
+    def kurtosis(self) -> float:
+        """The fourth moment in units of the standard deviation: 3 for the normal distribution."""
+        return self.fourth / self.variance**2
+
+
+def estimate_shape(rewards: Mapping[int, Array]) -> RewardShape | None:
+    """The shape of the rewards of cells by their numbers; None where rewards are few, all equal, or vary immensely.
+
+    Deviations are from the cells' means, or from the mean of all where a cell with a single reward has the large one.
+    """
+    values = np.concatenate([np.zeros(0), *rewards.values()])
+    if len(values) < MIN_SHAPE_REWARDS:
+        return None
+    width = float(values.max() - values.min())
+    if not max(ROUNDING * float(np.abs(values).max()), 1.0 / LARGEST_WIDTH) < width < LARGEST_WIDTH:
+        return None
+    deviations = {cell: cell_rewards - cell_rewards.mean() for cell, cell_rewards in rewards.items()}
+    within, around = np.concatenate(list(deviations.values())), values - values.mean()
+    degrees = len(values) - len(rewards)
+    by_cell = float((within**2).sum()) / degrees if degrees > 0 else 0.0
+    total = float((around**2).mean())
+    is_around = by_cell <= 0.0 or (abs((around**3).mean()) > MAX_SKEWNESS * total**1.5 and total > by_cell)
+    variance, centred = (total, around) if is_around else (by_cell, within)
+    third, fourth = float((centred**3).mean()), float((centred**4).mean())
+    fourths = sum(float((d**4).sum()) for d in deviations.values())
+    squared_variances = sum(float((d**2).sum()) ** 2 / len(d) for d in deviations.values())
+    is_skewed = abs(third) > MAX_SKEWNESS * variance**1.5 or fourths > MAX_KURTOSIS * squared_variances
+    large = int((math.copysign(1.0, third) * around > LARGE * math.sqrt(total)).sum())
+    cells = {cell: (float((d**3).mean()), float((d**4).mean())) for cell, d in deviations.items()}
+    is_binary = bool(np.isin(values, (0.0, 1.0)).all())
+    return RewardShape(variance, third, fourth, large, cells, is_skewed, is_binary)
+
+
+class UnseenValues(NamedTuple):
+    """How far each cell's mean can be moved by rewards beyond those seen, in units of their probability; and that."""
+
+    above: Array
+    below: Array
+    counts: Array
+    """So many rewards have not been beyond; 0 where none was seen."""
+
+    def allowance(self, weights: Array, log_error: float) -> tuple[float, float]:
+        """How far below and above a weighted mean can be, all cells together with a probability of error at most."""
+        cells = weights > 0
+        log_cells = math.log(max(1, int((cells & (self.above + self.below > 0)).sum())))
+        share = np.minimum(1.0, (log_cells - log_error) / np.maximum(1.0, self.counts))
+        share = weights * np.where(self.counts > 0, share, 1.0)
+        return float(share @ self.below), float(share @ self.above)
+
+    def sample(self, rng: np.random.Generator, means: Array) -> Array:
+        """Draws of the cells' means, a row each, with what rewards beyond those seen may add."""
+        n = np.maximum(1.0, self.counts)
+        share_above, share_below = (np.minimum(1.0, rng.standard_exponential(means.shape) / n) for _ in range(2))
+        moved = means + share_above * self.above - share_below * self.below
+        anywhere = means - self.below + rng.random(means.shape) * (self.below + self.above)
+        return np.where(self.counts > 0, moved, anywhere)
+
+
+def find_unseen_values(
+    reward_range: tuple[float, float], posterior: SkewedPosterior, rewards: Mapping[int, Array], weights: Array
+) -> UnseenValues | None:
+    """Room for rewards beyond those seen in the declared range; None where it is not wide for any cell of the action.
+
+    A cell without rewards may have its mean anywhere in the range.
+    """
+    low, high = reward_range
+    is_wide = high - low > WIDE_RANGE * posterior.deviations
+    if not (is_wide & (weights > 0)).any():
+        return None
+    above, below = np.maximum(0.0, high - posterior.means), np.maximum(0.0, posterior.means - low)
+    count = np.zeros(len(above))
+    for cell, values in rewards.items():
+        count[cell], above[cell], below[cell] = len(values), high - values.max(), values.min() - low
+    return UnseenValues(np.where(is_wide, above, 0.0), np.where(is_wide, below, 0.0), count)
+
+
+class SkewedPosterior(NamedTuple):
+    """Means of all cells with their variances, what they share with the common centre, and moments of their errors."""
+
+    means: Array
+    variances: Array
+    shrinkage: Array
+    """How much of the centre is in each mean."""
+    centre_weights: Array
+    """How much of each cell's sample mean is in the centre."""
+    centre_variance: float
+    second: Array
+    """Variances of the sample means; the sums of the third and fourth moments of the rewards' parts in them."""
+    third: Array
+    fourth: Array
+    deviations: Array
+    """Standard deviations of rewards given the cell."""
+    rewards: int
+    shape: RewardShape
+    unseen: UnseenValues | None = None
+    """Room for rewards beyond those seen, where a range is declared that is wide."""
+
+    @property
+    def caveat(self) -> str:
+        """The finding in words."""
+        if self.unseen is not None:
+            return "rewards vary far less than reward_range= allows: interval and probability leave room for others"
+        return (
+            f"few large rewards carry most of the variance (skewness {self.shape.skewness:.2g}): interval and "
+            "probability allow for as many more"
+        )
+
+    @property
+    def obstacle(self) -> str:
+        """Why neither interval nor probability is available, where no range is declared; empty where they are.
+
+        Where rewards are 0 or 1 the size of a large one is known.
+        """
+        return FEW_LARGE_REWARDS if self.shape.large < MIN_LARGE_REWARDS and not self.shape.is_binary else ""
+
+    def bounds(self, weights: Array, rows: Array | None, level: float) -> tuple[float, Bounds]:
+        """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
+        from scipy.special import stdtrit
+
+        mean, samples = float(weights @ self.means), weights[None] if rows is None else rows
+        variance = float((samples**2 @ self.variances + (samples @ self.shrinkage) ** 2 * self.centre_variance).mean())
+        coefficients = weights * (1.0 - self.shrinkage) + float(weights @ self.shrinkage) * self.centre_weights
+        sampling = float(coefficients**2 @ self.second)
+        variance = max(variance, sampling)
+        if rows is not None:
+            variance += float((rows @ self.means).var())
+        influential = sampling**2 / max(float(coefficients**4 @ self.fourth), 1e-300)
+        degrees = min(max(2.0 * influential, MIN_DEGREES), max(MIN_DEGREES, self.rewards - 1.0))
+        error = 1 - level if self.unseen is None else (1 - level) * (1 - UNSEEN_SHARE)
+        normal = NormalDist().inv_cdf(1 - error / 2)
+        shift = (2 * normal**2 + 1) / 6 * float(coefficients**3 @ self.third) / max(sampling, 1e-300) ** 1.5
+        quantile, scale = float(stdtrit(degrees, 1 - error / 2)), math.sqrt(variance)
+        lower, upper = mean - scale * (quantile + max(0.0, -shift)), mean + scale * (quantile + max(0.0, shift))
+        if self.unseen is None:
+            return mean, Bounds(lower, upper, "posterior", "rewards are as skewed as those seen so far")
+        below, above = self.unseen.allowance(weights, math.log((1 - level) * UNSEEN_SHARE))
+        return mean, Bounds(lower - below, upper + above, "posterior", "rewards lie in the declared range")
+
+    def sample(self, rng: np.random.Generator, draws: int) -> Array:
+        """Draws of all means, a row each: gamma variables of the cells' skewness, with Student's tails."""
+        shape = draws, len(self.means)
+        scale = np.where(self.second > 0.0, self.second, 1.0)
+        # Three times the skewness of a sample mean moves the gamma quantile as far as the interval's end.
+        skewness = np.clip(3.0 * self.third / scale**1.5 * (1.0 - self.shrinkage) ** 1.5, -4.0, 4.0)
+        shapes = 4.0 / np.maximum(np.abs(skewness), 1e-2) ** 2
+        gamma = np.sign(skewness) * (rng.standard_gamma(shapes, shape) - shapes) / np.sqrt(shapes)
+        own = np.where(np.abs(skewness) < 1e-2, rng.standard_normal(shape), gamma)
+        degrees = np.clip(2.0 * scale**2 / np.maximum(self.fourth, 1e-300), MIN_DEGREES + 1.0, 1e6)
+        stretch = np.sqrt(0.5 * degrees / rng.standard_gamma(0.5 * degrees, shape))
+        centre = math.sqrt(self.centre_variance) * rng.standard_normal((draws, 1))
+        means = np.asarray(self.means + np.sqrt(self.variances) * stretch * own + self.shrinkage * centre)
+        return means if self.unseen is None else self.unseen.sample(rng, means)
+
+
+def skewed_posterior(cells: CellMeans, shape: RewardShape) -> SkewedPosterior:
+    """The posterior of the cells' means, from their rewards' moments and the shape that all have in common."""
+    count, means, variances = cells
+    seen, n = count > 0, np.maximum(1.0, count)
+    own_third, own_fourth, has_shape = np.zeros(len(n)), np.zeros(len(n)), np.zeros(len(n), dtype=bool)
+    for cell, (third, fourth) in shape.cells.items():
+        own_third[cell], own_fourth[cell], has_shape[cell] = third, fourth, True
+    own = np.where(has_shape, 2.0 * np.maximum(0.0, count - 1.0) / max(2.0, shape.kurtosis - 1.0), 0.0)
+    pooled = SHAPE_DEGREES / (SHAPE_DEGREES + own)
+    noise = pooled * shape.variance + (1.0 - pooled) * variances
+    varies_more = variances > noise
+    noise = np.where(varies_more, variances, noise)
+    pooled = np.where(varies_more & has_shape, 0.0, pooled)
+    errors = noise / n
+    spread = spread_of_means(means[seen], errors[seen], shape.variance)
+    weights = np.where(seen, 1.0 / (spread + errors), 0.0)
+    centre = float(weights @ means / weights.sum())
+    shrinkage = np.where(seen, errors / (spread + errors), 1.0)
+    return SkewedPosterior(
+        centre + (1.0 - shrinkage) * np.where(seen, means - centre, 0.0),
+        np.where(seen, errors * (1.0 - shrinkage), spread),
+        shrinkage,
+        weights / weights.sum(),
+        float(1.0 / weights.sum()),
+        np.where(seen, errors, 0.0),
+        np.where(seen, (pooled * shape.third + (1.0 - pooled) * own_third) / n**2, 0.0),
+        np.where(seen, (pooled * shape.fourth + (1.0 - pooled) * own_fourth) / n**3, 0.0),
+        np.sqrt(noise),
+        int(count.sum()),
+        shape,
+    )
+
+
+def group_rewards(rewards: Mapping[Hashable, Array], numbers: Mapping[Hashable, int]) -> dict[int, Array]:
+    """Rewards by the numbers of their cells; those of cells without a number are left out."""
+    return {numbers[cell]: values for cell, values in rewards.items() if cell in numbers and len(values)}
