@@ -224,10 +224,15 @@ class DoubtedPast(NamedTuple):
         weight = 1.0 - self.belief if self.is_unlikely else self.belief
         one, two = lead.certainty, other.certainty
         certainty = one._replace(
-            probability=_mix(weight, one.probability, two.probability), loss=_mix(weight, one.loss, two.loss)
+            probability=_mix(weight, one.probability, two.probability),
+            loss=_mix(weight, one.loss, two.loss),
+            unavailable=one.unavailable or two.unavailable,
         )
         return lead._replace(
-            lower=min(lead.lower, other.lower), upper=max(lead.upper, other.upper), certainty=certainty
+            lower=min(lead.lower, other.lower),
+            upper=max(lead.upper, other.upper),
+            caveats=tuple(dict.fromkeys((*lead.caveats, *other.caveats))),
+            certainty=certainty,
         )
 
 
