@@ -113,6 +113,9 @@ def regret(
     costs: Annotated[
         bool, typer.Option("--costs", help="Time decisions only, and write what they cost into what was played.")
     ] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Keep the other policies' numbers of the results in the folder.")
+    ] = False,
     workers: Workers = None,
     repeats: Repeats = 9,
     out: Annotated[
@@ -140,10 +143,19 @@ def regret(
       python benchmarks/run.py regret --sets my.toml --policy mine --policy c-ts-beta
 
       python benchmarks/run.py regret --costs --out benchmarks
+
+      python benchmarks/run.py regret --policy c-ts-effects --update --out benchmarks
     """
     if quick and replications is not None:
         raise CausalBanditsError("Give --quick or --replications, not both.")
-    playing = {"only": only, "replications": replications, "workers": workers, "quick": quick, "played": played}
+    playing = {
+        "only": only,
+        "replications": replications,
+        "workers": workers,
+        "quick": quick,
+        "played": played,
+        "update": update,
+    }
     if costs and (refused := [name for name, value in playing.items() if value]):
         raise CausalBanditsError(f"--costs times decisions and plays nothing: leave out --{refused[0]}.")
     folder = out or Path("results/regret-quick" if quick else "results/regret")
@@ -153,7 +165,8 @@ def regret(
         _time_decisions(sets, policy or [], repeats, folder)
         return
     simulation: dict[str, Any] = QUICK_REGRET if quick else {"replications": replications}
-    _play(sets, only or [], policy or [], simulation, workers or os.cpu_count(), 0 if played else repeats, folder)
+    repeats = 0 if played else repeats
+    _play(sets, only or [], policy or [], simulation, workers or os.cpu_count(), repeats, folder, update=update)
 
 
 @app.command()
@@ -222,14 +235,17 @@ def _play(
     workers: int | None,
     repeats: int,
     folder: Path,
+    *,
+    update: bool,
 ) -> None:
     """Without repeats, nothing is played or timed."""
     from rich.console import Console
 
     from causalbandits_bench.decision_cost import decision_costs
     from causalbandits_bench.regret import play_benchmark, read_benchmark, regrets_so_far
-    from causalbandits_bench.regret_report import tails_grid, write_regret
+    from causalbandits_bench.regret_report import read_regret, tails_grid, write_regret
 
+    previous = read_regret(folder) if update else None
     benchmark = read_benchmark(sets, **simulation).only(only, policies)
     console = Console()
     if repeats == 0:
@@ -240,7 +256,7 @@ def _play(
                 regrets = play_benchmark(benchmark, folder / ".replications", workers, progress.advance)
             with console.status("Measuring what a decision costs ..."):
                 costs = decision_costs(benchmark, repeats)
-    for name, by_policy in write_regret(folder, benchmark, regrets, costs).items():
+    for name, by_policy in write_regret(folder, benchmark, regrets, costs, previous).items():
         grid = tails_grid(by_policy)
         print_rows(console, name, grid.head, grid.rows)
     print_plain(console, f"The report: {folder / 'regret.md'}")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -109,6 +109,60 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.{1 if value >= 1 else 2}f}"
 
 
+DEFAULTS = ("c-gittins-effects", "c-gittins-effects, anytime")
+"""The default policy with a horizon, and without."""
+REFERENCES = ("c-ts-beta", "c-ts-gaussian", "ts-beta", "ts-gaussian")
+"""C-TS and TS as they are published, with scales of 1."""
+BLIND = "uniform"
+ALLOWED_RATIO, ALLOWED_RATIO_ON_PRIZES, PRIZES = 1.5, 2.0, ("rare prize",)
+"""The default's regret is no larger than so many times that of the better of C-TS and TS."""
+ERRORS = 2.0
+"""What is allowed is widened by so many standard errors."""
+
+
+class Comparison(NamedTuple):
+    """The default on one set, against the best of the references."""
+
+    default: str
+    reference: str
+    ratio: float
+    allowed: float
+    holds: bool
+    """Whether it loses no more than is allowed, and no more than choosing blindly, each within `ERRORS`."""
+
+
+def compare_default(name: str, by: Mapping[str, Tail], default: str) -> Comparison | None:
+    """None where the default or the references were not played on the set."""
+    references = [policy for policy in REFERENCES if policy in by]
+    if default not in by or not references:
+        return None
+    reference = min(references, key=lambda policy: by[policy].mean)
+    own, best, allowed = by[default], by[reference], ALLOWED_RATIO_ON_PRIZES if name in PRIZES else ALLOWED_RATIO
+    holds = _exceeds(own, best, allowed) <= 0.0 and (BLIND not in by or _exceeds(own, by[BLIND], 1.0) <= 0.0)
+    return Comparison(default, reference, own.mean / best.mean if best.mean > 0 else 1.0, allowed, holds)
+
+
+def _exceeds(own: Tail, other: Tail, factor: float) -> float:
+    """By how much a mean is larger than a multiple of another, beyond the errors of both."""
+    error = math.hypot(own.standard_error, factor * other.standard_error)
+    return own.mean - factor * other.mean - ERRORS * error
+
+
+def comparisons_grid(tails: Tails) -> Grid:
+    """Every set: how the default compares with the better of C-TS and TS."""
+    rows = []
+    for name, by in tails.items():
+        for default in DEFAULTS:
+            found = compare_default(name, by, default)
+            if found is not None:
+                pair = [with_error(by[default]), found.reference, with_error(by[found.reference])]
+                blind = with_error(by.get(BLIND))
+                verdict = "yes" if found.holds else "**no**"
+                rows.append([name, default, *pair, f"{found.ratio:.2f}", f"{found.allowed:g}", blind, verdict])
+    head = ("set", "default", "regret", "best of C-TS and TS", "its regret", "ratio", "allowed", "uniform", "holds")
+    return Grid(head, rows)
+
+
 def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
     """Everything that regret.json has, for reading."""
     about, tails, costs = content["about"], read_tails(content), read_costs(content)
@@ -122,11 +176,21 @@ def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
         means_grid(tails, policies_of(tails)),
         Picture("regret", "Mean regret as a multiple of the least of its set: dark is good."),
     ]
+    comparisons = comparisons_grid(tails)
+    if comparisons.rows:
+        text = (
+            f"The default may lose {ALLOWED_RATIO:g} times as much as the better of C-TS and TS with scales of 1 "
+            f"({ALLOWED_RATIO_ON_PRIZES:g} times where a prize is rare), and no more than choosing blindly, each "
+            f"within {ERRORS:g} standard errors."
+        )
+        parts += [Heading("The default against C-TS and TS"), Text(text), comparisons]
     if costs:
         parts += [Heading("What a decision costs"), Text(ABOUT_COSTS), costs_grid(costs)]
     for name, by in tails.items():
         parts += [Heading(name), tails_grid(by)]
-    return [*parts, Text(f"Seed {about['seed']}; {format_versions(about)}.")]
+    updated = ", ".join(f"{policy} at {commit}" for policy, commit in about.get("updated", {}).items())
+    later = f" Played again later: {updated}." if updated else ""
+    return [*parts, Text(f"Seed {about['seed']}; {format_versions(about)}.{later}")]
 
 
 def read_tails(content: Mapping[str, Any]) -> dict[str, dict[str, Tail]]:
@@ -168,21 +232,41 @@ def regret_picture(tails: Tails, policies: list[str]) -> Figure:
 
 
 def write_regret(
-    folder: Path, benchmark: Benchmark, found: Mapping[str, Mapping[str, Array]], costs: DecisionCosts
+    folder: Path,
+    benchmark: Benchmark,
+    found: Mapping[str, Mapping[str, Array]],
+    costs: DecisionCosts,
+    previous: Mapping[str, Any] | None = None,
 ) -> Tails:
-    """`regret.json`, `regret.csv`, `regret.md` and the picture."""
-    tails = tails_of(found)
+    """`regret.json`, `regret.csv`, `regret.md` and the picture.
+
+    With `previous`, the content of an earlier regret.json, what was found takes the place of these policies' numbers
+    there, and all others stay; `about.updated` has the commit of each policy that was played again.
+    """
     about = provenance("python benchmarks/run.py regret", benchmark.seed, benchmark.replications)
+    tails, merged_costs, about["horizon"] = tails_of(found), _records(costs), benchmark.horizon
+    shown = tails
+    if previous is not None:
+        if previous["about"]["horizon"] != benchmark.horizon or previous["about"]["seed"] != benchmark.seed:
+            raise CausalBanditsError(
+                f"The results in {folder} are of {previous['about']['horizon']} rounds with seed "
+                f"{previous['about']['seed']}; --update adds to such results only."
+            )
+        updated = previous["about"].get("updated", {}) | dict.fromkeys(policies_of(tails), about["commit"])
+        about = {**previous["about"], "updated": updated}
+        old = read_tails(previous)
+        shown = {name: {**old.get(name, {}), **tails.get(name, {})} for name in (*old, *(set(tails) - set(old)))}
+        merged_costs = {**previous["costs"], **merged_costs}
     content = {
-        "about": {**about, "horizon": benchmark.horizon},
-        "sets": {name: {policy: own._asdict() for policy, own in by.items()} for name, by in tails.items()},
-        "costs": _records(costs),
+        "about": about,
+        "sets": {name: {policy: own._asdict() for policy, own in by.items()} for name, by in shown.items()},
+        "costs": merged_costs,
     }
     folder.mkdir(parents=True, exist_ok=True)
     _write_content(folder, content)
-    rows: list[tuple[Any, ...]] = [(name, policy, *own) for name, by in tails.items() for policy, own in by.items()]
+    rows: list[tuple[Any, ...]] = [(name, policy, *own) for name, by in shown.items() for policy, own in by.items()]
     write_csv(folder / "regret.csv", about, ("set", "policy", *Tail._fields), rows)
-    write_figures(folder / "figures", {"regret": regret_picture(tails, list(benchmark.players))})
+    write_figures(folder / "figures", {"regret": regret_picture(shown, policies_of(shown))})
     return tails
 
 

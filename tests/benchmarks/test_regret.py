@@ -21,8 +21,8 @@ from causalbandits_bench.decision_cost import Cost, decision_costs
 from causalbandits_bench.oracle_policy import oracle_thompson
 from causalbandits_bench.policy_code import code_of_policy
 from causalbandits_bench.random_numbers import LAWS, draw
-from causalbandits_bench.regret import Benchmark, play_benchmark, read_benchmark, regrets_so_far, tail_of
-from causalbandits_bench.regret_report import tails_of, with_error, write_regret
+from causalbandits_bench.regret import Benchmark, Tail, play_benchmark, read_benchmark, regrets_so_far, tail_of
+from causalbandits_bench.regret_report import compare_default, read_regret, tails_of, with_error, write_regret
 from causalbandits_bench.world_sets import set_from
 from run import app
 
@@ -401,3 +401,39 @@ def test_costs_without_anything_played_are_refused_with_the_way_out(tmp_path):
     done = run_command("regret", "--costs", "--out", str(tmp_path))
     assert isinstance(done.exception, cb.CausalBanditsError)
     assert "leave --costs out to play it" in str(done.exception)
+
+
+def test_an_update_keeps_the_other_policies_and_says_what_was_played_again(shipped, tmp_path):
+    some = shipped.only(["Figure 2"], ["c-ts-gaussian", "c-ucb"])
+    found = {"Figure 2": {"c-ts-gaussian": np.array([1.0, 2.0]), "c-ucb": np.array([5.0, 7.0])}}
+    write_regret(tmp_path, some, found, {"c-ucb": Cost(1.0, 2.0, 3.0, 4.0)})
+    before = read_regret(tmp_path)
+    again = {"Figure 2": {"c-ucb": np.array([8.0, 10.0])}, "e-mail": {"c-ucb": np.array([1.0, 1.0])}}
+    write_regret(tmp_path, shipped.only(["Figure 2", "e-mail"], ["c-ucb"]), again, {}, before)
+    after = read_regret(tmp_path)
+    assert after["sets"]["Figure 2"]["c-ts-gaussian"] == before["sets"]["Figure 2"]["c-ts-gaussian"]
+    assert after["sets"]["Figure 2"]["c-ucb"]["mean"] == 9.0
+    assert after["sets"]["e-mail"]["c-ucb"]["mean"] == 1.0
+    assert list(after["about"]["updated"]) == ["c-ucb"]
+    assert after["costs"] == before["costs"]
+    with pytest.raises(cb.CausalBanditsError, match="--update adds to such results only"):
+        write_regret(tmp_path, replace(shipped, horizon=61).only(["Figure 2"], ["c-ucb"]), found, {}, before)
+
+
+@pytest.mark.parametrize(
+    ("own", "uniform", "name", "holds"),
+    [
+        (14.0, 100.0, "e-mail", True),
+        (17.0, 100.0, "e-mail", False),  # 1.7 times the better of C-TS and TS, beyond two standard errors
+        (17.0, 100.0, "rare prize", True),
+        (14.0, 12.0, "e-mail", False),  # more than choosing blindly
+    ],
+)
+def test_the_default_is_compared_with_the_better_of_c_ts_and_ts(own, uniform, name, holds):
+    def tail(mean):
+        return Tail(mean, 0.1, mean, mean, mean, 0.0, 100)
+
+    by = {"c-gittins-effects": tail(own), "c-ts-beta": tail(10.0), "ts-beta": tail(50.0), "uniform": tail(uniform)}
+    comparison = compare_default(name, by, "c-gittins-effects")
+    assert (comparison.reference, comparison.ratio, comparison.holds) == ("c-ts-beta", own / 10.0, holds)
+    assert compare_default(name, by, "c-gittins-effects, anytime") is None
