@@ -125,24 +125,6 @@ def test_a_frozen_study_goes_on_by_the_past_as_it_was_believed(tmp_path: Path) -
         assert {study.ask().intervention["x"] for _ in range(30)} == {0, 1}  # half of them without the past
 
 
-def test_rows_that_an_older_version_learnt_count_as_they_did(tmp_path: Path) -> None:
-    with learned(tmp_path, trust=1) as study:
-        play(study, 20, 0)
-        rounds, decisions = study.rounds, [study.chances(k) for k in range(20)]
-    with sqlite3.connect(tmp_path / "study.db") as connection:
-        connection.execute("DROP TABLE past")
-        connection.execute("UPDATE facts SET value = '2' WHERE name = 'version'")
-        connection.execute("DELETE FROM versions WHERE version > 2")
-    with cb.Study.open(tmp_path / "study.db") as study:
-        assert study.rounds == rounds
-        assert [study.chances(k) for k in range(20)] == decisions
-        assert [(batch.rows, batch.trust) for batch in study._session.past] == [(400, 1.0)]
-        assert study.verify()
-        assert study.replay(19)
-        assert study.learn(right_log(10, 3), reward="reward").trust == 0.5
-        assert study.verify()
-
-
 def test_a_registered_trust_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
     learned(tmp_path).close()
     with sqlite3.connect(tmp_path / "study.db") as connection:

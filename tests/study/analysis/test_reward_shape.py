@@ -56,7 +56,9 @@ def test_the_latest_rewards_tell_the_shape_and_sums_of_an_earlier_large_one(tmp_
     rng, asked = np.random.default_rng(4), []
     with cb.Study.create(tmp_path / "s.db", problem_of(), "c-ts-gaussian-scaled") as study, study.together():
         latest = study._log.latest_rewards
-        monkeypatch.setattr(study._log, "latest_rewards", lambda limit: asked.append(limit) or latest(limit))
+        monkeypatch.setattr(
+            study._log, "latest_rewards", lambda limit, **past: asked.append(limit) or latest(limit, **past)
+        )
         play(study, [first, *(0.5 + 0.1 * rng.standard_normal(61))])
         assert math.isfinite(study.recommend().upper) is (first == 0.8)
         assert asked == [40]

@@ -282,10 +282,8 @@ class Log:
         return -int(self.store.query_one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
 
     def past_batches(self, events: int = 2**62) -> list[PastBatch]:
-        """The batches of rows of the past after so many events; rows of older versions had no trust, which is 1."""
-        batches = self.registers.past_batches(events)
-        n_unregistered = self.past_count() - sum(batch.rows for batch in self.registers.past_batches())
-        return [PastBatch(-1, n_unregistered, 1.0, ""), *batches] if n_unregistered > 0 else batches
+        """The batches of rows of the past after so many events."""
+        return self.registers.past_batches(events)
 
     def past_table(self, batches: Iterable[PastBatch] | None = None) -> SumTable:
         """The statistic of the rounds of the past, all or those of some batches."""
