@@ -62,7 +62,7 @@ def test_the_latest_rewards_tell_the_shape_and_sums_of_an_earlier_large_one(tmp_
         play(study, [first, *(0.5 + 0.1 * rng.standard_normal(61))])
         assert math.isfinite(study.recommend().upper) is (first == 0.8)
         assert asked == [40]
-        assert sum(map(len, latest(40).values())) == 40
+        assert sum(map(len, latest(40, with_past=True).values())) == 40
 
 
 def test_a_declared_range_leaves_room_for_rewards_that_were_not_seen(tmp_path):
