@@ -1,62 +1,129 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
-from causalbandits import theory
-from causalbandits.agent import Agent
-from causalbandits.campaign import Decision, Recommendation
-from causalbandits.engine import simulate
-from causalbandits.environments import (
-    BernoulliReward,
-    BlackBoxEnvironment,
-    CustomReward,
-    Environment,
-    GaussianReward,
-    LinearReward,
-    StudentReward,
-    zoo,
-)
-from causalbandits.errors import CausalBanditsError, CausalBanditsWarning, ScaleWarning
-from causalbandits.fitting import check, fit
-from causalbandits.formats import read, write
-from causalbandits.model import (
-    CausalGraph,
-    CausalModel,
-    FittedModel,
-    FittedObservedModel,
-    Intervention,
-    ObservedModel,
-    Variable,
-)
-from causalbandits.planning import describe, forecast
-from causalbandits.policies import (
-    HACUCB,
-    KLUCB,
-    UCB,
-    CausalDesign,
-    CausalElimination,
-    CausalGittins,
-    CausalIDS,
-    CausalKLUCB,
-    CausalLinearThompsonSampling,
-    CausalLinearTSUCB,
-    CausalLinearUCB,
-    CausalScreen,
-    CausalThompsonSampling,
-    CausalTrackAndStop,
-    CausalTSUCB,
-    CausalUCB,
-    GuardedThompsonSampling,
-    LinTS,
-    LinUCB,
-    ModelsThompsonSampling,
-    Policy,
-    ThompsonSampling,
-    Uniform,
-    default_policy,
-    policy,
-)
-from causalbandits.problem import ActionSpace, Budget, Problem, Scores, design
-from causalbandits.results import Run, citation
-from causalbandits.study import Study, connect
+from typing import TYPE_CHECKING
+
+from causalbandits._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from causalbandits import theory
+    from causalbandits.agent import Agent
+    from causalbandits.campaign import Decision, Recommendation
+    from causalbandits.engine import simulate
+    from causalbandits.environments import (
+        BernoulliReward,
+        BlackBoxEnvironment,
+        CustomReward,
+        Environment,
+        GaussianReward,
+        LinearReward,
+        StudentReward,
+        zoo,
+    )
+    from causalbandits.errors import CausalBanditsError, CausalBanditsWarning, ScaleWarning
+    from causalbandits.fitting import check, fit
+    from causalbandits.formats import read, write
+    from causalbandits.model import (
+        CausalGraph,
+        CausalModel,
+        FittedModel,
+        FittedObservedModel,
+        Intervention,
+        ObservedModel,
+        Variable,
+    )
+    from causalbandits.planning import describe, forecast
+    from causalbandits.policies import (
+        HACUCB,
+        KLUCB,
+        UCB,
+        CausalDesign,
+        CausalElimination,
+        CausalGittins,
+        CausalIDS,
+        CausalKLUCB,
+        CausalLinearThompsonSampling,
+        CausalLinearTSUCB,
+        CausalLinearUCB,
+        CausalScreen,
+        CausalThompsonSampling,
+        CausalTrackAndStop,
+        CausalTSUCB,
+        CausalUCB,
+        GuardedThompsonSampling,
+        LinTS,
+        LinUCB,
+        ModelsThompsonSampling,
+        Policy,
+        ThompsonSampling,
+        Uniform,
+        default_policy,
+        policy,
+    )
+    from causalbandits.problem import ActionSpace, Budget, Problem, Scores, design
+    from causalbandits.results import Run, citation
+    from causalbandits.study import Study, connect
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "causalbandits.agent": ["Agent"],
+            "causalbandits.campaign": ["Decision", "Recommendation"],
+            "causalbandits.engine": ["simulate"],
+            "causalbandits.environments": [
+                "BernoulliReward",
+                "BlackBoxEnvironment",
+                "CustomReward",
+                "Environment",
+                "GaussianReward",
+                "LinearReward",
+                "StudentReward",
+            ],
+            "causalbandits.errors": ["CausalBanditsError", "CausalBanditsWarning", "ScaleWarning"],
+            "causalbandits.fitting": ["check", "fit"],
+            "causalbandits.formats": ["read", "write"],
+            "causalbandits.model": [
+                "CausalGraph",
+                "CausalModel",
+                "FittedModel",
+                "FittedObservedModel",
+                "Intervention",
+                "ObservedModel",
+                "Variable",
+            ],
+            "causalbandits.planning": ["describe", "forecast"],
+            "causalbandits.policies": [
+                "HACUCB",
+                "KLUCB",
+                "UCB",
+                "CausalDesign",
+                "CausalElimination",
+                "CausalGittins",
+                "CausalIDS",
+                "CausalKLUCB",
+                "CausalLinearThompsonSampling",
+                "CausalLinearTSUCB",
+                "CausalLinearUCB",
+                "CausalScreen",
+                "CausalThompsonSampling",
+                "CausalTrackAndStop",
+                "CausalTSUCB",
+                "CausalUCB",
+                "GuardedThompsonSampling",
+                "LinTS",
+                "LinUCB",
+                "ModelsThompsonSampling",
+                "Policy",
+                "ThompsonSampling",
+                "Uniform",
+                "default_policy",
+                "policy",
+            ],
+            "causalbandits.problem": ["ActionSpace", "Budget", "Problem", "Scores", "design"],
+            "causalbandits.results": ["Run", "citation"],
+            "causalbandits.study": ["Study", "connect"],
+        },
+        modules=["causalbandits.theory", "causalbandits.environments.zoo"],
+    )
 
 __version__ = "0.1.0"
 

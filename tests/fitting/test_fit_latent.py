@@ -20,7 +20,7 @@ from causalbandits.fitting.check import find_separations
 from causalbandits.fitting.em import IncompleteRow, maximise
 from causalbandits.fitting.structure import parse_structure
 from causalbandits.model.graph.identification import DataRegime
-from causalbandits.planning.forecast import EnvironmentPrior
+from causalbandits.planning.forecasting import EnvironmentPrior
 from oracles import patient
 from oracles.latent_graphs import distribution, random_graph, random_model
 

@@ -134,7 +134,7 @@ def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
 
 
 def test_what_is_at_stake_can_be_told_of_more_actions_than_can_be_looked_at(monkeypatch, problem):
-    module = importlib.import_module("causalbandits.planning.forecast")
+    module = importlib.import_module("causalbandits.planning.forecasting")
     exact = module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0)
     monkeypatch.setattr(module, "LISTED", 1)
     assert module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0) == pytest.approx(exact, rel=0.02)
@@ -177,7 +177,7 @@ def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_
     problem, fitted, what, monkeypatch
 ):
     """To within what another processor may change."""
-    monkeypatch.setattr(sys.modules["causalbandits.planning.forecast"], "CHECKPOINTS", 40)  # as it was then
+    monkeypatch.setattr(sys.modules["causalbandits.planning.forecasting"], "CHECKPOINTS", 40)  # as it was then
     if what == "fitted":
         found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, epsilon=0.02)
     else:
