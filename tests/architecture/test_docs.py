@@ -170,6 +170,15 @@ def test_every_name_in_the_reference_is_a_module_or_is_exported_by_a_package():
     assert not is_exported("causalbandits.campaign.NoSuchName")
 
 
+@pytest.mark.parametrize("page", ["README.md", *sorted(DOCS.rglob("*.md"))], ids=str)
+def test_every_name_that_a_page_takes_from_cb_is_there(page):
+    """Also in prose, and in code that is not run: `cb.Agent`, `cb.policies.CausalUCB`."""
+    for name in re.findall(r"\bcb((?:\.\w+)+)", text(page)):
+        first, *rest = name.split(".")[1:]
+        assert first in cb.__all__, name
+        assert not rest or not isinstance(getattr(cb, first), type(cb)) or hasattr(getattr(cb, first), rest[0]), name
+
+
 def test_pictures_are_what_the_script_draws_and_every_page_has_its_place():
     drawn = runpy.run_path(str(DOCS / "pictures.py"))["pictures"]()
     assert all(text(DOCS / "images" / name) == content for name, content in drawn.items())
