@@ -21,6 +21,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.engine.driver import play
+from causalbandits.policies.robust.evidence import alarm_of
 from causalbandits.policies.robust.monitor import ARROW, Monitor
 
 RESULT = Path(__file__).with_name("guard.json")
@@ -55,7 +56,7 @@ def heavy_tails(replication: int) -> World:
         z = BELIEF.encode_parents({"subject": subject, "template": template, "send_time": send_time})
         return float(MEANS[z] + 0.3 * rng.standard_t(3))
 
-    return World(cb.Environment(BELIEF, cb.CustomReward(MEANS, sample)), BELIEF)
+    return World(cb.Environment(BELIEF, cb.rewards.CustomReward(MEANS, sample)), BELIEF)
 
 
 def no_tables(replication: int) -> World:
@@ -67,7 +68,7 @@ def no_tables(replication: int) -> World:
 
 def rare(replication: int) -> World:
     """One click where there are twenty on the e-mail campaign."""
-    return World(cb.Environment(BELIEF, cb.BernoulliReward(MEANS / 20)), BELIEF)
+    return World(cb.Environment(BELIEF, cb.rewards.BernoulliReward(MEANS / 20)), BELIEF)
 
 
 def any_graph(replication: int, scale: float | None) -> World:
@@ -75,7 +76,7 @@ def any_graph(replication: int, scale: float | None) -> World:
     env = cb.zoo.random_world(12, reward_parents=3, states=3, concentration=2.0, rng=20_000 + replication)
     if scale is not None:
         env = cb.Environment(
-            env.problem, cb.GaussianReward(env.configuration_means.reshape(env.problem.shape), sd=scale)
+            env.problem, cb.rewards.GaussianReward(env.configuration_means.reshape(env.problem.shape), sd=scale)
         )
     return World(env, env.problem)
 
@@ -104,7 +105,9 @@ def arrow(replication: int, knob: str, effect: float) -> World:
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
     true = cb.Problem(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
     shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
-    return World(cb.Environment(true, cb.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF)
+    return World(
+        cb.Environment(true, cb.rewards.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF
+    )
 
 
 def row(replication: int, name: str, place: tuple[int, ...], believed: float, true: float) -> World:
@@ -138,7 +141,7 @@ def two_views(replication: int, worst: bool, horizon: int) -> World:
     )
     true = cb.Problem(model, ["a"], ["z", "a"], always=["a"])
     belief = cb.Problem(model, ["a"], ["z"], always=["a"], reduce=False)
-    return World(cb.Environment(true, cb.BernoulliReward(means)), belief)
+    return World(cb.Environment(true, cb.rewards.BernoulliReward(means)), belief)
 
 
 class Part(NamedTuple):
@@ -154,11 +157,11 @@ class Part(NamedTuple):
     """What may be spent in all rounds together."""
 
 
-BETA, TS = cb.CausalThompsonSampling(prior="beta"), cb.ThompsonSampling(prior="beta")
-GUARD, WARNED = (cb.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
-RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.HACUCB()}
-LEARNT = cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=32)
-SOUND = cb.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
+BETA, TS = cb.policies.CausalThompsonSampling(prior="beta"), cb.policies.ThompsonSampling(prior="beta")
+GUARD, WARNED = (cb.policies.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
+RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.policies.HACUCB()}
+LEARNT = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", draws=32)
+SOUND = cb.policies.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
 
 TEMPLATE: dict[str, Any] = {"name": "template", "place": (0, 1)}
 """P(template | Photoshop, Promo)."""
@@ -180,7 +183,9 @@ PARTS = {
         partial(priced, inner=segments), {"guarded": WARNED}, 160, 200, budget=16.0
     ),
     "nothing wrong": Part(right, RIVALS, 100),
-    "nothing wrong, 2% audit": Part(right, {"guarded": cb.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60),
+    "nothing wrong, 2% audit": Part(
+        right, {"guarded": cb.policies.GuardedThompsonSampling(prior="beta", audit=0.02)}, 60
+    ),
     **{
         f"{knob} {effect}": Part(partial(arrow, knob=knob, effect=effect), RIVALS, runs, wrong=knob)
         for knob, effect, runs in (
@@ -206,7 +211,7 @@ Run = tuple[float, tuple[int, str] | None]
 
 def played(part: Part, policy: cb.Policy, replication: int) -> Run:
     """One replication."""
-    if not isinstance(policy, cb.GuardedThompsonSampling) and len(part.policies) == 1:
+    if not isinstance(policy, cb.policies.GuardedThompsonSampling) and len(part.policies) == 1:
         return asked(part, policy, replication)
     env, belief = part.world(replication)
     kept: list[Any] = []
@@ -217,7 +222,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> Run:
     alarm = None
     if isinstance(kept[-1], Monitor) and kept[-1].alarm_rows():
         ring = kept[-1].alarm_rows()[0]
-        name = cb.policies.claims.alarm_of(belief, ring).variable
+        name = alarm_of(belief, ring).variable
         alarm = ring.decision, f"{name}, {'arrow' if ring.about == ARROW else 'table'}"
     return float(regret.regret[-1]), alarm
 

@@ -47,7 +47,7 @@ def rare_clicks(rng: np.random.Generator) -> cb.Environment:
     """The same with a tenth of the clicks, whose variance is far smaller than Hoeffding's bound."""
     env = any_graph(rng)
     means = env.configuration_means.reshape(env.problem.shape)
-    return cb.Environment(env.problem, cb.BernoulliReward(means / 10))
+    return cb.Environment(env.problem, cb.rewards.BernoulliReward(means / 10))
 
 
 def line(rng: np.random.Generator) -> cb.Environment:

@@ -35,7 +35,7 @@ def random_environment(world: str, replication: int) -> cb.Environment:
     )
     parents = ["m"] if world == "one child" else ["m", "n"]
     mean = [0.2, 0.8] if world == "one child" else [[0.8, 0.2], [0.2, 0.8]]
-    return cb.Environment(cb.Problem(model, ["k"], parents, always=["k"]), cb.BernoulliReward(mean))
+    return cb.Environment(cb.Problem(model, ["k"], parents, always=["k"]), cb.rewards.BernoulliReward(mean))
 
 
 def believed_problem(env: cb.Environment, way: str) -> cb.Problem:

@@ -28,7 +28,7 @@ def main() -> None:
     print(f"The plot is {OUT / 'email_regret.png'}, the numbers are {OUT / 'email_regret.csv'}.\n")
 
     print("2. Live: an agent decides about 1000 mails, one by one.")
-    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
+    agent = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta"), seed=7)
     clicks = 0.0
     for mail in range(1000):
         decision = agent.ask()

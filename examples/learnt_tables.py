@@ -20,9 +20,9 @@ import causalbandits as cb
 
 HORIZON = 5000
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "learnt_tables.png"
-KNOWN = cb.CausalThompsonSampling(prior="beta")
-LEARNT = cb.CausalThompsonSampling(prior="beta", tables="learnt")
-BELIEVING = cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0)
+KNOWN = cb.policies.CausalThompsonSampling(prior="beta")
+LEARNT = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
+BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0)
 
 
 def confounded(model: cb.CausalModel, rows: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def ten_settings(rng: np.random.Generator) -> cb.Environment:
     knob = cb.Variable("x", range(10), table=[0.1] * 10)
     coin = cb.Variable("z", [0, 1], parents=["x"], table=rng.dirichlet([1, 1], size=10))
     problem = cb.Problem(cb.CausalModel([knob, coin]), ["x"], ["z"], always=["x"])
-    return cb.Environment(problem, cb.BernoulliReward(np.array([0.2, 0.8])))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(np.array([0.2, 0.8])))
 
 
 def final(env: Any, policies: Any, replications: int, **given: Any) -> dict[str, tuple[float, float]]:
@@ -79,10 +79,16 @@ def main(replications: int = 40) -> None:
     """Print the table and draw the picture."""
     email = final(
         cb.zoo.email_campaign(),
-        {"exact tables": KNOWN, "no tables, learnt": LEARNT, "no graph (TS)": cb.ThompsonSampling(prior="beta")},
+        {
+            "exact tables": KNOWN,
+            "no tables, learnt": LEARNT,
+            "no graph (TS)": cb.policies.ThompsonSampling(prior="beta"),
+        },
         replications,
     )
-    ten = final(ten_settings, {"exact": KNOWN, "learnt": LEARNT, "TS": cb.ThompsonSampling(prior="beta")}, replications)
+    ten = final(
+        ten_settings, {"exact": KNOWN, "learnt": LEARNT, "TS": cb.policies.ThompsonSampling(prior="beta")}, replications
+    )
     past = {"taken as they are": KNOWN, "learnt on": BELIEVING, "learnt on, trust=0.5": LEARNT}
     rows = {
         f"{n:,} {kind} mails": from_past(kind, n, past, replications)

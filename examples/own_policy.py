@@ -32,7 +32,7 @@ class CausalGreedy(cb.Policy):
 def drawn_world(rng):
     """The e-mail campaign's graph with click rates of its own, so that no policy wins by luck on one world."""
     problem = cb.zoo.email_campaign().problem
-    return cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def world(rng: np.random.Generator, additive: bool) -> cb.Environment:
         effects = rng.uniform(-0.3, 0.3, (3, 3))
         codes = np.moveaxis(np.indices((2, 2, 2)), 0, -1) - 0.5
         means = np.clip(0.5 + codes @ effects, 0, 1)
-    return cb.Environment(problem, cb.BernoulliReward(means))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(means))
 
 
 def rivals() -> dict[str, cb.Policy]:

@@ -49,7 +49,7 @@ def wide(knobs=40):
         variables.append(cb.Variable(f"W{i}", range(4), parents=[f"X{i}"], table=rng.dirichlet(np.ones(4), 10)))
     names = [[f"{letter}{i}" for i in range(knobs)] for letter in "XW"]
     problem = cb.Problem(cb.CausalModel(variables), *names)
-    return cb.Environment(problem, cb.LinearReward(np.linspace(-1, 1, knobs)))
+    return cb.Environment(problem, cb.rewards.LinearReward(np.linspace(-1, 1, knobs)))
 
 
 def one_block(reward):
@@ -103,8 +103,8 @@ def test_an_environment_remembers_only_so_many_rows_means_and_gaps(monkeypatch):
     keep(monkeypatch, 50)
     monkeypatch.setattr(environment, "LISTED", 10)
     for reward in (
-        lambda problem: cb.LinearReward(np.linspace(-1, 1, 6)),
-        lambda problem: cb.BernoulliReward(np.random.default_rng(1).random(problem.shape)),
+        lambda problem: cb.rewards.LinearReward(np.linspace(-1, 1, 6)),
+        lambda problem: cb.rewards.BernoulliReward(np.random.default_rng(1).random(problem.shape)),
     ):
         env = one_block(reward)
         played(env, 300)
@@ -127,9 +127,9 @@ def test_an_environment_remembers_only_so_many_rows_means_and_gaps(monkeypatch):
 
 
 def test_what_was_forgotten_is_found_again_with_the_same_numbers(monkeypatch):
-    plain = one_block(lambda problem: cb.LinearReward(np.linspace(-1, 1, 6)))
+    plain = one_block(lambda problem: cb.rewards.LinearReward(np.linspace(-1, 1, 6)))
     keep(monkeypatch, 2)
-    forgetful = one_block(lambda problem: cb.LinearReward(np.linspace(-1, 1, 6)))
+    forgetful = one_block(lambda problem: cb.rewards.LinearReward(np.linspace(-1, 1, 6)))
     numbers = [5, 6, 7, 8, 5, 6, 5, 9, 5]
     for env in (plain, forgetful):
         env.__dict__["_best_mean"] = 1.0

@@ -14,7 +14,7 @@ ROOM = "causalbandits.policies"
 def code_of_policy(kind: type) -> str:
     """Of the modules in which its class and the bases are defined, and of those of the policies that they import.
 
-    >>> from causalbandits import CausalGittins, CausalUCB
+    >>> from causalbandits.policies import CausalGittins, CausalUCB
     >>> code_of_policy(CausalUCB) == code_of_policy(CausalGittins)
     False
     """

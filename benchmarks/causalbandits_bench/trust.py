@@ -321,7 +321,9 @@ class StoppingRule:
 
 def _judge_guard(kind: Kind, world: World, rng: np.random.Generator, seed: int, schedule: Schedule) -> Judgement:
     """Whether a guard rings, ever, though nothing is wrong."""
-    policy = cb.GuardedThompsonSampling(prior="beta" if kind.is_binary else "gaussian", level=DELTA, on_alarm="warn")
+    policy = cb.policies.GuardedThompsonSampling(
+        prior="beta" if kind.is_binary else "gaussian", level=DELTA, on_alarm="warn"
+    )
     agent, rounds = cb.Agent(world.belief, policy, seed=seed), schedule.checkpoints[-1]
     deque(run_campaign(agent, world, rng, rounds, in_full=True), maxlen=0)
     return _judge_alarms(GUARD, rounds, agent)

@@ -98,13 +98,13 @@ def _is_rare(reward: float) -> bool:
 def draw_coins(rng: Generator) -> World:
     """Rewards are 0 or 1; rates are uniform on [0, 1]."""
     problem = draw_problem(rng)
-    return _simple(cb.Environment(problem, cb.BernoulliReward(rng.uniform(size=problem.shape))))
+    return _simple(cb.Environment(problem, cb.rewards.BernoulliReward(rng.uniform(size=problem.shape))))
 
 
 def draw_normal(rng: Generator) -> World:
     """Standard normal means and noise."""
     problem = draw_problem(rng)
-    return _simple(cb.Environment(problem, cb.GaussianReward(rng.standard_normal(problem.shape), sd=1.0)))
+    return _simple(cb.Environment(problem, cb.rewards.GaussianReward(rng.standard_normal(problem.shape), sd=1.0)))
 
 
 def draw_heteroscedastic(rng: Generator) -> World:
@@ -115,13 +115,13 @@ def draw_heteroscedastic(rng: Generator) -> World:
     def sample(w1: int, w2: int, rng: Generator) -> float:
         return float(means[w1, w2] + scales[w1, w2] * rng.standard_normal())
 
-    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))
+    return _simple(cb.Environment(problem, cb.rewards.CustomReward(means, sample)))
 
 
 def draw_heavy_tails(rng: Generator) -> World:
     """Standard normal means; noise of Student's t with three degrees of freedom."""
     problem = draw_problem(rng)
-    return _simple(cb.Environment(problem, cb.StudentReward(rng.standard_normal(problem.shape), scale=1.0)))
+    return _simple(cb.Environment(problem, cb.rewards.StudentReward(rng.standard_normal(problem.shape), scale=1.0)))
 
 
 def draw_rare_prize(rng: Generator, prize: float, rate: float, is_declared: bool = False) -> World:
@@ -136,7 +136,7 @@ def draw_rare_prize(rng: Generator, prize: float, rate: float, is_declared: bool
             return prize if rng.random() < rate else 0.0
         return float(means[w1, w2] + 0.1 * rng.standard_normal())
 
-    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))._replace(is_rare=_is_rare)
+    return _simple(cb.Environment(problem, cb.rewards.CustomReward(means, sample)))._replace(is_rare=_is_rare)
 
 
 def draw_rare_disaster(rng: Generator, is_declared: bool = False) -> World:
@@ -152,14 +152,14 @@ def draw_rare_disaster(rng: Generator, is_declared: bool = False) -> World:
         loss = 50.0 if (w1, w2) == risky and rng.random() < 0.02 else 0.0
         return float(usual[w1, w2] - loss + 0.1 * rng.standard_normal())
 
-    return _simple(cb.Environment(problem, cb.CustomReward(means, sample)))._replace(is_rare=_is_rare)
+    return _simple(cb.Environment(problem, cb.rewards.CustomReward(means, sample)))._replace(is_rare=_is_rare)
 
 
 def draw_low_rates(rng: Generator) -> World:
     """Rewards are 0 or 1; rates are 0.1% to 1%, their logarithms uniform."""
     problem = draw_problem(rng)
     rates = np.exp(rng.uniform(np.log(0.001), np.log(0.01), size=problem.shape))
-    return _simple(cb.Environment(problem, cb.BernoulliReward(rates)))
+    return _simple(cb.Environment(problem, cb.rewards.BernoulliReward(rates)))
 
 
 def draw_revenue(rng: Generator) -> World:
@@ -170,7 +170,7 @@ def draw_revenue(rng: Generator) -> World:
     def sample(w1: int, w2: int, rng: Generator) -> float:
         return float(rng.lognormal(3.0, 1.0)) if rng.random() < rates[w1, w2] else 0.0
 
-    return _simple(cb.Environment(problem, cb.CustomReward(rates * np.exp(3.5), sample)))
+    return _simple(cb.Environment(problem, cb.rewards.CustomReward(rates * np.exp(3.5), sample)))
 
 
 def _draw_configuration(rng: Generator, problem: cb.Problem) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ def draw_many_configurations(rng: Generator) -> World:
     """Coins with 40 x 25 configurations, whose rates are uniform on [0, 1]."""
     knobs = ["x1", "x2"]
     problem = _draw_tables(rng, knobs, {"x1": 3, "x2": 3, "w1": 40, "w2": 25}, {"w1": ["x1"], "w2": ["x1", "x2"]})
-    return _simple(cb.Environment(problem, cb.BernoulliReward(rng.uniform(size=problem.shape))))
+    return _simple(cb.Environment(problem, cb.rewards.BernoulliReward(rng.uniform(size=problem.shape))))
 
 
 def draw_fitted(rng: Generator, rows: int) -> World:
@@ -198,7 +198,7 @@ def draw_contexts(rng: Generator) -> World:
     sizes = {"segment": 3, "x1": 3, "x2": 3, "w1": int(rng.integers(2, 5)), "w2": int(rng.integers(2, 5))}
     causes = {"w1": ["x1", "segment"], "w2": ["x2", "segment"]}
     problem = _draw_tables(rng, knobs, sizes, causes, context=["segment"])
-    env = cb.Environment(problem, cb.BernoulliReward(rng.uniform(size=problem.shape)))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.uniform(size=problem.shape)))
     return World(env, problem, context=env.draw_context(rng))
 
 
@@ -219,7 +219,7 @@ def draw_confounded_past(rng: Generator) -> World:
         rate = means[row["w1"], row["w2"]] + (HIDDEN_EFFECT if hidden else -HIDDEN_EFFECT)
         rows.append({**row, "reward": float(rng.random() < rate)})
     past = {name: [row[name] for row in rows] for name in (*problem.parents, "reward")}
-    return World(cb.Environment(problem, cb.BernoulliReward(means)), problem, past=past)
+    return World(cb.Environment(problem, cb.rewards.BernoulliReward(means)), problem, past=past)
 
 
 def draw_delayed(rng: Generator) -> World:

@@ -1,114 +1,71 @@
 """causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
 
-from causalbandits import theory
-from causalbandits.agent import Agent
-from causalbandits.campaign import Decision, Recommendation
-from causalbandits.engine import simulate
-from causalbandits.environments import (
-    BernoulliReward,
-    BlackBoxEnvironment,
-    CustomReward,
-    Environment,
-    GaussianReward,
-    LinearReward,
-    StudentReward,
-    zoo,
-)
-from causalbandits.errors import CausalBanditsError, CausalBanditsWarning, ScaleWarning
-from causalbandits.fitting import check, fit
-from causalbandits.formats import read, write
-from causalbandits.model import (
-    CausalGraph,
-    CausalModel,
-    FittedModel,
-    FittedObservedModel,
-    Intervention,
-    ObservedModel,
-    Variable,
-)
-from causalbandits.planning import describe, forecast
-from causalbandits.policies import (
-    HACUCB,
-    KLUCB,
-    UCB,
-    CausalDesign,
-    CausalElimination,
-    CausalGittins,
-    CausalIDS,
-    CausalKLUCB,
-    CausalLinearThompsonSampling,
-    CausalLinearTSUCB,
-    CausalLinearUCB,
-    CausalScreen,
-    CausalThompsonSampling,
-    CausalTrackAndStop,
-    CausalTSUCB,
-    CausalUCB,
-    GuardedThompsonSampling,
-    LinTS,
-    LinUCB,
-    ModelsThompsonSampling,
-    Policy,
-    ThompsonSampling,
-    Uniform,
-    default_policy,
-    policy,
-)
-from causalbandits.problem import ActionSpace, Budget, Problem, Scores, design
-from causalbandits.results import Run, citation
-from causalbandits.study import Study, connect
+from typing import TYPE_CHECKING
+
+from causalbandits._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from causalbandits import errors, policies, rewards, testing, theory
+    from causalbandits.agent import Agent
+    from causalbandits.campaign import Decision, Recommendation
+    from causalbandits.engine import simulate
+    from causalbandits.environments import BlackBoxEnvironment, Environment, zoo
+    from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
+    from causalbandits.fitting import check, fit
+    from causalbandits.formats import read, write
+    from causalbandits.model import CausalGraph, CausalModel, Intervention, ObservedModel, Variable
+    from causalbandits.planning import describe, forecast
+    from causalbandits.policies import Policy, default_policy, policy
+    from causalbandits.problem import Budget, Problem, design
+    from causalbandits.results import Run, citation
+    from causalbandits.study import Study, connect
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "causalbandits.agent": ["Agent"],
+            "causalbandits.campaign": ["Decision", "Recommendation"],
+            "causalbandits.engine": ["simulate"],
+            "causalbandits.environments": ["BlackBoxEnvironment", "Environment"],
+            "causalbandits.errors": ["CausalBanditsError", "CausalBanditsWarning"],
+            "causalbandits.fitting": ["check", "fit"],
+            "causalbandits.formats": ["read", "write"],
+            "causalbandits.model": ["CausalGraph", "CausalModel", "Intervention", "ObservedModel", "Variable"],
+            "causalbandits.planning": ["describe", "forecast"],
+            "causalbandits.policies": ["Policy", "default_policy", "policy"],
+            "causalbandits.problem": ["Budget", "Problem", "design"],
+            "causalbandits.results": ["Run", "citation"],
+            "causalbandits.study": ["Study", "connect"],
+        },
+        modules=[
+            "causalbandits.environments.zoo",
+            "causalbandits.errors",
+            "causalbandits.policies",
+            "causalbandits.rewards",
+            "causalbandits.testing",
+            "causalbandits.theory",
+        ],
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "HACUCB",
-    "KLUCB",
-    "UCB",
-    "ActionSpace",
     "Agent",
-    "BernoulliReward",
     "BlackBoxEnvironment",
     "Budget",
     "CausalBanditsError",
     "CausalBanditsWarning",
-    "CausalDesign",
-    "CausalElimination",
-    "CausalGittins",
     "CausalGraph",
-    "CausalIDS",
-    "CausalKLUCB",
-    "CausalLinearTSUCB",
-    "CausalLinearThompsonSampling",
-    "CausalLinearUCB",
     "CausalModel",
-    "CausalScreen",
-    "CausalTSUCB",
-    "CausalThompsonSampling",
-    "CausalTrackAndStop",
-    "CausalUCB",
-    "CustomReward",
     "Decision",
     "Environment",
-    "FittedModel",
-    "FittedObservedModel",
-    "GaussianReward",
-    "GuardedThompsonSampling",
     "Intervention",
-    "LinTS",
-    "LinUCB",
-    "LinearReward",
-    "ModelsThompsonSampling",
     "ObservedModel",
     "Policy",
     "Problem",
     "Recommendation",
     "Run",
-    "ScaleWarning",
-    "Scores",
-    "StudentReward",
     "Study",
-    "ThompsonSampling",
-    "Uniform",
     "Variable",
     "check",
     "citation",
@@ -116,11 +73,15 @@ __all__ = [
     "default_policy",
     "describe",
     "design",
+    "errors",
     "fit",
     "forecast",
+    "policies",
     "policy",
     "read",
+    "rewards",
     "simulate",
+    "testing",
     "theory",
     "write",
     "zoo",

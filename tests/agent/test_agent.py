@@ -178,7 +178,7 @@ def test_parameters_and_constraints_survive_the_file(env, tmp_path):
     problem = cb.Problem(
         p.model, p.manipulable, p.parents, at_most=2, always=["send_time"], forbid=lambda do: "purpose" in do
     )
-    policy = cb.CausalUCB(noise_scale=0.5, horizon=100)
+    policy = cb.policies.CausalUCB(noise_scale=0.5, horizon=100)
     cb.Agent(problem, policy, seed=0).save(tmp_path / "a.json")
     loaded = cb.Agent.load(tmp_path / "a.json", problem=problem)
     assert loaded.policy == policy
@@ -235,12 +235,12 @@ def test_saving_leaves_the_old_file_when_it_fails(env, tmp_path, monkeypatch):
 
 
 def test_a_policy_with_functions_must_be_handed_in_again(env, tmp_path):
-    policy = cb.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, subject == "short"])
+    policy = cb.policies.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, subject == "short"])
     cb.Agent(env.problem, policy).save(tmp_path / "a.json")
     with pytest.raises(StateError, match="policy="):
         cb.Agent.load(tmp_path / "a.json")
     with pytest.raises(StateError, match="was written by the policy cl-ucb"):
-        cb.Agent.load(tmp_path / "a.json", policy=cb.CausalUCB())
+        cb.Agent.load(tmp_path / "a.json", policy=cb.policies.CausalUCB())
     assert cb.Agent.load(tmp_path / "a.json", policy=policy).policy is policy
 
 
@@ -277,7 +277,7 @@ def test_more_rewards_narrow_the_interval_and_find_the_best(env):
 
 def test_an_unseen_configuration_widens_the_interval(env):
     """Promo mails show mostly template 1: the action's own interval is wider while template 2 has no reward."""
-    policy = cb.CausalUCB()
+    policy = cb.policies.CausalUCB()
     action = env.problem.actions.index({"send_time": "morning"})
 
     def width(template_2_seen):
@@ -311,7 +311,7 @@ def test_confidence_intervals_hold_at_all_times_under_adaptive_sampling(id):
     arm = cb.Variable("arm", [0, 1, 2], table=[0.2, 0.3, 0.5])
     screen = cb.Variable("screen", [0, 1], parents=["arm"], table=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     problem = cb.Problem(cb.CausalModel([arm, screen]), ["arm"], ["screen"])
-    env = cb.Environment(problem, cb.BernoulliReward([0.3, 0.6]))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward([0.3, 0.6]))
     for seed in range(60):
         agent = cb.Agent(problem, cb.policy(id), seed=seed)
         missed = False
@@ -335,9 +335,9 @@ def test_posterior_intervals_cover_at_their_level_when_the_prior_is_true(id):
         rng = np.random.default_rng(seed)
         size = problem.configurations
         if "beta" in id:
-            env = cb.Environment(problem, cb.BernoulliReward(rng.random(size)))
+            env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(size)))
         else:
-            env = cb.Environment(problem, cb.GaussianReward(rng.standard_normal(size), sd=1.0))
+            env = cb.Environment(problem, cb.rewards.GaussianReward(rng.standard_normal(size), sd=1.0))
         agent = cb.Agent(problem, id, seed=seed)
         converse(agent, env, 25, seed=seed + 10_000)
         best = agent.recommend(level=0.8)
@@ -347,7 +347,7 @@ def test_posterior_intervals_cover_at_their_level_when_the_prior_is_true(id):
 
 def test_the_moment_matched_beta_interval_agrees_with_draws():
     problem = cb.zoo.email_campaign().problem
-    policy = cb.CausalThompsonSampling(prior="beta")
+    policy = cb.policies.CausalThompsonSampling(prior="beta")
     statistic = policy.init(problem)
     rng = np.random.default_rng(0)
     for cell in rng.integers(12, size=150).tolist():
@@ -361,7 +361,9 @@ def test_the_moment_matched_beta_interval_agrees_with_draws():
 
 def test_rewards_far_from_the_expected_scale_warn_once(env):
     agent = cb.Agent(env.problem, "c-ucb")
-    for decision, expectation in zip(agent.ask(2), (pytest.warns(cb.ScaleWarning, match="50"), None), strict=True):
+    for decision, expectation in zip(
+        agent.ask(2), (pytest.warns(cb.errors.ScaleWarning, match="50"), None), strict=True
+    ):
         outcome = env.pull(decision.intervention, 0)
         if expectation is None:
             agent.tell(decision.id, outcome.parents, 50.0)
@@ -374,7 +376,7 @@ def test_a_wrong_policy_or_problem_is_refused(env):
     with pytest.raises(PolicyError, match="Did you mean 'c-ucb'"):
         cb.Agent(env.problem, "c-ucbb")
     with pytest.raises(PolicyError, match="such as CausalUCB"):
-        cb.Agent(env.problem, cb.CausalUCB)
+        cb.Agent(env.problem, cb.policies.CausalUCB)
     with pytest.raises(cb.CausalBanditsError, match="works on a Problem"):
         cb.Agent(env, "c-ucb")
     with pytest.raises(cb.CausalBanditsError, match="seed"):
@@ -384,9 +386,9 @@ def test_a_wrong_policy_or_problem_is_refused(env):
 
 
 def test_numpy_numbers_as_parameters_survive_the_file(env, tmp_path):
-    policy = cb.CausalUCB(horizon=np.int64(10), noise_scale=np.float64(0.5))
+    policy = cb.policies.CausalUCB(horizon=np.int64(10), noise_scale=np.float64(0.5))
     cb.Agent(env.problem, policy).save(tmp_path / "a.json")
-    assert cb.Agent.load(tmp_path / "a.json").policy == cb.CausalUCB(horizon=10, noise_scale=0.5)
+    assert cb.Agent.load(tmp_path / "a.json").policy == cb.policies.CausalUCB(horizon=10, noise_scale=0.5)
     assert cb.Agent.load(tmp_path / "a.json", policy=policy).policy == policy
 
 
@@ -423,7 +425,7 @@ def test_a_forgotten_decision_is_no_longer_waited_for(env):
 
 def test_a_problem_or_policy_of_the_wrong_kind_is_refused_on_loading(env, tmp_path):
     cb.Agent(env.problem, "c-ucb").save(tmp_path / "a.json")
-    assert cb.Agent.load(tmp_path / "a.json", policy="c-ucb").policy == cb.CausalUCB()
+    assert cb.Agent.load(tmp_path / "a.json", policy="c-ucb").policy == cb.policies.CausalUCB()
     with pytest.raises(cb.CausalBanditsError, match="must be a Problem"):
         cb.Agent.load(tmp_path / "a.json", problem=env)
     for wrong in (3, {"purpose": "Promo"}, "Promo"):

@@ -106,7 +106,7 @@ def test_causal_policies_share_what_they_learn_and_baselines_keep_a_number_for_e
 def test_a_baseline_in_a_context_is_the_one_that_never_saw_another():
     problem = campaign()
     alone = problem.condition({"segment": "regular"})
-    policy = cb.UCB(horizon=100)  # without one, time would count, which they do not share
+    policy = cb.policies.UCB(horizon=100)  # without one, time would count, which they do not share
     both, one = cb.Agent(problem, policy, seed=3), cb.Agent(alone, policy, seed=3)
     rng = np.random.default_rng(0)
     for t in range(60):

@@ -169,7 +169,7 @@ def test_only_what_was_told_can_be_corrected_or_taken_back(env):
 
 
 def test_outcomes_survive_the_file_with_what_else_is_known_of_them(env, tmp_path):
-    agent = cb.Agent(env.problem, cb.CausalThompsonSampling(prior="beta", draws=8), seed=3)
+    agent = cb.Agent(env.problem, cb.policies.CausalThompsonSampling(prior="beta", draws=8), seed=3)
     for decision, parents, reward in conversation(agent, env, 40):
         agent.tell(
             decision.id,
@@ -196,7 +196,7 @@ def test_outcomes_survive_the_file_with_what_else_is_known_of_them(env, tmp_path
 def test_what_is_observed_reaches_the_policy_and_must_not_contradict(env):
     seen = []
 
-    class Looking(cb.CausalUCB):
+    class Looking(cb.policies.CausalUCB):
         def update(self, situation, statistic, outcome):
             seen.append(dict(outcome.observed))
             super().update(situation, statistic, outcome)
@@ -219,7 +219,7 @@ def test_what_is_observed_reaches_the_policy_and_must_not_contradict(env):
 
 
 def test_an_update_that_fails_half_way_changes_nothing(env):
-    class Half(cb.CausalUCB):
+    class Half(cb.policies.CausalUCB):
         def update(self, situation, cells, outcome):
             super().update(situation, cells, outcome)
             if outcome.reward < 0:

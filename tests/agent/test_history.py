@@ -172,7 +172,7 @@ def test_better_tables_for_a_running_agent_keep_its_rewards(env, tmp_path, id):
 
 def test_a_prior_for_low_rates(env):
     """Before anything is seen the means are as the prior says; with the uniform one, twelve times as hopeful."""
-    low = cb.CausalThompsonSampling(prior="beta", successes=2, failures=50)
+    low = cb.policies.CausalThompsonSampling(prior="beta", successes=2, failures=50)
     assert cb.Agent(env.problem, low).recommend().mean == pytest.approx(2 / 52)
     assert cb.Agent(env.problem, low).recommend().assumes == "means are Beta(2, 50) beforehand"
     agents = [cb.Agent(env.problem, policy, seed=0) for policy in ("c-ts-beta", low)]
@@ -182,7 +182,7 @@ def test_a_prior_for_low_rates(env):
     assert agents[1].recommend().mean < 0.04 < 0.5 * agents[0].recommend().mean
     for wrong in ({"successes": 0}, {"failures": -1}, {"prior": "gaussian", "successes": 2}):
         with pytest.raises(PolicyError):
-            cb.CausalThompsonSampling(**{"prior": "beta", **wrong})
+            cb.policies.CausalThompsonSampling(**{"prior": "beta", **wrong})
 
 
 def test_an_intercept_is_a_constant_feature(env):
@@ -192,12 +192,12 @@ def test_an_intercept_is_a_constant_feature(env):
         return [s == "short", t == "1"]
 
     for features, by_hand in ((None, lambda *z: [1, *_indicators(env, z)]), (joint, lambda *z: [1, *joint(*z)])):
-        given = cb.CausalLinearThompsonSampling(features=features, intercept=True)
-        hand = cb.CausalLinearThompsonSampling(features=by_hand)
+        given = cb.policies.CausalLinearThompsonSampling(features=features, intercept=True)
+        hand = cb.policies.CausalLinearThompsonSampling(features=by_hand)
         run = cb.simulate(env, {"given": given, "hand": hand}, horizon=200, replications=2)
         assert run.regret("given") == pytest.approx(run.regret("hand"), abs=1e-9)
     with pytest.raises(PolicyError, match="intercept must be True or False"):
-        cb.CausalLinearUCB(intercept=1)
+        cb.policies.CausalLinearUCB(intercept=1)
 
 
 def _indicators(env, z):
@@ -207,7 +207,9 @@ def _indicators(env, z):
 
 def test_an_intercept_mends_an_affine_reward():
     env = cb.zoo.figure2()
-    shifted = cb.Environment(env.problem, cb.LinearReward([5, 0.25, 0.25, -0.25, -0.25], lambda *w: [1, *w], sd=0.1))
+    shifted = cb.Environment(
+        env.problem, cb.rewards.LinearReward([5, 0.25, 0.25, -0.25, -0.25], lambda *w: [1, *w], sd=0.1)
+    )
     policies = {
         "without": cb.policy("cl-ts-observed", prior_scale=5),
         "with": cb.policy("cl-ts-observed", prior_scale=5, intercept=True),

@@ -104,7 +104,7 @@ def test_a_past_that_is_taken_on_trust_counts_but_its_contradiction_is_reported_
 
 def test_check_and_evidence_compare_the_past_with_own_outcomes():
     for log, is_wrong in ((confounded_log, True), (right_log, False)):
-        agent = learned(cb.CausalThompsonSampling(prior="beta", draws=32), log=log)
+        agent = learned(cb.policies.CausalThompsonSampling(prior="beta", draws=32), log=log)
         (claim,) = [claim for claim in agent.evidence().claims if claim.part == "past"]
         assert claim.untested
         play(agent, 200, 0)

@@ -51,12 +51,17 @@ def past_a_door(importer: str, path: str, name: str) -> bool:
     return not exported and not is_inside(folder(importer), folder(f"{target}.py"))
 
 
+def door_imports(tree: ast.Module):
+    """The imports of a door, of which a lazy one has those that are seen by type checkers only."""
+    for node in tree.body:
+        lazy = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        yield from (part for part in (node.body if lazy else [node]) if isinstance(part, ast.ImportFrom))
+
+
 @cache
 def door_names(path: str) -> frozenset[str]:
     tree = modules()[f"{path}/__init__.py"]
-    return frozenset(
-        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    )
+    return frozenset(alias.asname or alias.name for node in door_imports(tree) for alias in node.names)
 
 
 def test_other_folders_import_a_folder_and_never_a_file_in_it():
@@ -147,8 +152,8 @@ def test_public_names_have_one_meaning():
     for module, tree in modules().items():
         if not module.endswith("/__init__.py") or room(module) == "cli":
             continue  # commands are named like the functions that they call
-        for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("causalbandits."):
+        for node in door_imports(tree):
+            if (node.module or "").startswith("causalbandits."):
                 for alias in node.names:
                     places.setdefault(alias.asname or alias.name, set()).add(defined_in(node.module, alias.name))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -159,8 +164,8 @@ def defined_in(module: str, name: str) -> str:
     path = "/".join(module.split(".")[1:])
     door = f"{path}/__init__.py"
     if door in modules() and f"{path}/{name}.py" not in modules():
-        for node in modules()[door].body:
-            if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
+        for node in door_imports(modules()[door]):
+            if any((alias.asname or alias.name) == name for alias in node.names):
                 return defined_in(node.module, name)
     return module
 

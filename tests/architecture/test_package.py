@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import json
 import re
 import runpy
@@ -54,12 +55,65 @@ def test_every_fence_of_python_is_one_that_is_run_or_says_that_it_is_not():
         assert set(fences) <= {"```python", "```python no-run"}, page
 
 
-def test_all_is_the_public_surface_and_sorted_within_reason():
-    assert sorted(set(cb.__all__)) == sorted(cb.__all__)
+SURFACE = """
+Agent Study connect simulate
+Problem CausalModel CausalGraph ObservedModel Variable Intervention Budget
+fit check read write
+describe forecast design
+Environment BlackBoxEnvironment Run
+Policy policy default_policy
+Decision Recommendation
+citation
+CausalBanditsError CausalBanditsWarning
+policies rewards zoo theory errors testing
+"""
+
+
+def test_the_surface_is_these_names_and_no_others():
+    """Everything else is imported from its package."""
+    assert sorted(cb.__all__) == sorted(SURFACE.split())
     assert all(hasattr(cb, name) for name in cb.__all__)
     modules = {p.stem for p in (ROOT / "src/causalbandits").iterdir()}
-    public = {name for name in vars(cb) if not name.startswith("_")} - modules
-    assert public | {"describe", "forecast", "theory", "zoo"} == set(cb.__all__)
+    helpers = {"TYPE_CHECKING", "lazy_exports"}
+    public = {name for name in dir(cb) if not name.startswith("_")} - modules - helpers
+    assert public == set(cb.__all__) - modules
+
+
+def test_modules_of_the_surface_need_no_import_of_their_own():
+    code = (
+        "import causalbandits as cb\n"
+        "print(cb.errors.ScaleWarning, cb.testing.CHECKS, cb.policies.CausalUCB(), cb.rewards.BernoulliReward, "
+        "cb.theory.bound, cb.zoo.email_campaign())"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "errors.ScaleWarning",
+        "model.FittedModel",
+        "model.FittedObservedModel",
+        "policies.CausalThompsonSampling",
+        "problem.ActionSpace",
+        "problem.Scores",
+        "rewards.BernoulliReward",
+        "rewards.Reward",
+    ],
+)
+def test_what_is_not_at_the_top_is_in_its_package(name):
+    package, last = name.split(".")
+    assert hasattr(importlib.import_module(f"causalbandits.{package}"), last)
+    assert not hasattr(cb, last)
+
+
+def test_rewards_are_those_of_environments():
+    own = importlib.import_module("causalbandits.environments")
+    assert {name: getattr(own, name) for name in cb.rewards.__all__} == {
+        name: getattr(cb.rewards, name) for name in cb.rewards.__all__
+    }
+    rewards = {name for name in own.__all__ if name.endswith("Reward")}
+    assert set(cb.rewards.__all__) == rewards
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")
@@ -80,16 +134,16 @@ def test_the_source_distribution_has_all_that_the_repository_has():
     assert {path.split("/")[0] for path in done.stdout.splitlines()} == {*packed, *always}
 
 
-def test_importing_stays_light():
+def test_importing_every_name_stays_light():
     heavy = ["numba", "matplotlib", "pandas", "scipy.optimize", "typer", "joblib", "rich", "pyarrow", "polars"]
-    code = f"import sys, causalbandits; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys; from causalbandits import *; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 FORKS = """
 import json, os, runpy, sys
-import causalbandits
+from causalbandits import *
 for line in sys.stdin:
     folder, names = json.loads(line)
     child = os.fork()

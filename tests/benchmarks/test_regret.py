@@ -69,11 +69,13 @@ def test_what_other_code_of_a_policy_played_is_played_again(shipped, tmp_path, m
 
 
 def test_the_code_of_a_policy_is_its_own_and_of_what_it_imports():
-    gittins, screen, thompson = (code_of_policy(kind) for kind in (cb.CausalGittins, cb.CausalScreen, cb.CausalUCB))
+    gittins, screen, thompson = (
+        code_of_policy(kind) for kind in (cb.policies.CausalGittins, cb.policies.CausalScreen, cb.policies.CausalUCB)
+    )
     assert gittins == screen != thompson
-    assert "causalbandits.policies.cells.gittins" in policy_code.modules_of(cb.CausalGittins)
-    assert "causalbandits.policies.cells.gittins" not in policy_code.modules_of(cb.CausalUCB)
-    assert "causalbandits.policies.posteriors.index_functions" in policy_code.modules_of(cb.CausalUCB)
+    assert "causalbandits.policies.cells.gittins" in policy_code.modules_of(cb.policies.CausalGittins)
+    assert "causalbandits.policies.cells.gittins" not in policy_code.modules_of(cb.policies.CausalUCB)
+    assert "causalbandits.policies.posteriors.index_functions" in policy_code.modules_of(cb.policies.CausalUCB)
 
 
 def test_every_policy_is_in_the_benchmark(shipped):
@@ -247,7 +249,7 @@ def test_drawn_rewards_differ_from_world_to_world_and_come_again_with_their_seed
 
 def test_told_knows_noise_and_prior():
     assert oracle_thompson(cb.zoo.figure2()).noise_scale == 0.1
-    noisy = cb.Environment(cb.zoo.figure2().problem, cb.StudentReward(np.ones((2,) * 4), scale=0.2, degrees=4))
+    noisy = cb.Environment(cb.zoo.figure2().problem, cb.rewards.StudentReward(np.ones((2,) * 4), scale=0.2, degrees=4))
     assert oracle_thompson(noisy).noise_scale == pytest.approx(0.2 * 2**0.5)
     rates = worlds({"zoo": "email_campaign", "reward": {"mean": {"beta": [2, 50]}}}, 40)
     told = [oracle_thompson(env) for env in rates]
@@ -330,7 +332,8 @@ def test_the_command_plays_prints_and_writes(tmp_path):
 
 def test_the_command_plays_a_policy_of_your_own(tmp_path):
     (tmp_path / "greedy_of_mine.py").write_text(
-        "from causalbandits import CausalUCB\n\n\nclass Greedy(CausalUCB):\n    id = 'mine'\n", encoding="utf-8"
+        "from causalbandits.policies import CausalUCB\n\n\nclass Greedy(CausalUCB):\n    id = 'mine'\n",
+        encoding="utf-8",
     )
     path = written(tmp_path, '[policies]\nmine = { id = "greedy_of_mine:Greedy", noise_scale = 0.01 }\n')
     chosen = ["--sets", str(path), "--only", "e-mail", "--policy", "mine", "--policy", "c-ucb"]

@@ -121,7 +121,7 @@ def test_there_are_the_kinds_of_worlds_that_users_meet_and_they_are_as_they_say(
         configurations = world.belief.configurations
         assert configurations == 1000 if name == "many configurations" else 4 <= configurations <= 16
         assert 2 <= len(world.belief.manipulable) <= 3
-        assert kind.is_binary == isinstance(world.env.reward, cb.BernoulliReward)
+        assert kind.is_binary == isinstance(world.env.reward, cb.rewards.BernoulliReward)
         again = kind.draw(np.random.default_rng(5))
         assert again.env.means.tolist() == world.env.means.tolist()
 

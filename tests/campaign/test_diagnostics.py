@@ -27,8 +27,8 @@ def told(env, policy, rounds, seed=3, noise=0.0):
 
 def test_the_evidence_of_a_policy_that_only_draws_is_that_of_a_guard_that_only_warns():
     env = with_arrow("product", 0.3)
-    plain = told(env, cb.CausalThompsonSampling(prior="beta", draws=32), 150)
-    guard = told(env, cb.GuardedThompsonSampling(prior="beta", on_alarm="warn"), 150)
+    plain = told(env, cb.policies.CausalThompsonSampling(prior="beta", draws=32), 150)
+    guard = told(env, cb.policies.GuardedThompsonSampling(prior="beta", on_alarm="warn"), 150)
     assert plain.evidence() == guard.evidence()
     assert len(plain.evidence().alarms) == 1
     assert plain.evidence().contradicted
@@ -37,9 +37,9 @@ def test_the_evidence_of_a_policy_that_only_draws_is_that_of_a_guard_that_only_w
 @pytest.mark.parametrize(
     "policy",
     [
-        cb.CausalThompsonSampling(prior="gaussian", noise_scale=0.5, draws=16),
-        cb.CausalLinearThompsonSampling(regressor="observed", draws=16),
-        cb.ThompsonSampling(prior="beta", draws=16),
+        cb.policies.CausalThompsonSampling(prior="gaussian", noise_scale=0.5, draws=16),
+        cb.policies.CausalLinearThompsonSampling(regressor="observed", draws=16),
+        cb.policies.ThompsonSampling(prior="beta", draws=16),
     ],
 )
 def test_every_policy_that_knows_its_chances_has_evidence(policy):
@@ -60,11 +60,13 @@ def test_a_guards_level_is_its_own():
     with pytest.raises(PolicyError, match=r"own level is 0\.05: leave level= out; got 0\.01"):
         agent.evidence(level=0.01)
     with pytest.raises(cb.CausalBanditsError, match="level must lie between 0 and 1; got 2"):
-        told(EMAIL, cb.CausalThompsonSampling(prior="beta", draws=2), 5).evidence(level=2)
+        told(EMAIL, cb.policies.CausalThompsonSampling(prior="beta", draws=2), 5).evidence(level=2)
 
 
 @pytest.mark.parametrize(
-    "policy", [cb.CausalThompsonSampling(prior="beta", draws=8), cb.GuardedThompsonSampling(prior="beta")], ids=str
+    "policy",
+    [cb.policies.CausalThompsonSampling(prior="beta", draws=8), cb.policies.GuardedThompsonSampling(prior="beta")],
+    ids=str,
 )
 def test_outcomes_wait_for_those_of_earlier_decisions_and_evidence_says_so(policy):
     agent = cb.Agent(BELIEF, policy, seed=0)
@@ -90,7 +92,7 @@ def test_a_check_that_could_test_nothing_says_so():
 
 
 def test_evidence_prints_claims_as_check_does():
-    text = repr(told(with_row(0.5), cb.GuardedThompsonSampling(prior="beta"), 120).evidence())
+    text = repr(told(with_row(0.5), cb.policies.GuardedThompsonSampling(prior="beta"), 120).evidence())
     assert text.startswith("120 outcomes. The chance of a false alarm, ever, is 0.05 at most.\nAlarm: ")
     row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
     assert f"  {row}: e = " in text
@@ -100,7 +102,7 @@ def test_evidence_prints_claims_as_check_does():
 
 def test_what_no_outcome_has_tested_is_said_apart_with_the_reason():
     """Of the actions searched, all set all knobs: send_time is one of the parents, and not every product is tried."""
-    agent = told(EMAIL, cb.GuardedThompsonSampling(prior="beta"), 60)
+    agent = told(EMAIL, cb.policies.GuardedThompsonSampling(prior="beta"), 60)
     found = agent.evidence()
     tested = [claim for claim in found.claims if not claim.untested]
     assert all(claim.outcomes > 0 for claim in tested)
@@ -127,7 +129,7 @@ def test_of_what_is_never_told_no_table_is_tested():
         ]
     )
     problem = cb.Problem(model, ["x"], ["z"])
-    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", draws=8), seed=0)
+    agent = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta", draws=8), seed=0)
     assert {claim.untested for claim in agent.evidence().claims} == {"there are no outcomes yet"}
     reasons = []
     for observed in (None, {"hidden": 0}):
@@ -140,26 +142,28 @@ def test_of_what_is_never_told_no_table_is_tested():
 
 
 def test_check_says_which_rows_could_not_be_tested():
-    found = told(EMAIL, cb.CausalUCB(noise_scale=0.5), 50).check()
+    found = told(EMAIL, cb.policies.CausalUCB(noise_scale=0.5), 50).check()
     assert len([finding for finding in found.findings if finding.part == "tables"]) == 19
     assert any(finding.rows == 0 for finding in found.thin)
     assert "claims of the tables could not be tested: too few rows." in repr(found)
 
 
 def test_check_finds_the_arrow_for_a_policy_without_chance():
-    found = told(with_arrow("product", 0.3), cb.CausalUCB(noise_scale=0.5), 400).check()
+    found = told(with_arrow("product", 0.3), cb.policies.CausalUCB(noise_scale=0.5), 400).check()
     assert ("product",) in [claim.variables for claim in found.contradicted]
     assert "Approximate while running" in repr(found)
 
 
 def test_check_finds_it_for_rewards_of_many_values():
-    found = told(with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5), 400, noise=0.1).check()
+    found = told(
+        with_arrow("product", 0.3), cb.policies.CausalThompsonSampling(noise_scale=0.5), 400, noise=0.1
+    ).check()
     assert found.contradicted[0].variables == ("product",)
 
 
 def test_check_of_rows_is_what_check_says_of_the_same_data():
     """As `check` says of the whole data, told as columns."""
-    agent = told(with_row(0.5), cb.Uniform(), 300)
+    agent = told(with_row(0.5), cb.policies.Uniform(), 300)
     outcomes = [o for o in agent._outcomes if o.action.choices[0] and o.action.choices[1]]
     columns = {name: [] for name in ("product", "purpose", "send_time", "subject", "template", "set")}
     for o in outcomes:
@@ -174,7 +178,7 @@ def test_check_of_rows_is_what_check_says_of_the_same_data():
 
 
 def test_one_reward_of_a_new_value_after_a_new_action_contradicts_nothing():
-    agent = told(EMAIL, cb.CausalThompsonSampling(prior="beta", draws=16), 800)
+    agent = told(EMAIL, cb.policies.CausalThompsonSampling(prior="beta", draws=16), 800)
     assert not agent.check().contradicted
     decision = agent.ask(eligible=[{"send_time": "morning"}])
     agent.tell(decision.id, EMAIL.pull(decision.intervention, 0).parents, 0.5)
@@ -203,14 +207,14 @@ def test_a_recommendation_under_a_right_model_says_nothing_of_the_kind(policy):
 
 
 def test_baselines_rest_on_no_model_that_could_be_contradicted():
-    assert told(with_arrow("product", 0.3), cb.ThompsonSampling(prior="beta"), 200).recommend().caveats == ()
+    assert told(with_arrow("product", 0.3), cb.policies.ThompsonSampling(prior="beta"), 200).recommend().caveats == ()
 
 
 def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
     """By tables of which nothing was known, P(a | z) would be pi(a): the last of them must follow the counts."""
     model = BELIEF.model
     unknown = BELIEF.with_model(cb.fit(model, None, states={name: model[name].states for name in model.order}))
-    agent = cb.Agent(unknown, cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=16), seed=0)
+    agent = cb.Agent(unknown, cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", draws=16), seed=0)
     rng = np.random.default_rng(0)
     for _ in range(150):
         decision = agent.ask()

@@ -111,7 +111,7 @@ def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
     """By block, where actions are not listed, as by listing them."""
     env = cb.zoo.random_parallel(3, 5, theta=[0.5, -0.5, 0.25, 1.0, -1.0], rng=3)
     policy, listed = (
-        cb.CausalLinearThompsonSampling(),
+        cb.policies.CausalLinearThompsonSampling(),
         cb.Problem(
             env.problem.model, env.problem.manipulable, env.problem.parents, actions=list(searched(env.problem))
         ),

@@ -81,7 +81,7 @@ def test_a_comparison_leaves_a_report(spec):
 def test_it_is_the_simulation_that_one_would_write(spec):
     asked = read_spec(spec)
     env = cb.zoo.random_parallel(3, 2, theta=[1, 0], rng=4)
-    policies = {"c-ts-gaussian": "c-ts-gaussian", "quiet": cb.CausalUCB(noise_scale=0.1)}
+    policies = {"c-ts-gaussian": "c-ts-gaussian", "quiet": cb.policies.CausalUCB(noise_scale=0.1)}
     expected = cb.simulate(env, policies, horizon=100, replications=3)
     assert asked.run().summary() == expected.summary()
 
@@ -173,7 +173,7 @@ def test_citations():
         "@inproceedings{lu2020regret,",
         "@inproceedings{garivier2011klucb,",
     ]
-    assert cb.citation("c-ucb", cb.CausalUCB()) == cb.citation("c-ucb")
+    assert cb.citation("c-ucb", cb.policies.CausalUCB()) == cb.citation("c-ucb")
     with pytest.raises(CausalBanditsError, match="Unknown policy"):
         cb.citation("nonsense")
 

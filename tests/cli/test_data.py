@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.errors import CausalBanditsError, DataError, ModelError
+from causalbandits.model import FittedModel
 
 DAGITTY = """dag {
 segment [latent]
@@ -59,7 +60,7 @@ def test_more_may_be_said_to_be_hidden(folder):
     assert result.exit_code == 0, result.output
     assert cb.read(folder / "m.json").causal_graph.hidden == (("channel", "engagement"),)
     assert run(folder, "fit", "plain.dot", "past.csv", "--out", "plain.json").exit_code == 0
-    assert isinstance(cb.read(folder / "plain.json"), cb.FittedModel)
+    assert isinstance(cb.read(folder / "plain.json"), FittedModel)
 
 
 def test_check_finds_the_hidden_cause_that_was_left_out(folder):

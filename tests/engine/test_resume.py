@@ -131,7 +131,7 @@ def test_a_checkpoint_keeps_every_measure_and_replications_by_their_numbers(tmp_
 
 
 def test_finished_replications_are_not_run_again(tmp_path):
-    class Counted(cb.Uniform):
+    class Counted(cb.policies.Uniform):
         id = "counted"
         played: ClassVar[list[int]] = []
 
@@ -187,7 +187,7 @@ def test_a_damaged_replication_is_named(tmp_path):
 def test_features_given_as_functions_resume_in_another_process_and_others_are_refused(tmp_path):
     program = (
         "import causalbandits as cb, sys\n"
-        "p = cb.CausalLinearUCB(features=lambda s, t, w: [1.0, (s == 'short') * float(sys.argv[2])])\n"
+        "p = cb.policies.CausalLinearUCB(features=lambda s, t, w: [1.0, (s == 'short') * float(sys.argv[2])])\n"
         "cb.simulate(cb.zoo.email_campaign(), [p], horizon=10, replications=2, checkpoint=sys.argv[1])\n"
     )
 

@@ -14,6 +14,7 @@ from causalbandits.engine.driver import POLICY, WORLD, stream
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.errors import CausalBanditsError, PolicyError, SizeError
 from causalbandits.policies.feedback import Outcome
+from causalbandits.problem import Scores
 
 simulate_module = importlib.import_module("causalbandits.engine.simulation")  # its name in the package is the function
 
@@ -54,8 +55,8 @@ def test_another_seed_gives_other_numbers_and_replications_differ(env, run):
 
 def test_functions_of_the_users_go_to_other_processes(env):
     """Rewards and features given as lambdas."""
-    mean = cb.BernoulliReward(lambda subject, template, send_time: 0.6 if send_time == "morning" else 0.3)
-    policy = cb.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, send_time == "morning"])
+    mean = cb.rewards.BernoulliReward(lambda subject, template, send_time: 0.6 if send_time == "morning" else 0.3)
+    policy = cb.policies.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, send_time == "morning"])
     own = cb.Environment(env.problem, mean)
     one, two = (cb.simulate(own, [policy], horizon=60, replications=3, workers=w) for w in (1, 2))
     assert np.array_equal(one.regret("cl-ucb"), two.regret("cl-ucb"))
@@ -64,13 +65,13 @@ def test_functions_of_the_users_go_to_other_processes(env):
 def test_regret_is_what_the_environments_gaps_say(env):
     """A policy that always plays one action has exactly linear regret."""
 
-    class Stubborn(cb.Uniform):
+    class Stubborn(cb.policies.Uniform):
         id = "stubborn"
 
         def score(self, situation, statistic, rng):
             values = np.zeros(situation.size)
             values[42] = 1.0
-            return cb.Scores.of(values)
+            return Scores.of(values)
 
     run = cb.simulate(env, [Stubborn()], horizon=50, replications=2)
     assert run.regret("stubborn") == pytest.approx(np.outer([1, 1], np.arange(1, 51)) * env.gaps()[42])
@@ -107,7 +108,7 @@ def test_simple_regret_is_the_gap_of_what_the_policy_would_recommend(env):
     """Against a loop, decision by decision, in which the belief numbers the actions otherwise."""
     p = env.problem
     narrow = cb.Problem(p.model, p.manipulable, p.parents, at_most=1)
-    policy, rounds = cb.CausalThompsonSampling(prior="beta"), [1, 2, 20, 50]
+    policy, rounds = cb.policies.CausalThompsonSampling(prior="beta"), [1, 2, 20, 50]
     for believed in (p, narrow):
         run = cb.simulate(
             env, policy, horizon=50, replications=2, problem=believed, measures="simple regret", rounds=rounds
@@ -182,13 +183,13 @@ def test_plays_of_too_many_actions_are_refused():
 
 
 def test_policies_are_named_by_id_by_parameters_or_by_you(env):
-    policies = [cb.CausalUCB(), cb.CausalUCB(noise_scale=0.5), cb.UCB()]
+    policies = [cb.policies.CausalUCB(), cb.policies.CausalUCB(noise_scale=0.5), cb.policies.UCB()]
     run = cb.simulate(env, policies, horizon=5, replications=1)
     assert run.policies == ("c-ucb", "c-ucb(noise_scale=0.5)", "ucb")
-    named = cb.simulate(env, {"mine": "c-ucb", "yours": cb.UCB()}, horizon=5, replications=1)
+    named = cb.simulate(env, {"mine": "c-ucb", "yours": cb.policies.UCB()}, horizon=5, replications=1)
     assert named.policies == ("mine", "yours")
     with pytest.raises(PolicyError, match="Two policies are both ucb"):
-        cb.simulate(env, ["ucb", cb.UCB()], horizon=5)
+        cb.simulate(env, ["ucb", cb.policies.UCB()], horizon=5)
     with pytest.raises(cb.CausalBanditsError, match="Did you mean 'mine'"):
         named.regret("min")
 
@@ -215,7 +216,7 @@ def test_policies_are_named_by_id_by_parameters_or_by_you(env):
         ({"measures": ["regret", 3]}, "Unknown measure 3"),
         ({"policies": []}, "at least one policy"),
         ({"policies": ["c-ucbb"]}, "Did you mean"),
-        ({"policies": [cb.UCB]}, "such as CausalUCB"),
+        ({"policies": [cb.policies.UCB]}, "such as CausalUCB"),
         ({"env": 3}, "needs an Environment"),
     ],
 )
@@ -231,15 +232,15 @@ def test_a_beta_prior_refuses_gaussian_rewards_before_anything_runs():
 
 
 def test_a_sampler_that_leaves_the_unit_interval_is_caught_when_it_does(env):
-    own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z_rng: 1.5))
+    own = cb.Environment(env.problem, cb.rewards.CustomReward(lambda *z: 0.5, lambda *z_rng: 1.5))
     with pytest.raises(PolicyError, match=r"got 1\.5"):
         cb.simulate(own, ["c-ts-beta"], horizon=5, replications=1)
 
 
 def test_rewards_off_the_scale_warn_before_the_run(env):
-    large = cb.Environment(env.problem, cb.GaussianReward(np.full(env.problem.shape, 50.0), sd=1.0))
-    with pytest.warns(cb.ScaleWarning, match="reaches 50, and c-ucb"):
-        cb.simulate(large, [cb.CausalUCB()], horizon=5, replications=1)
+    large = cb.Environment(env.problem, cb.rewards.GaussianReward(np.full(env.problem.shape, 50.0), sd=1.0))
+    with pytest.warns(cb.errors.ScaleWarning, match="reaches 50, and c-ucb"):
+        cb.simulate(large, [cb.policies.CausalUCB()], horizon=5, replications=1)
 
 
 def test_the_progress_bar_appears_only_after_its_patience(monkeypatch):

@@ -79,7 +79,7 @@ def test_a_dask_cluster_of_two_processes(alone, tmp_path):
 
 def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeypatch):
     env, rounds = cb.zoo.email_campaign(), np.array([50])
-    expected = play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0)
+    expected = play_compiled(env, cb.policies.CausalUCB(horizon=50), env.problem, rounds, 0, 0)
     njit = kernel_cache.numba.njit
 
     def unwritable(cache=False, **options):
@@ -90,7 +90,9 @@ def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeyp
     monkeypatch.setattr(kernel_cache.numba, "njit", unwritable)
     kernel_cache.kernel.cache_clear()
     try:
-        assert np.array_equal(play_compiled(env, cb.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected)
+        assert np.array_equal(
+            play_compiled(env, cb.policies.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected
+        )
         assert kernel_cache.kernel("settled").stats.cache_path is None
     finally:
         kernel_cache.kernel.cache_clear()

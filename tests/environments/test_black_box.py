@@ -221,7 +221,7 @@ def test_a_step_with_a_context_plays_as_the_model_that_it_is():
     problem = segmented()
     env, model = (
         cb.BlackBoxEnvironment(problem, hitting, means=WORTH),
-        cb.Environment(problem, cb.BernoulliReward([0.2, 0.8])),
+        cb.Environment(problem, cb.rewards.BernoulliReward([0.2, 0.8])),
     )
     for context in ({"who": "a"}, {"who": "b"}):
         assert env.condition(context).means == pytest.approx(model.condition(context).means)

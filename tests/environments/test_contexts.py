@@ -153,7 +153,7 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
         ]
     )
     both, one, none = (cb.Problem(model, ["x"], ["z"], context=c) for c in (["b", "a"], ["a"], []))
-    env = cb.Environment(both, cb.BernoulliReward([0.1, 0.9]))
+    env = cb.Environment(both, cb.rewards.BernoulliReward([0.1, 0.9]))
     lost = [
         cb.simulate(env, "c-ts-beta", problem=believed, horizon=3000, replications=2, progress=False)
         .regret("c-ts-beta")[:, -1]
@@ -212,7 +212,7 @@ def test_a_context_is_drawn_part_by_part():
         ]
     )
     problem = cb.Problem(model, ["x"], ["z"], context=["c", "a", "b"])
-    env, rng = cb.Environment(problem, cb.BernoulliReward([0.2, 0.8])), np.random.default_rng(0)
+    env, rng = cb.Environment(problem, cb.rewards.BernoulliReward([0.2, 0.8])), np.random.default_rng(0)
     assert len(problem.contexts.blocks) == 2
     counts = np.zeros((2, 3, 2))
     for _ in range(6000):

@@ -31,6 +31,7 @@ from causalbandits.fitting import counts as counting
 from causalbandits.fitting import csv as csv_files
 from causalbandits.fitting.check import find_independencies
 from causalbandits.fitting.structure import parse_structure
+from causalbandits.model import FittedModel
 from oracles import cases, distribution, models, patient
 
 pandas = pytest.importorskip("pandas")
@@ -344,7 +345,7 @@ def test_draws_with_tiny_pseudo_counts_are_distributions_and_what_has_none_stays
     model = cb.fit({"x": []}, {"x": [1]}, states={"x": [0, 1, 2]}, prior={"x": [1e-4, 0, 1e-4]})
     tables = model.draw_tables(1000, rng=1)["x"]
     assert np.isfinite(tables).all()
-    only_tiny = cb.FittedModel({"x": (0, 1)}, {"x": ()}, {"x": [0, 0]}, {"x": [1e-5, 1e-5]}, 0)
+    only_tiny = FittedModel({"x": (0, 1)}, {"x": ()}, {"x": [0, 0]}, {"x": [1e-5, 1e-5]}, 0)
     drawn = only_tiny.draw_tables(2000, rng=1)["x"]
     assert np.allclose(drawn.sum(axis=1), 1)
     assert 0.4 < drawn[:, 0].mean() < 0.6
@@ -422,7 +423,7 @@ def test_only_a_fitted_model_has_intervals():
 def test_a_fitted_model_comes_back_from_pickle_and_json():
     model = cb.fit(GRAPH, DATA, prior=0.3)
     assert pickle.loads(pickle.dumps(model)) == model
-    assert cb.FittedModel.from_json(model.to_json()) == model
+    assert FittedModel.from_json(model.to_json()) == model
     assert cb.CausalModel.from_json(model.to_json()) == model
     plain = cb.CausalModel(model.variables.values())
     assert plain.variables == model.variables
@@ -432,7 +433,7 @@ def test_a_fitted_model_comes_back_from_pickle_and_json():
     assert model != cb.fit(GRAPH, DATA, prior=0.4)
     assert repr(model) == "FittedModel(2 variables, 1 edges, from 5 rows)"
     with pytest.raises(ModelError, match="is exact, no FittedModel"):
-        cb.FittedModel.from_json(plain.to_json())
+        FittedModel.from_json(plain.to_json())
     with pytest.raises(ValueError, match="read-only"):
         model.counts["subject"][0, 0] = 1
     assert pickle.loads(pickle.dumps(cb.Problem(model, ["purpose"], ["subject"]))).model == model
@@ -619,7 +620,7 @@ def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
     assert f"{said}p-values of its tables are too small." in str(cb.check(fitted, model.sample(300, rng=1)))
     later = cb.fit(model, model.sample(300, rng=2), prior=fitted)
     assert later.filled == missing, "the guesses are in the prior"
-    assert later != cb.FittedModel(states_of(later), graph_of(later), later.counts, later.prior, later.rows)
+    assert later != FittedModel(states_of(later), graph_of(later), later.counts, later.prior, later.rows)
 
 
 def test_a_fit_that_filled_in_nothing_says_nothing():
@@ -631,7 +632,7 @@ def test_a_fit_that_filled_in_nothing_says_nothing():
         fitted.draw(rng=0)
         assert not cb.check(fitted, model.sample(300, rng=1)).remark
     with pytest.raises(ModelError, match="filled must be a whole number, 0 or more; got -1"):
-        cb.FittedModel({"x": (0,)}, {"x": ()}, {"x": [1]}, {"x": [1]}, 1, -1)
+        FittedModel({"x": (0,)}, {"x": ()}, {"x": [1]}, {"x": [1]}, 1, -1)
 
 
 # --- what is refused ----------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from causalbandits.errors import DataError, DataWarning, ModelError, NotIdentifi
 from causalbandits.fitting.check import find_separations
 from causalbandits.fitting.em import IncompleteRow, maximise
 from causalbandits.fitting.structure import parse_structure
+from causalbandits.model import FittedModel, FittedObservedModel
 from causalbandits.model.graph.identification import DataRegime
-from causalbandits.planning.forecast import EnvironmentPrior
+from causalbandits.planning.forecasting import EnvironmentPrior
 from oracles import patient
 from oracles.latent_graphs import distribution, random_graph, random_model
 
@@ -182,8 +183,8 @@ def test_where_nothing_is_tied_together_counts_are_those_of_a_graph_without_hidd
     graph = cb.CausalGraph({**plain.parents, "mood": ["sale"]}, hidden=["mood"])
     data = logged(400, experiments=200)
     mine, theirs = (cb.fit(own, data, interventions="was set") for own in (graph, plain))
-    assert isinstance(theirs, cb.FittedModel)
-    assert isinstance(mine, cb.FittedObservedModel)
+    assert isinstance(theirs, FittedModel)
+    assert isinstance(mine, FittedObservedModel)
     for name in plain.names:
         assert np.array_equal(mine.counts[name], theirs.counts[name])
         assert np.array_equal(mine[name].table, theirs[name].table)
@@ -511,10 +512,10 @@ def test_fits_are_saved_and_loaded_with_their_counts(tmp_path):
         cb.read(tmp_path / "known.json"),
         pickle.loads(pickle.dumps(model)),
         cb.ObservedModel.from_record(model.to_record()),
-        cb.FittedObservedModel.from_json(model.to_json()),
+        FittedObservedModel.from_json(model.to_json()),
     ):
         assert again == model
-        assert type(again) is cb.FittedObservedModel
+        assert type(again) is FittedObservedModel
         assert hash(again) == hash(model)
         assert again.sources == model.sources
     cb.write(model, tmp_path / "known.dot")

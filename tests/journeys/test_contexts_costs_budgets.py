@@ -18,7 +18,7 @@ from oracles import distribution, played_compiled
 
 CONTEXT = ["b", "a"]
 PRICES = {"x": {1: 0.05, 2: 0.11}, "y": 0.04}
-LEARNS = cb.CausalThompsonSampling(prior="beta", tables="learnt")
+LEARNS = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
 
 
 def model_of(seed: int) -> cb.CausalModel:
@@ -46,8 +46,8 @@ def problem_of(seed: int, costs=PRICES, **more) -> cb.Problem:
 def world(seed: int = 2, costs=PRICES, *, additive: bool = False, **more) -> cb.Environment:
     problem = problem_of(seed, costs, **more)
     if additive:
-        return cb.Environment(problem, cb.LinearReward([0.3, -0.2, 0.5, 0.4], sd=0.2))
-    return cb.Environment(problem, cb.BernoulliReward(np.random.default_rng(seed).random(problem.shape)))
+        return cb.Environment(problem, cb.rewards.LinearReward([0.3, -0.2, 0.5, 0.4], sd=0.2))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(np.random.default_rng(seed).random(problem.shape)))
 
 
 def contexts():

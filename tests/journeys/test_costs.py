@@ -104,7 +104,7 @@ def many(knobs, costs):
         variables.append(cb.Variable(f"z{i}", [0, 1], parents=[f"x{i}"], table=rng.dirichlet([1, 1], 3)))
     names = [f"x{i}" for i in range(knobs)], [f"z{i}" for i in range(knobs)]
     problem = cb.Problem(cb.CausalModel(variables), *names, costs=costs)
-    return cb.Environment(problem, cb.LinearReward(rng.standard_normal(knobs), sd=0.5))
+    return cb.Environment(problem, cb.rewards.LinearReward(rng.standard_normal(knobs), sd=0.5))
 
 
 @pytest.mark.parametrize("knobs", [3, 60])

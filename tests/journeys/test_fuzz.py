@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
+from causalbandits.model import FittedModel, FittedObservedModel
 
 CASES = int(os.environ.get("FUZZ", "60"))
 many = settings(
@@ -107,7 +108,7 @@ how = {
 def test_fit_refuses_or_gives_a_model_that_can_be_saved(graph, rows, more):
     fitted = asked(cb.fit, graph, rows, **more)
     if fitted is not None:
-        kind = cb.CausalModel if isinstance(fitted, cb.FittedModel) else cb.ObservedModel
+        kind = cb.CausalModel if isinstance(fitted, FittedModel) else cb.ObservedModel
         assert kind.from_json(fitted.to_json()) == fitted
         assert fitted.draw_tables(2, rng=0).keys() == fitted.counts.keys()
 
@@ -203,7 +204,7 @@ records = st.fixed_dictionaries(
 @given(records | anything)
 def test_records_and_json_make_a_model_or_are_refused(record):
     asked(cb.CausalModel.from_record, record)
-    asked(cb.FittedModel.from_record, record)
+    asked(FittedModel.from_record, record)
     asked(cb.CausalModel.from_json, record)
     try:
         text = json.dumps(record)
@@ -218,7 +219,7 @@ def test_records_and_json_make_a_model_or_are_refused(record):
     "rows": [3], "filled": [0],
 }.items()}), of([1]), of([0]))  # fmt: skip
 def test_a_fitted_model_is_made_or_refused(parts, n, rng):
-    model = asked(cb.FittedModel, **parts)
+    model = asked(FittedModel, **parts)
     if model is not None:
         asked(model.draw_tables, n, rng)
 
@@ -230,7 +231,7 @@ def test_a_fitted_model_is_made_or_refused(parts, n, rng):
     "rows": [3], "rows_by_source": [{(): 3}], "filled": [0],
 }.items()}), of([1]), of([0]), anything)  # fmt: skip
 def test_a_fit_of_what_is_observed_is_made_or_refused(parts, n, rng, other):
-    model = asked(cb.FittedObservedModel, **parts)
+    model = asked(FittedObservedModel, **parts)
     if model is not None:
         asked(model.draw_tables, n, rng)
         asked(cb.ObservedModel.from_record, {**model.to_record(), "rows_by_source": other})
@@ -286,8 +287,8 @@ def test_random_worlds_are_made_or_refused(asked_for):
         (lambda: cb.fit({"x": []}, {"x": [1]}, na_values=np.array(3)), "na_values must be a list of values"),
         (lambda: FITTED.draw_tables([], 0), r"n must be a whole number, 0 or more; got \[\]"),
         (lambda: FITTED.draw_tables(2**40, 0), "1099511627776 draws of tables of 2 numbers; the limit is"),
-        (lambda: cb.FittedModel({"x": (0,)}, {}, {"x": [1]}, {"x": [1]}, 1), "parents must have an entry for every"),
-        (lambda: cb.FittedModel({"x": (0,)}, {"x": ()}, [1], {"x": [1]}, 1), "counts must have an entry for every"),
+        (lambda: FittedModel({"x": (0,)}, {}, {"x": [1]}, {"x": [1]}, 1), "parents must have an entry for every"),
+        (lambda: FittedModel({"x": (0,)}, {"x": ()}, [1], {"x": [1]}, 1), "counts must have an entry for every"),
         (lambda: cb.CausalModel.from_record({"variables": [np.zeros(1)]}), "A variable's record needs name"),
         (lambda: cb.CausalModel.from_record("x" * 10**6), r"must be a mapping; got '.*\(1,000,002 characters\)"),
         (lambda: cb.write(FITTED, "m" * 5000 + ".json"), "m.json"),

@@ -73,7 +73,7 @@ def of_study(method, **arguments):
 
     def call(**given):
         with tempfile.TemporaryDirectory() as folder:
-            policy = cb.CausalThompsonSampling(prior="beta", draws=2)
+            policy = cb.policies.CausalThompsonSampling(prior="beta", draws=2)
             with cb.Study.create(Path(folder) / "study.db", PROBLEM, policy, seed=0) as study:
                 study.ask(eligible=[{"purpose": "Promo"}])
                 told = study.ask(eligible=[{"send_time": "morning"}], key="a")
@@ -170,25 +170,34 @@ CALLS = {
     "recommend": of_agent("recommend", level=0.9),
     "check": of_agent("check", level=0.05),
     "evidence": (
-        lambda **given: cb.Agent(PROBLEM, cb.CausalThompsonSampling(draws=2)).evidence(**given),
+        lambda **given: cb.Agent(PROBLEM, cb.policies.CausalThompsonSampling(draws=2)).evidence(**given),
         {"level": 0.05},
     ),
     "guard": (
-        lambda **given: cb.Agent(PROBLEM, cb.GuardedThompsonSampling(**given)).ask(),
+        lambda **given: cb.Agent(PROBLEM, cb.policies.GuardedThompsonSampling(**given)).ask(),
         {"prior": "beta", "draws": 4, "level": 0.05, "audit": 0.1, "on_alarm": "warn"},
     ),
     "learn": of_agent(
         "learn", past={**{k: [v] * 3 for k, v in SEEN.items()}, "y": [0, 1, 1]}, reward="y", interventions=None
     ),
-    "environment": (cb.Environment, {"problem": PROBLEM, "reward": cb.BernoulliReward(np.full((2, 2, 3), 0.5))}),
-    "bernoulli": (lambda **a: cb.Environment(PROBLEM, cb.BernoulliReward(**a)), {"mean": np.full((2, 2, 3), 0.5)}),
-    "gaussian": (lambda **a: cb.Environment(PROBLEM, cb.GaussianReward(**a)), {"mean": np.zeros((2, 2, 3)), "sd": 1}),
+    "environment": (
+        cb.Environment,
+        {"problem": PROBLEM, "reward": cb.rewards.BernoulliReward(np.full((2, 2, 3), 0.5))},
+    ),
+    "bernoulli": (
+        lambda **a: cb.Environment(PROBLEM, cb.rewards.BernoulliReward(**a)),
+        {"mean": np.full((2, 2, 3), 0.5)},
+    ),
+    "gaussian": (
+        lambda **a: cb.Environment(PROBLEM, cb.rewards.GaussianReward(**a)),
+        {"mean": np.zeros((2, 2, 3)), "sd": 1},
+    ),
     "student": (
-        lambda **a: cb.Environment(PROBLEM, cb.StudentReward(**a)),
+        lambda **a: cb.Environment(PROBLEM, cb.rewards.StudentReward(**a)),
         {"mean": np.zeros((2, 2, 3)), "scale": 1.0, "degrees": 3},
     ),
     "linear": (
-        lambda **a: cb.Environment(PROBLEM, cb.LinearReward(**a)),
+        lambda **a: cb.Environment(PROBLEM, cb.rewards.LinearReward(**a)),
         {"theta": np.ones(7), "features": None, "sd": 1.0},
     ),
     "pull": (ENV.pull, {"action": {}, "rng": 0}),

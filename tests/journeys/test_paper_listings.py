@@ -249,7 +249,7 @@ def searching_all(env: cb.Environment, reward: Any = None) -> cb.Environment:
 ENVIRONMENTS = {
     "figure2": searching_all(cb.zoo.figure2()),
     "email": searching_all(cb.zoo.email_campaign()),
-    "graded": searching_all(cb.zoo.email_campaign(), cb.CustomReward(click_rate, click_or_rate)),
+    "graded": searching_all(cb.zoo.email_campaign(), cb.rewards.CustomReward(click_rate, click_or_rate)),
 }
 """`graded` has rewards of 0, 1 and in between."""
 

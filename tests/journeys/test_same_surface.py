@@ -29,6 +29,7 @@ from causalbandits.errors import PolicyError, TellError, UnknownDecisionError
 from causalbandits.service.auth import Keys
 from causalbandits.service.schemas import CreateStudyRequest
 from causalbandits.service.server import build_service
+from causalbandits.study import RemoteStudy
 
 ENV = cb.zoo.email_segments()
 DOCS = Path(__file__).parents[2] / "docs"
@@ -69,7 +70,7 @@ NOT_OVER_HTTP = {
 def test_a_study_can_what_an_agent_can_and_a_client_what_a_study_can(tmp_path: Path) -> None:
     with cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta") as made:
         agent, here = public(cb.Agent(ENV.problem, "c-ts-beta")), public(made)
-    there = public(cb.study.RemoteStudy)
+    there = public(RemoteStudy)
     assert agent - here == OF_AGENTS_ALONE
     assert here - agent == OF_STUDIES_ALONE
     assert here - there == NOT_OVER_HTTP
@@ -87,7 +88,7 @@ DIFFERENT_PARAMETERS = {
 
 def test_calls_take_the_same_parameters_but_for_those_that_differ_on_purpose() -> None:
     found = set()
-    for one, other in ((cb.Agent, cb.Study), (cb.Study, cb.study.RemoteStudy)):
+    for one, other in ((cb.Agent, cb.Study), (cb.Study, RemoteStudy)):
         for name in public(one) & public(other):
             if callable(getattr(one, name)):
                 differ = set(_parameters(one, name)) ^ set(_parameters(other, name))
@@ -137,7 +138,7 @@ def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[cb.Study, cb.study.RemoteStudy]]:
+def pair(tmp_path: Path) -> Iterator[tuple[cb.Study, RemoteStudy]]:
     """A study here, and another at the other end of HTTP, of the same seed."""
     policy = cb.policy("c-ts-beta", draws=8)
     here = cb.Study.create(tmp_path / "here.db", ENV.problem, policy, seed=1, window=9, default=0)
@@ -148,7 +149,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[cb.Study, cb.study.RemoteStudy]]:
     running.stop()
 
 
-def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, cb.study.RemoteStudy]) -> None:
+def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, RemoteStudy]) -> None:
     here, there = pair
     for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
         for segment in ("new", "regular", "lapsed"):
@@ -188,8 +189,8 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, cb.study.R
     assert there.ask(2, key="two") == here.ask(2, key="two") == there.ask(2, key="two")
 
 
-def test_a_policy_of_your_own_does_not_travel(pair: tuple[cb.Study, cb.study.RemoteStudy]) -> None:
-    class Mine(cb.CausalThompsonSampling):
+def test_a_policy_of_your_own_does_not_travel(pair: tuple[cb.Study, RemoteStudy]) -> None:
+    class Mine(cb.policies.CausalThompsonSampling):
         pass
 
     with pytest.raises(PolicyError, match="cannot travel"):
@@ -206,7 +207,7 @@ def test_infinite_numbers_travel() -> None:
 
 
 def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
-    pair: tuple[cb.Study, cb.study.RemoteStudy],
+    pair: tuple[cb.Study, RemoteStudy],
 ) -> None:
     for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
         for decision in one.ask(4, context={"segment": "new"})[1:]:

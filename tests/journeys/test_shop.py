@@ -44,7 +44,7 @@ def problem(model, **more):
     return cb.Problem(model, KNOBS, PARENTS, costs=COSTS, context=["region"], **more)
 
 
-WORLD = cb.Environment(problem(shop()), cb.BernoulliReward(MEANS))
+WORLD = cb.Environment(problem(shop()), cb.rewards.BernoulliReward(MEANS))
 TRUE = WORLD.problem.model
 
 
@@ -66,7 +66,7 @@ def converse(agent, rounds, seed=0, env=WORLD):
 
 
 def guarded(way="mend", draws=8):
-    return cb.GuardedThompsonSampling(prior="beta", draws=draws, on_alarm=way)
+    return cb.policies.GuardedThompsonSampling(prior="beta", draws=draws, on_alarm=way)
 
 
 def test_after_a_wrong_row_decisions_and_advice_are_those_of_the_tables_as_learnt_within_the_budget(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import ModelError, StateError
+from causalbandits.model import FittedModel
 
 GRAPH = {"purpose": [], "subject": ["purpose"]}
 DATA = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
@@ -30,7 +31,7 @@ def exact(model):
 
 
 def assert_same_fit(found, model):
-    assert isinstance(found, cb.FittedModel)
+    assert isinstance(found, FittedModel)
     assert (found, found.rows) == (model, model.rows)
     for mine, theirs in ((found.counts, model.counts), (found.prior, model.prior)):
         assert {name: array.tolist() for name, array in mine.items()} == {n: a.tolist() for n, a in theirs.items()}
@@ -81,7 +82,7 @@ def test_a_fit_of_any_layout_in_memory_comes_back_with_the_same_tables():
     """Sums of a transposed array run in another order: of 9 or more numbers, the last bit may differ."""
     counts = np.asfortranarray(np.random.default_rng(0).random((40, 40)))
     states, parents = {"x": tuple(range(40)), "y": tuple(range(40))}, {"x": (), "y": ("x",)}
-    model = cb.FittedModel(states, parents, {"x": np.ones(40), "y": counts}, {"x": np.ones(40), "y": counts}, 7)
+    model = FittedModel(states, parents, {"x": np.ones(40), "y": counts}, {"x": np.ones(40), "y": counts}, 7)
     assert_same_fit(cb.CausalModel.from_record(through_json(model.to_record())), model)
 
 
@@ -182,5 +183,5 @@ def test_what_is_wrong_in_a_record_is_said(path, value, message):
 
 def test_a_plain_model_is_not_taken_for_a_fit():
     with pytest.raises(ModelError, match="is exact, no FittedModel: read it with CausalModel"):
-        cb.FittedModel.from_json(exact(fitted()).to_json())
-    assert_same_fit(cb.FittedModel.from_json(fitted().to_json()), fitted())
+        FittedModel.from_json(exact(fitted()).to_json())
+    assert_same_fit(FittedModel.from_json(fitted().to_json()), fitted())

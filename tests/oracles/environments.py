@@ -15,7 +15,7 @@ def with_arrow(knob, effect):
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
     true = cb.Problem(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
     shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
-    return cb.Environment(true, cb.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99)))
+    return cb.Environment(true, cb.rewards.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99)))
 
 
 def with_row(p):
@@ -39,7 +39,7 @@ def twenty_actions():
         ]
     )
     belief = cb.Problem(model, ["a"], ["z"], always=["a"], reduce=False)
-    return cb.Environment(cb.Problem(model, ["a"], ["z", "a"], always=["a"]), cb.BernoulliReward(means)), belief
+    return cb.Environment(cb.Problem(model, ["a"], ["z", "a"], always=["a"]), cb.rewards.BernoulliReward(means)), belief
 
 
 def seen(parents, problem=BELIEF):

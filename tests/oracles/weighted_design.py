@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from causalbandits import CausalDesign
 from causalbandits._typing import Array
+from causalbandits.policies import CausalDesign
 from causalbandits.policies.cells.policy import incumbent_by_means
 from causalbandits.policies.feedback import Incumbent
 from causalbandits.policies.statistics import Cells

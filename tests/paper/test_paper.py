@@ -78,9 +78,9 @@ def test_the_true_scales():
     assert noise_scales(cb.zoo.figure2()) == pytest.approx((0.1, np.sqrt(0.01 + 0.0625)))
     assert noise_scales(cb.zoo.email_campaign()) == (0.5, 0.5)
     problem = cb.zoo.figure2().problem
-    table = cb.Environment(problem, cb.GaussianReward(np.linspace(0, 1, 16).reshape(problem.shape), sd=0.3))
+    table = cb.Environment(problem, cb.rewards.GaussianReward(np.linspace(0, 1, 16).reshape(problem.shape), sd=0.3))
     assert noise_scales(table) == pytest.approx((0.3, np.sqrt(0.09 + 0.25)))
-    own = cb.Environment(problem, cb.CustomReward(lambda *z: 0.0, lambda *z: 0.0))
+    own = cb.Environment(problem, cb.rewards.CustomReward(lambda *z: 0.0, lambda *z: 0.0))
     with pytest.raises(CausalBanditsError, match="is not known"):
         noise_scales(own)
 

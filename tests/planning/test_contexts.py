@@ -39,7 +39,7 @@ def test_bounds_hold_in_contexts_and_count_what_is_learnt_in_each():
     assert facts.cells(causal=False) == 240
     gaps = [env.condition({"segment": s}).gaps().max() for s in env.problem.model["segment"].states]
     assert facts.largest_gap() == pytest.approx(max(gaps))
-    policies = [cb.CausalUCB(noise_scale=0.5), cb.UCB(noise_scale=0.5), "uniform"]
+    policies = [cb.policies.CausalUCB(noise_scale=0.5), cb.policies.UCB(noise_scale=0.5), "uniform"]
     run = cb.simulate(env, policies, horizon=2000, replications=3, progress=False)
     for policy, name in zip(policies, run.policies, strict=True):
         found = bound(policy, env)

@@ -7,7 +7,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
-from causalbandits.planning.describe import write_description
+from causalbandits.planning.description import write_description
 from causalbandits.policies.registry import IMMEDIATE_FEEDBACK
 
 

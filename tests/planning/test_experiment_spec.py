@@ -90,7 +90,7 @@ def test_workers_find_it_too_even_those_that_were_there_before_the_file_was_read
 def test_an_installed_policy_is_found_by_its_module(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     spec = spec_with(tmp_path, '{ id = "causalbandits.policies.cells.ucb:CausalUCB", noise_scale = 0.5 }')
-    assert spec.policies["mine"] == cb.CausalUCB(noise_scale=0.5)
+    assert spec.policies["mine"] == cb.policies.CausalUCB(noise_scale=0.5)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def forecast(problem):
 
 def test_regret_is_that_of_simulate_on_the_same_worlds(problem, forecast):
     def draw(rng):
-        return cb.Environment(problem, cb.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
+        return cb.Environment(problem, cb.rewards.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
 
     run = cb.simulate(draw, ["c-ts-beta", "ts-beta", "uniform"], horizon=1000, replications=30, seed=2)
     for policy in run.policies:
@@ -43,14 +43,14 @@ def test_regret_is_that_of_simulate_on_the_same_worlds(problem, forecast):
 
 def test_found_is_what_an_agent_would_recommend(problem):
     """A plain loop, decision by decision, with the agent's statistic and the environment's own means."""
-    epsilon, policy = 0.05, cb.CausalThompsonSampling(prior="beta")
+    epsilon, policy = 0.05, cb.policies.CausalThompsonSampling(prior="beta")
     forecast = cb.forecast(problem, [policy], horizon=60, replications=3, epsilon=epsilon, seed=9)
     from causalbandits.engine.driver import ENVIRONMENT, POLICY, WORLD, stream
     from causalbandits.policies.feedback import Outcome
 
     for replication in range(3):
         rng = stream(9, replication, ENVIRONMENT)
-        env = cb.Environment(problem, cb.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
+        env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
         own, world, statistic = stream(9, replication, POLICY), stream(9, replication, WORLD), policy.init(problem)
         found = []
         for t in range(1, 61):
@@ -116,7 +116,7 @@ def test_what_is_good_enough_shrinks_with_the_rewards(problem, scale):
     """So that rates of 1% are not all within a fixed number of the best."""
 
     def draw(problem, rng):
-        return cb.BernoulliReward(scale * rng.beta(1, 1, size=problem.shape))
+        return cb.rewards.BernoulliReward(scale * rng.beta(1, 1, size=problem.shape))
 
     made = cb.forecast(problem, ["uniform"], horizon=10, replications=2, reward_prior=draw, seed=2)
     whole = cb.forecast(problem, ["uniform"], horizon=10, replications=2, seed=2)
@@ -134,7 +134,7 @@ def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
 
 
 def test_what_is_at_stake_can_be_told_of_more_actions_than_can_be_looked_at(monkeypatch, problem):
-    module = importlib.import_module("causalbandits.planning.forecast")
+    module = importlib.import_module("causalbandits.planning.forecasting")
     exact = module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0)
     monkeypatch.setattr(module, "LISTED", 1)
     assert module.EnvironmentPrior(problem, (1.0, 1.0)).at_stake(0) == pytest.approx(exact, rel=0.02)
@@ -177,7 +177,7 @@ def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_
     problem, fitted, what, monkeypatch
 ):
     """To within what another processor may change."""
-    monkeypatch.setattr(sys.modules["causalbandits.planning.forecast"], "CHECKPOINTS", 40)  # as it was then
+    monkeypatch.setattr(sys.modules["causalbandits.planning.forecasting"], "CHECKPOINTS", 40)  # as it was then
     if what == "fitted":
         found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, epsilon=0.02)
     else:
@@ -187,7 +187,7 @@ def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_
         assert found.has_found_best(policy).sum(axis=0)[[0, 10, 20, -1]].tolist() == times
 
 
-class Greedy(cb.CausalThompsonSampling):
+class Greedy(cb.policies.CausalThompsonSampling):
     """A policy of a user's own, which is not compiled."""
 
     id = "greedy"
@@ -207,7 +207,7 @@ def test_workers_and_checkpoints_change_no_number(fitted, tmp_path, policies):
 
 
 def test_a_policy_without_recommendations_is_refused_before_anything_is_played(problem):
-    class Silent(cb.CausalThompsonSampling):
+    class Silent(cb.policies.CausalThompsonSampling):
         id = "silent"
         incumbent = cb.Policy.incumbent
 
@@ -220,7 +220,7 @@ def test_a_policy_without_recommendations_is_refused_before_anything_is_played(p
 
 def test_any_reward_may_be_drawn_and_any_policy_of_the_library_played(problem):
     def draw(problem, rng):
-        return cb.GaussianReward(rng.normal(0, 1, problem.shape), sd=0.5)
+        return cb.rewards.GaussianReward(rng.normal(0, 1, problem.shape), sd=0.5)
 
     policies = ["c-ucb", "cl-ts-observed", "ts-gaussian", "uniform"]
     forecast = cb.forecast(problem, policies, horizon=50, replications=3, reward_prior=draw)
@@ -272,7 +272,7 @@ def test_where_the_model_was_fitted_worlds_have_other_tables_too(problem, fitted
 
 
 def test_a_forecast_says_when_one_may_stop(problem):
-    policies = {"track": cb.CausalTrackAndStop(noise_scale=0.5, epsilon=0.1), "uniform": "uniform"}
+    policies = {"track": cb.policies.CausalTrackAndStop(noise_scale=0.5, epsilon=0.1), "uniform": "uniform"}
     made = cb.forecast(problem, policies, horizon=1500, replications=20, seed=2, epsilon=0.1, stops=True)
     risk, rounds = made.run.measure("risk", "track"), made.run.rounds
     firsts = sorted(rounds[np.argmax(own <= 0.2)] if (own <= 0.2).any() else math.inf for own in risk)

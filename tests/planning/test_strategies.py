@@ -140,7 +140,7 @@ def test_a_forecast_by_actions_draws_a_mean_for_every_action():
     assert regret["uniform"] == pytest.approx(200 * (8 / 9 - 1 / 2), rel=0.25)
     assert regret["ts-beta"] < regret["uniform"] / 2
     with pytest.raises(CausalBanditsError, match="a number per action is learnt here"):
-        cb.forecast(problem, horizon=100, reward_prior=lambda problem, rng: cb.BernoulliReward([0.5]))
+        cb.forecast(problem, horizon=100, reward_prior=lambda problem, rng: cb.rewards.BernoulliReward([0.5]))
     tied = by_graph("c -> Y; A -> Y; A <-> Y", ["A", "c"])
     graph = tied.graph
     with pytest.raises(ProblemError, match="How likely the values of c are is not known"):

@@ -173,7 +173,7 @@ def flags(number, seed):
     effects = rng.normal(size=number)
     effects *= 0.6 / np.abs(effects).sum()
     means = 0.5 + sum(np.ix_(*[[-effect / 2, effect / 2] for effect in effects]))
-    return cb.Environment(cb.Problem(model, names, names, always=names), cb.BernoulliReward(means))
+    return cb.Environment(cb.Problem(model, names, names, always=names), cb.rewards.BernoulliReward(means))
 
 
 def late_regret(env, policy, rounds, delay, seed):

@@ -23,7 +23,7 @@ from causalbandits.policies.traits import Traits
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timid(cb.CausalUCB):
+class Timid(cb.policies.CausalUCB):
     """C-UCB with a `score` of its own, and so another policy."""
 
     def score(self, situation, statistic, rng):
@@ -37,8 +37,8 @@ def problem():
 
 def test_a_subclass_is_never_taken_for_its_parent(problem, tmp_path):
     assert class_name(Timid) == "Timid"
-    assert class_name(cb.CausalUCB) == "causalbandits.CausalUCB"
-    assert policy_fingerprint(Timid(), problem) != policy_fingerprint(cb.CausalUCB(), problem)
+    assert class_name(cb.policies.CausalUCB) == "causalbandits.CausalUCB"
+    assert policy_fingerprint(Timid(), problem) != policy_fingerprint(cb.policies.CausalUCB(), problem)
     cb.Agent(problem, Timid()).save(tmp_path / "a.json")
     with pytest.raises(StateError, match="'c-ucb' is of the class Timid, which is not one of this library's"):
         cb.Agent.load(tmp_path / "a.json")
@@ -55,16 +55,18 @@ def test_a_checkpoint_of_one_is_not_served_as_the_others(tmp_path):
     settings = {"horizon": 20, "replications": 2, "checkpoint": tmp_path / "run"}
     cb.simulate(env, {"it": Timid()}, **settings)
     with pytest.raises(StateError, match="checkpoint of another run"):
-        cb.simulate(env, {"it": cb.CausalUCB()}, **settings)
+        cb.simulate(env, {"it": cb.policies.CausalUCB()}, **settings)
     cb.simulate(env, {"it": Timid()}, **settings)
 
 
 def test_functions_that_do_the_same_are_the_same_and_others_are_refused(problem, tmp_path):
     def linear(weight):
-        return cb.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, weight * (subject == "short")])
+        return cb.policies.CausalLinearUCB(
+            features=lambda subject, template, send_time: [1.0, weight * (subject == "short")]
+        )
 
     cb.Agent(problem, linear(2.0)).save(tmp_path / "a.json")
-    again = cb.CausalLinearUCB(features=lambda s, t, w: np.array([1.0, 2.0 if s == "short" else 0.0]))
+    again = cb.policies.CausalLinearUCB(features=lambda s, t, w: np.array([1.0, 2.0 if s == "short" else 0.0]))
     assert cb.Agent.load(tmp_path / "a.json", policy=again).policy is again
     with pytest.raises(StateError, match="other functions or objects as parameters than those given"):
         cb.Agent.load(tmp_path / "a.json", policy=linear(3.0))
@@ -95,7 +97,7 @@ def sample(subject, template, send_time, rng):
     return float(rng.random() {comparison} 0.5)
 
 env = cb.zoo.email_campaign()
-env = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, sample))
+env = cb.Environment(env.problem, cb.rewards.CustomReward(lambda *z: 0.5, sample))
 print(cb.simulate(env, [Mine()], horizon=10, replications=1, checkpoint="run").regret("mine")[0, -1])
 """
 
@@ -166,7 +168,11 @@ class Slotted:
 @pytest.mark.parametrize(
     ("one", "same", "other"),
     [
-        (cb.CausalUCB(noise_scale=0.1), cb.CausalUCB(noise_scale=0.1), cb.CausalUCB(noise_scale=3.0)),
+        (
+            cb.policies.CausalUCB(noise_scale=0.1),
+            cb.policies.CausalUCB(noise_scale=0.1),
+            cb.policies.CausalUCB(noise_scale=3.0),
+        ),
         (Fraction(1, 2), Fraction(1, 2), Fraction(1, 3)),
         (Decimal("0.1"), Decimal("0.1"), Decimal("0.2")),
         (date(2026, 1, 1), date(2026, 1, 1), date(2026, 1, 2)),
@@ -195,21 +201,23 @@ def test_objects_as_parameters_count_by_what_they_hold(one, same, other, problem
 
 
 def test_a_policy_that_was_used_is_the_same_policy(problem):
-    used = cb.CausalUCB()
+    used = cb.policies.CausalUCB()
     cb.Agent(problem, used).ask()
-    assert code_hash(used) == code_hash(cb.CausalUCB())
+    assert code_hash(used) == code_hash(cb.policies.CausalUCB())
 
 
 def test_numbers_are_compared_as_numbers(problem, tmp_path):
-    cb.Agent(problem, cb.CausalUCB(noise_scale=2)).save(tmp_path / "a.json")
-    assert cb.Agent.load(tmp_path / "a.json", policy=cb.CausalUCB(noise_scale=2.0)).policy.noise_scale == 2
+    cb.Agent(problem, cb.policies.CausalUCB(noise_scale=2)).save(tmp_path / "a.json")
+    assert cb.Agent.load(tmp_path / "a.json", policy=cb.policies.CausalUCB(noise_scale=2.0)).policy.noise_scale == 2
     cb.Agent(problem, Wrapping(base=float("nan"))).save(tmp_path / "b.json")
     cb.Agent.load(tmp_path / "b.json", policy=Wrapping(base=float("nan")))
 
 
 def test_worlds_drawn_by_another_function_are_another_run(tmp_path, problem):
     def worlds(cap):
-        return lambda rng: cb.Environment(problem, cb.BernoulliReward(np.minimum(cap, rng.random(problem.shape))))
+        return lambda rng: cb.Environment(
+            problem, cb.rewards.BernoulliReward(np.minimum(cap, rng.random(problem.shape)))
+        )
 
     settings = {"horizon": 10, "seed": 0}
     cb.simulate(worlds(0.99), "c-ucb", replications=2, checkpoint=tmp_path / "run", **settings)
@@ -228,7 +236,7 @@ def test_code_in_other_modules_of_the_users_counts(tmp_path):
     program = (
         "import causalbandits as cb, sys\nsys.path.insert(0, '.')\nimport helper\nfrom helper import also\n"
         "def sample(s, t, w, rng):\n    return helper.draw(rng) * also()\n"
-        "env = cb.Environment(cb.zoo.email_campaign().problem, cb.CustomReward(lambda *z: 0.5, sample))\n"
+        "env = cb.Environment(cb.zoo.email_campaign().problem, cb.rewards.CustomReward(lambda *z: 0.5, sample))\n"
         "cb.simulate(env, 'c-ucb', horizon=5, replications=1, checkpoint='run')\n"
     )
 
@@ -246,10 +254,10 @@ def test_code_in_other_modules_of_the_users_counts(tmp_path):
 
 def test_own_parameters_count_by_their_code(problem):
     @dataclass(frozen=True, kw_only=True)
-    class Own(cb.Uniform):
+    class Own(cb.policies.Uniform):
         weigh: object = None
 
     one, other = Own(weigh=lambda x: x), Own(weigh=lambda x: 2 * x)
     assert policy_fingerprint(one, problem) != policy_fingerprint(other, problem)
     assert policy_fingerprint(one, problem) == policy_fingerprint(Own(weigh=lambda x: x), problem)
-    assert policy_fingerprint_with_code(cb.CausalUCB(), problem).endswith(" ")
+    assert policy_fingerprint_with_code(cb.policies.CausalUCB(), problem).endswith(" ")

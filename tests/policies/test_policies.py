@@ -72,18 +72,20 @@ def test_bad_parameters_are_refused(id, parameters, complaint):
 
 def test_bad_words_are_refused():
     with pytest.raises(PolicyError, match="prior must be one of 'beta', 'gaussian', 'main effects'; got 'cauchy'"):
-        cb.ThompsonSampling(prior="cauchy")
+        cb.policies.ThompsonSampling(prior="cauchy")
     with pytest.raises(PolicyError, match="regressor must be one of"):
-        cb.CausalLinearUCB(regressor="seen")
+        cb.policies.CausalLinearUCB(regressor="seen")
 
 
 def test_a_simulation_fills_the_horizon_in_and_an_agent_goes_by_the_round():
-    assert cb.CausalUCB().for_horizon(500) == cb.CausalUCB(horizon=500)
-    assert cb.CausalUCB(horizon=9).for_horizon(500) == cb.CausalUCB(horizon=9)
-    assert cb.CausalUCB(anytime=True).for_horizon(500) == cb.CausalUCB(anytime=True)
-    assert cb.CausalUCB(horizon=500).exploration(3) == 2 * math.log(500)
-    assert [cb.CausalUCB().exploration(n) for n in (0, 1, 2, 9)] == [2 * math.log(t) for t in (2, 2, 3, 10)]
-    assert cb.CausalLinearUCB(horizon=50).beta(4, 0) == 1 + math.sqrt(2 * math.log(50) + 4 * math.log(1 + 50 / 4))
+    assert cb.policies.CausalUCB().for_horizon(500) == cb.policies.CausalUCB(horizon=500)
+    assert cb.policies.CausalUCB(horizon=9).for_horizon(500) == cb.policies.CausalUCB(horizon=9)
+    assert cb.policies.CausalUCB(anytime=True).for_horizon(500) == cb.policies.CausalUCB(anytime=True)
+    assert cb.policies.CausalUCB(horizon=500).exploration(3) == 2 * math.log(500)
+    assert [cb.policies.CausalUCB().exploration(n) for n in (0, 1, 2, 9)] == [2 * math.log(t) for t in (2, 2, 3, 10)]
+    assert cb.policies.CausalLinearUCB(horizon=50).beta(4, 0) == 1 + math.sqrt(
+        2 * math.log(50) + 4 * math.log(1 + 50 / 4)
+    )
 
 
 def test_a_baseline_refuses_to_enumerate_what_cannot_be_and_a_causal_one_does_not_need_to_keep_it():
@@ -91,9 +93,9 @@ def test_a_baseline_refuses_to_enumerate_what_cannot_be_and_a_causal_one_does_no
     for id in ("ucb", "ts-gaussian", "uniform", "kl-ucb"):
         with pytest.raises(SizeError, match=f"{4**16} of them"):
             cb.policy(id).init(env.problem)
-    assert len(cb.CausalUCB().init(env.problem).count) == 2**16
+    assert len(cb.policies.CausalUCB().init(env.problem).count) == 2**16
     with pytest.raises(SizeError, match=f"{2**40} configurations of 40 parents"):
-        cb.CausalUCB().init(cb.zoo.random_parallel(2, 40, theta=np.ones(40), rng=0).problem)
+        cb.policies.CausalUCB().init(cb.zoo.random_parallel(2, 40, theta=np.ones(40), rng=0).problem)
 
 
 def test_the_gaussian_posterior_is_the_conjugate_one():
@@ -105,7 +107,7 @@ def test_the_gaussian_posterior_is_the_conjugate_one():
     weights /= weights.sum()
     mean = weights @ grid
     sd = math.sqrt(weights @ (grid - mean) ** 2)
-    policy = cb.CausalThompsonSampling(noise_scale=s, prior_scale=tau)
+    policy = cb.policies.CausalThompsonSampling(noise_scale=s, prior_scale=tau)
     cells = policy.init(cb.zoo.lower_bound(1, 0.1).problem)
     for y in rewards:
         cells.add(0, y)
@@ -119,7 +121,7 @@ def test_the_linear_draw_is_the_bayesian_posterior():
     """N(theta_hat, s^2 V^-1) with ridge (s/tau)^2: by Bayes' rule for Gaussians."""
     s, tau = 0.5, 2.0
     problem = cb.zoo.figure2().problem
-    policy = cb.CausalLinearThompsonSampling(regressor="observed", noise_scale=s, prior_scale=tau)
+    policy = cb.policies.CausalLinearThompsonSampling(regressor="observed", noise_scale=s, prior_scale=tau)
     statistic = policy.init(problem)
     rng = np.random.default_rng(1)
     X = rng.integers(1, 3, size=(12, 4))
@@ -144,12 +146,14 @@ def dose_problem():
     level = cb.Variable("level", [1, 2, 3, 4], table=[0.25] * 4)
     dose = cb.Variable("dose", [0, 1, 2], parents=["level"], table=[[1 - 1.8 * p, p, 0.8 * p] for p in chances])
     problem = cb.Problem(cb.CausalModel([level, dose]), ["level"], ["dose"])
-    return cb.Environment(problem, cb.GaussianReward([0.0, 1.0, -0.8], sd=0.1))
+    return cb.Environment(problem, cb.rewards.GaussianReward([0.0, 1.0, -0.8], sd=0.1))
 
 
 def test_the_observed_regressor_loses_where_only_the_expectation_is_linear():
     env = dose_problem()
-    indicators = cb.CausalLinearThompsonSampling(regressor="observed", features={"dose": lambda d: [d == 1, d == 2]})
+    indicators = cb.policies.CausalLinearThompsonSampling(
+        regressor="observed", features={"dose": lambda d: [d == 1, d == 2]}
+    )
     policies = {"expected": "cl-ts", "observed": "cl-ts-observed", "indicators": indicators}
     final = {r.policy: r.mean for r in cb.simulate(env, policies, horizon=3000, replications=4, seed=0).summary()}
     assert final["observed"] > 4 * final["expected"]
@@ -159,8 +163,8 @@ def test_the_observed_regressor_loses_where_only_the_expectation_is_linear():
 def test_without_an_intercept_a_level_is_learnt_as_a_slope():
     x = cb.Variable("x", [0, 1, 2], table=[0.4, 0.3, 0.3])
     problem = cb.Problem(cb.CausalModel([x]), ["x"], ["x"])
-    env = cb.Environment(problem, cb.GaussianReward(lambda x: 0.8 - 0.2 * x, sd=0.1))
-    with_level = cb.CausalLinearThompsonSampling(regressor="observed", features=lambda x: [1, x])
+    env = cb.Environment(problem, cb.rewards.GaussianReward(lambda x: 0.8 - 0.2 * x, sd=0.1))
+    with_level = cb.policies.CausalLinearThompsonSampling(regressor="observed", features=lambda x: [1, x])
     run = cb.simulate(env, {"none": "cl-ts-observed", "one": with_level}, horizon=500, replications=3)
     none, one = (row.mean for row in run.summary())
     assert none > 10 * one
@@ -177,7 +181,10 @@ def test_true_scales_help_where_noise_is_small(id):
 def test_the_anytime_forms_do_as_well():
     """C-UCB on Figure 2 at T = 5000: 92 with the horizon, 81 without; here to within 40% at 3 replications."""
     run = cb.simulate(
-        cb.zoo.figure2(), {"fixed": "c-ucb", "anytime": cb.CausalUCB(anytime=True)}, horizon=5000, replications=3
+        cb.zoo.figure2(),
+        {"fixed": "c-ucb", "anytime": cb.policies.CausalUCB(anytime=True)},
+        horizon=5000,
+        replications=3,
     )
     fixed, anytime = (row.mean for row in run.summary())
     assert 0.6 < anytime / fixed < 1.1
@@ -197,7 +204,7 @@ def test_scores_must_be_finite_wherever_the_odd_one_stands():
 
 
 def test_scales_whose_ratio_has_no_square_are_refused():
-    policy = cb.CausalLinearThompsonSampling(noise_scale=1e-100, prior_scale=1e100)
+    policy = cb.policies.CausalLinearThompsonSampling(noise_scale=1e-100, prior_scale=1e100)
     with pytest.raises(PolicyError, match=r"squares overflow; got 0\.0"):
         cb.Agent(cb.zoo.figure2().problem, policy)
 

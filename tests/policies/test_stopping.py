@@ -42,7 +42,7 @@ def risk_by_hand(problem, count, total, best, noise, epsilon=0.0, context=None):
 def test_the_risk_is_what_its_definition_says(costs, epsilon):
     env = zoo.email_campaign()
     problem = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents, costs=costs)
-    policy, rng = cb.CausalThompsonSampling(prior="gaussian", noise_scale=0.3), np.random.default_rng(4)
+    policy, rng = cb.policies.CausalThompsonSampling(prior="gaussian", noise_scale=0.3), np.random.default_rng(4)
     for _ in range(20):
         cells = policy.init(problem)
         cells.count[:] = rng.integers(0, 5, 12) * rng.integers(0, 2000, 12) + (rng.random() < 0.8)
@@ -55,7 +55,7 @@ def test_the_risk_is_what_its_definition_says(costs, epsilon):
 
 
 def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
-    env, policy = zoo.email_campaign(), cb.UCB(noise_scale=0.5)
+    env, policy = zoo.email_campaign(), cb.policies.UCB(noise_scale=0.5)
     cells, rng = policy.init(env.problem), np.random.default_rng(5)
     cells.count[:] = rng.integers(100_000, 200_000, 80)
     cells.total[:] = cells.count * env.means
@@ -80,7 +80,7 @@ def test_the_risk_of_a_baseline_is_that_of_a_number_for_every_action():
 
 
 def test_the_risk_in_a_context_is_that_of_the_problem_there():
-    env, policy = zoo.email_segments(), cb.CausalUCB(noise_scale=0.5)
+    env, policy = zoo.email_segments(), cb.policies.CausalUCB(noise_scale=0.5)
     cells = policy.init(env.problem)
     cells.count[:] = np.arange(12) * 700.0 + 3000
     cells.total[:] = cells.count * env.configuration_means
@@ -128,7 +128,7 @@ def test_with_probability_1_minus_delta_the_bound_holds_at_all_times_and_hardly_
 def test_the_error_is_at_most_delta_under_adaptive_play_on_random_worlds():
     """800 runs; the wrong action is often the best so far when the rule is asked. Hardly any stop is wrong: half
     of what is allowed is a bar that does not depend on the number of runs."""
-    policies = {"c-ts-beta": cb.policy("c-ts-beta"), "c-ucb": cb.CausalUCB(noise_scale=0.5)}
+    policies = {"c-ts-beta": cb.policy("c-ts-beta"), "c-ucb": cb.policies.CausalUCB(noise_scale=0.5)}
     run = cb.simulate(
         lambda rng: zoo.random_world(6, rng=rng), policies, horizon=500, replications=400, seed=3,
         measures=["risk", "simple regret"], rounds=[25, 50, 75, 100, 150, 200, 300, 400, 500], progress=False,
@@ -144,7 +144,7 @@ def test_the_error_is_at_most_delta_under_adaptive_play_on_random_worlds():
 def test_equal_actions_never_stop_unless_an_epsilon_says_what_is_good_enough(tmp_path):
     env = zoo.email_campaign()
     settings = {"horizon": 3000, "replications": 5, "seed": 1, "measures": ["risk", "simple regret"], "progress": False}
-    policy = cb.UCB(noise_scale=0.01)  # far too sure: even so, two products are equally good
+    policy = cb.policies.UCB(noise_scale=0.01)  # far too sure: even so, two products are equally good
     exact = cb.simulate(env, policy, rounds=LOOKS, **settings)
     loose = cb.simulate(env, policy, rounds=LOOKS, epsilon=0.2, **settings)
     assert exact.stopping(0.05)[0].stopped <= loose.stopping(0.05, epsilon=0.2)[0].stopped
@@ -209,7 +209,7 @@ def told(agent, env, rounds, seed=1):
 
 def test_a_recommendation_says_how_sure_it_is_and_whether_to_stop():
     env = zoo.figure2()
-    agent = cb.Agent(env.problem, cb.CausalThompsonSampling(noise_scale=0.1, prior_scale=0.3), seed=1)
+    agent = cb.Agent(env.problem, cb.policies.CausalThompsonSampling(noise_scale=0.1, prior_scale=0.3), seed=1)
     before = agent.recommend()
     assert before.stop is False
     assert before.risk == 1.0
@@ -229,7 +229,7 @@ def test_a_recommendation_says_how_sure_it_is_and_whether_to_stop():
 def test_rounding_does_not_decide_whether_to_stop(seed):
     # An action's lead over itself is computed by two summations; what rounding leaves of it must not count as a rival.
     env = zoo.figure2()
-    policy = cb.CausalThompsonSampling(noise_scale=0.1)
+    policy = cb.policies.CausalThompsonSampling(noise_scale=0.1)
     cells, situation = policy.init(env.problem), situation_for(policy, env.problem)
     rng, risks = np.random.default_rng(seed), []
     for scale in 1.0 + rng.random(40):

@@ -104,7 +104,7 @@ def test_never_overspent_in_a_hundred_thousand_random_asks_with_forgets():
 def test_costs_of_0_and_5_with_12_to_spend_in_50_rounds_are_kept():
     x = cb.Variable("x", [0, 1], table=[0.5, 0.5])
     problem = cb.Problem(cb.CausalModel([x]), ["x"], ["x"], costs={"x": {1: 5.0}})
-    env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.9]))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.9]))
     for seed in range(50):
         agent, rng = cb.Agent(problem, "c-ts-beta", seed=seed, budget=Budget(12, 50)), np.random.default_rng(seed)
         for _ in range(50):
@@ -314,7 +314,7 @@ def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
 
 
 def test_a_policy_of_your_own_that_ignores_the_budget_is_refused():
-    class Spendthrift(cb.Uniform):
+    class Spendthrift(cb.policies.Uniform):
         def decide(self, situation, statistic, rng):
             return Choice(max(map(situation.action, range(situation.size)), key=situation.problem.cost))
 
@@ -385,7 +385,7 @@ def test_what_is_recommended_is_the_best_of_what_the_budget_pays_for_in_every_ro
 @pytest.mark.parametrize("context", [(), ("who",)])
 def test_simple_regret_within_a_budget_is_against_the_best_that_is_paid_for_in_every_round(context):
     problem = three_prices(context=context)
-    env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.9]))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.9]))
     plan = {"horizon": 80, "replications": 4, "rounds": [1, 80], "measures": "simple regret", "progress": False}
     run = cb.simulate(env, ["c-ts-beta", "c-ucb"], budget=80.0, **plan)
     for id in ("c-ts-beta", "c-ucb"):

@@ -254,7 +254,7 @@ def test_of_many_contexts_some_are_weighed():
     table = np.array([[[0.9, 0.1], [0.8, 0.2]], [[0.7, 0.3], [0.2, 0.8]]])
     z = cb.Variable("z", [0, 1], parents=["x", "c0"], table=table)
     problem = cb.Problem(cb.CausalModel([*half, x, z]), ["x"], ["z"], context=names, costs={"x": {1: 1.0}})
-    env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.9]))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.9]))
     run = cb.simulate(env, "c-ts-beta", horizon=300, replications=1, budget=60.0, progress=False)
     # Money is worth most where c0 is 1, in about half of the rounds.
     assert -10 < run.regret("c-ts-beta")[0, -1] < 20
@@ -275,7 +275,7 @@ def test_what_is_required_in_a_context_limits_what_it_spends():
 
 
 def test_a_decide_of_your_own_is_refused_where_contexts_share_a_budget():
-    class Own(cb.CausalUCB):
+    class Own(cb.policies.CausalUCB):
         def decide(self, situation, statistic, rng):
             return Choice(situation.action(0))
 
@@ -330,7 +330,7 @@ def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(polic
 def test_every_draw_that_screens_is_screened_in_contexts_too():
     """Before any reward all means are equal: a screened row has one action that is worth more, and a drawn one many."""
     problem = segments().problem
-    own = cb.CausalScreen(prior="beta", draws=4)
+    own = cb.policies.CausalScreen(prior="beta", draws=4)
     there = [situation_for(own, problem.condition_codes((c,))).without_costs for c in range(3)]
     for scores in own.score_each(there, own.init(problem), np.random.default_rng(4)):
         assert scores.values.shape[0] == 4

@@ -57,7 +57,7 @@ def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
         with pytest.raises(InterventionError, match="is no action: P"):
             problem.actions.find(do)
     means = rng.random(problem.shape)
-    best = cb.Environment(problem, cb.BernoulliReward(means)).best().mean
+    best = cb.Environment(problem, cb.rewards.BernoulliReward(means)).best().mean
     brute = max(float((distribution(case.model, do, problem.parents) * means).sum()) for do in comply)
     assert best == pytest.approx(brute, abs=1e-9)
 
@@ -90,7 +90,7 @@ def test_the_best_of_what_complies_is_not_lost_to_a_mixture_with_what_does_not()
     free, safe = (cb.Problem(root, ["x"], ["x"], require=r) for r in (None, {"harm": 0.05}))
     assert free.candidates.size == 2
     assert set(safe.actions) == {cb.Intervention(), cb.Intervention({"x": 0})}
-    assert cb.Environment(safe, cb.BernoulliReward([0.1, 0.9])).best().intervention == {}
+    assert cb.Environment(safe, cb.rewards.BernoulliReward([0.1, 0.9])).best().intervention == {}
 
 
 def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probability():

@@ -27,7 +27,7 @@ def world(limit=0.45, **more):
     )
     require, always = {"harm": {"yes": limit}}, ["dose"]
     problem = cb.Problem(model, ["dose"], ["relief"], context=["age"], require=require, always=always, **more)
-    return cb.Environment(problem, cb.BernoulliReward([0.2, 0.8]))
+    return cb.Environment(problem, cb.rewards.BernoulliReward([0.2, 0.8]))
 
 
 def test_recommendations_say_where_nothing_may_be_done_and_recommend_in_the_others():

@@ -274,7 +274,7 @@ def test_what_is_of_parents_is_refused():
         lambda: known.model,
         lambda: agent.model,
         lambda: known.with_model(world().problem.model),
-        lambda: cb.Environment(known, cb.BernoulliReward(lambda: 0.5)),
+        lambda: cb.Environment(known, cb.rewards.BernoulliReward(lambda: 0.5)),
     ):
         with pytest.raises(ProblemError, match=r"number per action|no parents"):
             ask()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.errors import InterventionError, PolicyError
 from causalbandits.policies.feedback import Outcome
+from causalbandits.problem import Scores
 from causalbandits.problem.budget import PacingRule
 from causalbandits.problem.candidates import candidate_set
 from causalbandits.problem.candidates.candidate_set import AllActions, ListedActions
@@ -204,7 +205,7 @@ def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem
 
 
 def test_one_draw_changes_no_bit_and_tells_no_propensity(problem):
-    policy = cb.CausalThompsonSampling(prior="beta")
+    policy = cb.policies.CausalThompsonSampling(prior="beta")
     assert policy.decide(problem.situation(), policy.init(problem), np.random.default_rng(0)).propensity is None
     for draws in (0, 1.5, True, 10**6):
         with pytest.raises(PolicyError, match="draws must be"):
@@ -238,7 +239,7 @@ def test_the_best_action_is_the_first_of_those_that_tie_after_costs(problem):
     index = np.random.default_rng(0).random(problem.configurations)
     scores = situation.project(index)
     assert situation.best(scores) == situation.action(scores.best_position())
-    equal = cb.Scores.of(np.array([0.0, 1.0, 1.0 + 1e-15, *[0.5] * (situation.size - 3)]))
+    equal = Scores.of(np.array([0.0, 1.0, 1.0 + 1e-15, *[0.5] * (situation.size - 3)]))
     assert situation.best(equal) == situation.action(1)
     priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 5.0, "purpose": 5.0})
     cheapest = priced.situation().best(priced.situation().project(index))
@@ -248,7 +249,7 @@ def test_the_best_action_is_the_first_of_those_that_tie_after_costs(problem):
 def test_under_a_budget_the_best_is_an_action_of_the_best_mixture_whoever_made_the_scores(problem):
     priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 1.0})
     situation = priced.situation()
-    rewards = cb.Scores.of(situation.costs + 0.1)  # what costs more is worth more
+    rewards = Scores.of(situation.costs + 0.1)  # what costs more is worth more
     affordable = np.ones(situation.size, dtype=bool)
     low, high = float(situation.costs.min()), float(situation.costs.max())
     assert low < high

@@ -197,14 +197,14 @@ def test_the_plot_is_saved_in_the_format_of_its_ending(run, tmp_path, ending):
 
 
 def test_small_regrets_are_not_rounded_away(env):
-    rare = cb.Environment(env.problem, cb.BernoulliReward(np.linspace(0, 0.002, 12).reshape(env.problem.shape)))
+    rare = cb.Environment(env.problem, cb.rewards.BernoulliReward(np.linspace(0, 0.002, 12).reshape(env.problem.shape)))
     line = str(cb.simulate(rare, ["c-ts-beta"], horizon=50, replications=3).summary()).splitlines()[-1]
     assert float(line.split()[1]) > 0
     assert float(line.split()[2]) > 0
 
 
 def test_names_with_dollars_and_many_close_lines_are_labelled_beside_the_axes(env, tmp_path):
-    policies = {f"price ${i} vs $\\frac$ {i}": cb.CausalUCB(noise_scale=1 + i / 1000) for i in range(9)}
+    policies = {f"price ${i} vs $\\frac$ {i}": cb.policies.CausalUCB(noise_scale=1 + i / 1000) for i in range(9)}
     run = cb.simulate(env, policies, horizon=30, replications=2)
     axes = run.plot(tmp_path / "p.png", title="cost $x vs $y").axes[0]
     places = sorted(text.xy[1] for text in axes.texts)  # in parts of the axes' height
@@ -439,7 +439,7 @@ def test_a_policy_that_believes_otherwise_is_merged_under_another_name(env):
 
 def test_runs_that_do_not_belong_together_are_refused_with_what_differs(env):
     one_way, other_way = (
-        cb.Environment(env.problem, cb.BernoulliReward(np.full(env.problem.shape, mean))) for mean in (0.4, 0.5)
+        cb.Environment(env.problem, cb.rewards.BernoulliReward(np.full(env.problem.shape, mean))) for mean in (0.4, 0.5)
     )
     assert repr(one_way) == repr(other_way)
 
@@ -453,7 +453,7 @@ def test_runs_that_do_not_belong_together_are_refused_with_what_differs(env):
         (part(horizon=61, rounds=[5, 30, 61]), "same horizon; one has 60, another 61"),
         (part(rounds=[5, 31, 60]), "same rounds"),
         (part(measures=()), r"same measures; one has \['regret', 'simple regret'\], another \['regret'\]"),
-        (part(policy=cb.UCB(noise_scale=0.5)), "'ucb' is not the same policy in all runs"),
+        (part(policy=cb.policies.UCB(noise_scale=0.5)), "'ucb' is not the same policy in all runs"),
         (part(numbers=range(3)), r"number 2 is in two runs.*replications=range\(4, 6\)"),
         (part(numbers=range(1)), r"'ucb' lacks 1 to 1\. .*range\(1, 2\)"),
         (part(policy="uniform"), r"'ucb' lacks 0 to 1\. .*range\(0, 2\)"),

@@ -28,6 +28,7 @@ from causalbandits.errors import (
     TellError,
     UnknownDecisionError,
 )
+from causalbandits.study import RemoteStudy
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
@@ -97,7 +98,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def there(served: Served) -> Iterator[cb.study.RemoteStudy]:
+def there(served: Served) -> Iterator[RemoteStudy]:
     with cb.connect(f"http://127.0.0.1:{served.port}/mail") as remote:
         yield remote
 
@@ -115,7 +116,7 @@ def outcome(decision: Any, rng: np.random.Generator) -> dict[str, Any]:
     return {"id": decision.id, "parents": ENV.problem.decode_parents(z), "reward": reward}
 
 
-def test_decisions_over_http_are_those_in_process_seed_for_seed(there: cb.study.RemoteStudy, tmp_path: Path) -> None:
+def test_decisions_over_http_are_those_in_process_seed_for_seed(there: RemoteStudy, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     here = cb.Study.create(tmp_path / "here" / "mail.db", ENV.problem, "c-ts-beta", seed=1)
     rng = np.random.default_rng(0)
@@ -128,7 +129,7 @@ def test_decisions_over_http_are_those_in_process_seed_for_seed(there: cb.study.
     here.close()
 
 
-def test_what_is_sent_again_is_answered_the_same(there: cb.study.RemoteStudy) -> None:
+def test_what_is_sent_again_is_answered_the_same(there: RemoteStudy) -> None:
     decision = there.ask(key="a")
     assert there.ask(key="a") == decision
     told = outcome(decision, np.random.default_rng(0))
@@ -148,9 +149,7 @@ def test_what_is_sent_again_is_answered_the_same(there: cb.study.RemoteStudy) ->
     assert there.explain("a")["status"] == "forgotten"
 
 
-def test_many_clients_at_once_get_different_decisions_and_lose_nothing(
-    served: Served, there: cb.study.RemoteStudy
-) -> None:
+def test_many_clients_at_once_get_different_decisions_and_lose_nothing(served: Served, there: RemoteStudy) -> None:
     def client(seed: int) -> list[int]:
         rng, ids = np.random.default_rng(seed), []
         for k in range(15):
@@ -271,9 +270,7 @@ def test_without_keys_only_this_machine_is_answered(served: Served, file: Path) 
         serve([file], host="0.0.0.0")
 
 
-def test_a_key_of_digits_is_never_taken_for_another_decisions_number(
-    served: Served, there: cb.study.RemoteStudy
-) -> None:
+def test_a_key_of_digits_is_never_taken_for_another_decisions_number(served: Served, there: RemoteStudy) -> None:
     first, by_key, slashed = there.ask(), there.ask(key="0"), there.ask(key="order/17?x=1")
     there.forget("0")
     assert there.explain(by_key.id)["status"] == "forgotten"
@@ -402,7 +399,7 @@ def test_refusals_say_what_holds_here(served: Served, path: str, body: Any, stat
     assert found[1]["error"].startswith(says)
 
 
-def test_an_unknown_mode_is_the_same_error_over_http(there: cb.study.RemoteStudy) -> None:
+def test_an_unknown_mode_is_the_same_error_over_http(there: RemoteStudy) -> None:
     with pytest.raises(StudyModeError, match="Did you mean 'paused'"):
         there.set_mode("pause")
 
@@ -564,7 +561,7 @@ def test_hostile_names_stay_text_on_every_page(tmp_path: Path) -> None:
         running.stop()
 
 
-def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there: cb.study.RemoteStudy) -> None:
+def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there: RemoteStudy) -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
         there.tell(**outcome(there.ask(), rng))

@@ -334,7 +334,7 @@ def test_a_policy_that_takes_over_decides_within_the_same_transaction(tmp_path: 
         assert (other.mode, other.version) == ("uniform", 15)
 
 
-class Mine(cb.CausalThompsonSampling):
+class Mine(cb.policies.CausalThompsonSampling):
     """A policy that a database cannot hold: its class is not the library's."""
 
 

@@ -174,7 +174,7 @@ def trial(**keywords: Any) -> cb.Environment:
         ]
     )
     problem = cb.Problem(model, ["dose"], ["relief"], require={"harm": {"yes": 0.1}}, context=["age"], **keywords)
-    return cb.Environment(problem, cb.BernoulliReward([0.1, 0.9]))
+    return cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.9]))
 
 
 def test_what_is_required_in_a_context_is_kept_to_in_every_mode(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_an_agents_user_changes_one_line(tmp_path: Path) -> None:
                 one.close()
 
 
-class Mine(cb.CausalThompsonSampling):
+class Mine(cb.policies.CausalThompsonSampling):
     """A policy of one's own."""
 
 

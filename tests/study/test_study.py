@@ -466,7 +466,7 @@ def test_what_is_exported_of_an_empty_study_has_the_columns_of_any_other(tmp_pat
 def test_an_alarm_is_heard_in_a_study(tmp_path: Path) -> None:
     """The product moves clicks past their parents, and the belief denies it; as an agent with a guard would say it."""
     env, rng = with_arrow("product", 0.3), np.random.default_rng(2)
-    policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=8)
     with cb.Study.create(tmp_path / "study.db", BELIEF, policy, seed=2) as study:
         decisions = [study.ask()]
         assert study.evidence().rounds == 0

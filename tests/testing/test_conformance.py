@@ -47,17 +47,17 @@ def test_causal_policies_are_the_plain_ones_where_P_is_the_identity(causal, plai
 
 def test_identity_holds_with_scales_and_anytime():
     scales = {"noise_scale": 0.3, "prior_scale": 2.0}
-    check_identity(cb.CausalUCB(anytime=True, **scales), cb.UCB(anytime=True, **scales))
-    check_identity(cb.CausalThompsonSampling(**scales), cb.ThompsonSampling(**scales))
+    check_identity(cb.policies.CausalUCB(anytime=True, **scales), cb.policies.UCB(anytime=True, **scales))
+    check_identity(cb.policies.CausalThompsonSampling(**scales), cb.policies.ThompsonSampling(**scales))
 
 
 def test_identity_tells_different_policies_apart():
     with pytest.raises(AssertionError, match="must score alike"):
-        check_identity(cb.CausalUCB(noise_scale=0.5), cb.UCB())
+        check_identity(cb.policies.CausalUCB(noise_scale=0.5), cb.policies.UCB())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken(cb.Uniform):
+class Broken(cb.policies.Uniform):
     """Uniform, but wrong in the way that `fault` names."""
 
     fault: str = ""
@@ -132,7 +132,7 @@ def test_a_broken_policy_is_caught(fault, complaint):
 
 
 def test_a_policy_without_chance_must_decide_by_its_scores():
-    class Contrary(cb.CausalUCB):
+    class Contrary(cb.policies.CausalUCB):
         def decide(self, situation, statistic, rng):
             return Choice(situation.action(situation.size - 1), 1.0)
 
@@ -149,7 +149,7 @@ def test_several_draws_keep_the_rules(id, draws):
 def test_the_checks_check_without_assert_statements():
     program = (
         "import causalbandits as cb\nfrom causalbandits.testing import check_policy\n"
-        "class Meddling(cb.CausalUCB):\n"
+        "class Meddling(cb.policies.CausalUCB):\n"
         "    def score(self, situation, statistic, rng):\n"
         "        statistic.total[0] += 1\n"
         "        return super().score(situation, statistic, rng)\n"
@@ -208,7 +208,7 @@ def test_what_is_no_score_or_statistic_is_refused_where_it_is_used(gives, compla
     ],
 )
 def test_what_is_no_choice_incumbent_or_bounds_is_refused_where_it_is_used(method, gives, complaint):
-    odd = type("Odd", (cb.CausalUCB,), {method: lambda self, *arguments: gives})()
+    odd = type("Odd", (cb.policies.CausalUCB,), {method: lambda self, *arguments: gives})()
     env = cb.zoo.email_campaign()
     agent = cb.Agent(env.problem, odd)
     with pytest.raises(PolicyError, match=complaint):
@@ -220,7 +220,7 @@ def test_what_is_no_choice_incumbent_or_bounds_is_refused_where_it_is_used(metho
 
 def overriding(**methods):
     """C-UCB with some methods of its own."""
-    return type("Odd", (cb.CausalUCB,), methods)()
+    return type("Odd", (cb.policies.CausalUCB,), methods)()
 
 
 @pytest.mark.parametrize("values", [np.arange(80.0), np.arange(3.0), [1.0] * 12, np.zeros((2, 12)), np.zeros(0)])
@@ -271,7 +271,7 @@ def test_numbers_of_a_statistic_may_be_negative_and_of_numpys_types(tmp_path):
         overall: float
         last: int
 
-    class Summing(cb.CausalUCB):
+    class Summing(cb.policies.CausalUCB):
         def init(self, problem):
             return Sums(0, np.zeros(problem.configurations), np.zeros(problem.configurations), 0.0, 0)
 

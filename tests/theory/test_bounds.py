@@ -65,10 +65,10 @@ LOG = math.log(10_000)
     [
         ("c-ucb", {"largest_gap": 0.5}, 8 * math.sqrt(4 * 1e4 * LOG) + 2 * 4 * 0.5),
         ("ucb", {"largest_gap": 0.5}, min(5000, 8 * math.sqrt(9 * 1e4 * LOG) + 2 * 9 * 0.5)),
-        (cb.CausalUCB(anytime=True), {"largest_gap": 0.5}, 8 * math.sqrt(4e4 * LOG) + 2 * 4 * 0.5 * (1 + LOG)),
-        (cb.CausalUCB(noise_scale=0.1, prior_scale=0.1), {"largest_gap": 1}, 0.8 * math.sqrt(4e4 * LOG) + 8),
+        (cb.policies.CausalUCB(anytime=True), {"largest_gap": 0.5}, 8 * math.sqrt(4e4 * LOG) + 2 * 4 * 0.5 * (1 + LOG)),
+        (cb.policies.CausalUCB(noise_scale=0.1, prior_scale=0.1), {"largest_gap": 1}, 0.8 * math.sqrt(4e4 * LOG) + 8),
         (
-            cb.CausalUCB(noise_scale=0.1, prior_scale=0.6),
+            cb.policies.CausalUCB(noise_scale=0.1, prior_scale=0.6),
             {"largest_gap": 1},
             0.8 * math.sqrt(4e4 * LOG) + 4 * 4 * 0.5 * math.sqrt(LOG) + 8,
         ),
@@ -76,12 +76,12 @@ LOG = math.log(10_000)
         ("c-ts-beta", {}, 4 * math.sqrt(4e4 * LOG) + 16),
         ("ts-beta", {}, 4 * math.sqrt(9e4 * LOG) + 36),
         (
-            cb.CausalLinearUCB(features=unit),
+            cb.policies.CausalLinearUCB(features=unit),
             {},
             2 + 2 * (1 + math.sqrt(2 * LOG + 3 * math.log1p(1e4 / 3))) * math.sqrt(6e4 * math.log1p(1e4 / 3)),
         ),
         (
-            cb.CausalLinearThompsonSampling(regressor="observed", features=unit),
+            cb.policies.CausalLinearThompsonSampling(regressor="observed", features=unit),
             {},
             1 + (math.sqrt(3) + math.sqrt(2 * LOG)) * math.sqrt(6e4 * math.log1p(1e4 / 3)),
         ),
@@ -112,7 +112,7 @@ def test_the_lower_bound_is_zero_at_first_and_below_the_upper_one_ever_after():
     last = 0.0
     for T in (10**7, 10**9, 10**12, 10**15):
         found = theory.ucb_lower_bound(4, T, 0.3)
-        upper = silent(cb.UCB(noise_scale=1.1, prior_scale=1.1), zoo.lower_bound(4, 0.3)).at(T)
+        upper = silent(cb.policies.UCB(noise_scale=1.1, prior_scale=1.1), zoo.lower_bound(4, 0.3)).at(T)
         assert last <= found < upper
         last = found
     assert last > 0
@@ -136,7 +136,9 @@ def test_the_lower_bound_refuses_what_has_no_meaning(wrong):
 # --- Shape --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [*BOUNDED, cb.CausalUCB(anytime=True), cb.CausalLinearUCB(anytime=True)])
+@pytest.mark.parametrize(
+    "policy", [*BOUNDED, cb.policies.CausalUCB(anytime=True), cb.policies.CausalLinearUCB(anytime=True)]
+)
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.TheoryWarning")
 def test_bounds_grow_with_the_rounds_but_less_than_in_proportion(policy):
     bound = theory.bound(policy, noisy_pairs(), largest_gap=None if "ts" in str(policy) else 1.0)
@@ -173,8 +175,8 @@ def test_along_a_run_the_bound_uses_the_run_s_horizon():
     expected = 8 * math.sqrt(4 * t * math.log(T)) + 8 * (t / T) ** 2
     assert bound.at(t, horizon=T) == pytest.approx(expected)
     assert bound.at(T, horizon=T) == bound.at(T)
-    assert silent(cb.CausalUCB(horizon=T), noisy_pairs(), largest_gap=1).at(t) == pytest.approx(expected)
-    linear = silent(cb.CausalLinearUCB(features=unit), noisy_pairs())
+    assert silent(cb.policies.CausalUCB(horizon=T), noisy_pairs(), largest_gap=1).at(t) == pytest.approx(expected)
+    linear = silent(cb.policies.CausalLinearUCB(features=unit), noisy_pairs())
     assert linear.at(T, horizon=T) == linear.at(T)
     # Beyond the horizon V outgrows what beta allows for: by ((1 + t/d) / (1 + T/d))^(d/2), here, in probability.
     beta = 1 + math.sqrt(2 * math.log(T) + 3 * math.log1p(T / 3))
@@ -237,12 +239,12 @@ def regret_stays_below(env, policy, bound, *, horizon, replications, seed):
 
 
 @pytest.mark.parametrize("gap_scale", [1.0, 4.0])
-@pytest.mark.parametrize("policy", [cb.CausalUCB(), cb.CausalUCB(anytime=True), cb.UCB()])
+@pytest.mark.parametrize("policy", [cb.policies.CausalUCB(), cb.policies.CausalUCB(anytime=True), cb.policies.UCB()])
 def test_optimistic_policies_stay_below_their_bounds_at_gaps_of_the_hardest_size(policy, gap_scale):
     horizon, problem = 1500, switch(5)
     gap = gap_scale * math.sqrt(5 / horizon)
     # A last action so bad that the bound is not vacuous.
-    env = cb.Environment(problem, cb.GaussianReward([gap, 0, 0, 0, -1.6], sd=1))
+    env = cb.Environment(problem, cb.rewards.GaussianReward([gap, 0, 0, 0, -1.6], sd=1))
     bound = silent(policy, env)
     assert not bound.vacuous(horizon)
     measured = regret_stays_below(env, policy, bound, horizon=horizon, replications=4, seed=1)
@@ -251,7 +253,7 @@ def test_optimistic_policies_stay_below_their_bounds_at_gaps_of_the_hardest_size
 
 def test_c_ucb_stays_below_its_bound_on_figure_2():
     env = zoo.figure2()
-    policy = cb.CausalUCB(noise_scale=0.1, prior_scale=0.5)
+    policy = cb.policies.CausalUCB(noise_scale=0.1, prior_scale=0.5)
     bound = silent(policy, env)
     assert not bound.vacuous(5000)
     regret_stays_below(env, policy, bound, horizon=5000, replications=3, seed=2)
@@ -259,8 +261,8 @@ def test_c_ucb_stays_below_its_bound_on_figure_2():
 
 @pytest.mark.parametrize(("regressor", "noise"), [("expected", 0.27), ("observed", 0.1)])
 def test_cl_ucb_stays_below_its_bound(regressor, noise):
-    env = cb.Environment(noisy_pairs(1, grip=0.98), cb.LinearReward([-0.6, 0.7], unit, sd=0.1))
-    policy = cb.CausalLinearUCB(regressor=regressor, features=unit, noise_scale=noise)
+    env = cb.Environment(noisy_pairs(1, grip=0.98), cb.rewards.LinearReward([-0.6, 0.7], unit, sd=0.1))
+    policy = cb.policies.CausalLinearUCB(regressor=regressor, features=unit, noise_scale=noise)
     bound = silent(policy, env)
     assert not bound.vacuous(4000)
     regret_stays_below(env, policy, bound, horizon=4000, replications=2, seed=3)
@@ -268,10 +270,10 @@ def test_cl_ucb_stays_below_its_bound(regressor, noise):
 
 def test_c_ts_gaussian_stays_below_its_bound_on_average_over_its_prior():
     problem = noisy_pairs()
-    policy = cb.CausalThompsonSampling()
+    policy = cb.policies.CausalThompsonSampling()
 
     def draw(rng):
-        return cb.Environment(problem, cb.GaussianReward(rng.standard_normal((2, 2)), sd=1))
+        return cb.Environment(problem, cb.rewards.GaussianReward(rng.standard_normal((2, 2)), sd=1))
 
     bound = silent(policy, problem)
     assert not bound.vacuous(600)
@@ -283,20 +285,22 @@ def test_ts_gaussian_stays_below_its_bound_where_actions_are_independent():
     problem = switch(6)
 
     def draw(rng):
-        return cb.Environment(problem, cb.GaussianReward(2 * rng.standard_normal(6), sd=0.5))
+        return cb.Environment(problem, cb.rewards.GaussianReward(2 * rng.standard_normal(6), sd=0.5))
 
-    policy = cb.ThompsonSampling(noise_scale=0.5, prior_scale=2)
+    policy = cb.policies.ThompsonSampling(noise_scale=0.5, prior_scale=2)
     bound = silent(policy, problem)
     assert not bound.vacuous(600)
     regret_stays_below(draw, policy, bound, horizon=600, replications=25, seed=5)
 
 
-@pytest.mark.parametrize("policy", [cb.CausalThompsonSampling(prior="beta"), cb.ThompsonSampling(prior="beta")])
+@pytest.mark.parametrize(
+    "policy", [cb.policies.CausalThompsonSampling(prior="beta"), cb.policies.ThompsonSampling(prior="beta")]
+)
 def test_beta_thompson_sampling_stays_below_its_bound_on_average_over_its_prior(policy):
     problem = switch(4)
 
     def draw(rng):
-        return cb.Environment(problem, cb.BernoulliReward(rng.random(4)))
+        return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(4)))
 
     bound = silent(policy, problem)
     assert not bound.vacuous(1500)
@@ -305,10 +309,10 @@ def test_beta_thompson_sampling_stays_below_its_bound_on_average_over_its_prior(
 
 def test_cl_ts_observed_stays_below_its_bound_on_average_over_its_prior():
     problem = noisy_pairs()
-    policy = cb.CausalLinearThompsonSampling(regressor="observed", features=unit)
+    policy = cb.policies.CausalLinearThompsonSampling(regressor="observed", features=unit)
 
     def draw(rng):
-        return cb.Environment(problem, cb.LinearReward(rng.standard_normal(3), unit, sd=1))
+        return cb.Environment(problem, cb.rewards.LinearReward(rng.standard_normal(3), unit, sd=1))
 
     bound = silent(policy, problem)
     assert not bound.vacuous(500)
@@ -335,10 +339,10 @@ def test_the_prior_s_largest_gap_is_no_smaller_than_in_draws():
 
 
 def gaussian(sd=1.0, mean=((0.0, 0.1), (0.2, 0.3))):
-    return cb.Environment(noisy_pairs(), cb.GaussianReward(np.array(mean), sd=sd))
+    return cb.Environment(noisy_pairs(), cb.rewards.GaussianReward(np.array(mean), sd=sd))
 
 
-LINEAR = cb.Environment(noisy_pairs(), cb.LinearReward([0.0, 0.5, 0.5], unit, sd=0.5))
+LINEAR = cb.Environment(noisy_pairs(), cb.rewards.LinearReward([0.0, 0.5, 0.5], unit, sd=0.5))
 
 
 @pytest.mark.parametrize(
@@ -353,16 +357,20 @@ LINEAR = cb.Environment(noisy_pairs(), cb.LinearReward([0.0, 0.5, 0.5], unit, sd
         ("ts-beta", zoo.email_campaign(), "drawn independently.*same configurations"),
         ("ts-gaussian", gaussian(), "drawn independently.*same configurations"),
         ("cl-ucb-observed", zoo.figure2(), "norm at most 1 .feature_bound.*norm 4"),
-        (cb.CausalLinearUCB(features=unit, prior_scale=0.5), LINEAR, "theta has norm at most 0.5.*norm 0.7071"),
-        (cb.CausalLinearUCB(features=lambda *w: [0.5]), LINEAR, r"E\[Y \| a\] = <theta, m_a>.*off by"),
-        (cb.CausalLinearUCB(features=unit, noise_scale=0.5), LINEAR, "given the action.*scale 0.5774"),
         (
-            cb.CausalLinearUCB(regressor="observed", features=unit, noise_scale=0.4),
+            cb.policies.CausalLinearUCB(features=unit, prior_scale=0.5),
+            LINEAR,
+            "theta has norm at most 0.5.*norm 0.7071",
+        ),
+        (cb.policies.CausalLinearUCB(features=lambda *w: [0.5]), LINEAR, r"E\[Y \| a\] = <theta, m_a>.*off by"),
+        (cb.policies.CausalLinearUCB(features=unit, noise_scale=0.5), LINEAR, "given the action.*scale 0.5774"),
+        (
+            cb.policies.CausalLinearUCB(regressor="observed", features=unit, noise_scale=0.4),
             LINEAR,
             "given the parents.*scale 0.5",
         ),
         (
-            cb.CausalLinearThompsonSampling(regressor="observed", features=unit, noise_scale=0.5, v=0.3),
+            cb.policies.CausalLinearThompsonSampling(regressor="observed", features=unit, noise_scale=0.5, v=0.3),
             LINEAR,
             "v = 1; here v is 0.3",
         ),
@@ -381,14 +389,14 @@ def test_a_broken_assumption_is_named_in_a_warning_and_in_the_bound(policy, env,
     ("policy", "env"),
     [
         ("c-ucb", gaussian(sd=1)),
-        (cb.UCB(noise_scale=1.02), gaussian(sd=1)),
+        (cb.policies.UCB(noise_scale=1.02), gaussian(sd=1)),
         ("c-ts-gaussian", gaussian(sd=1)),
         ("c-ts-beta", zoo.email_campaign()),
         ("ucb", zoo.email_campaign()),
-        (cb.CausalUCB(noise_scale=0.5), zoo.email_campaign()),
-        (cb.UCB(noise_scale=0.27), zoo.figure2()),
-        (cb.CausalLinearUCB(features=unit), LINEAR),
-        ("ts-gaussian", cb.Environment(switch(3), cb.GaussianReward([0, 1, 2]))),
+        (cb.policies.CausalUCB(noise_scale=0.5), zoo.email_campaign()),
+        (cb.policies.UCB(noise_scale=0.27), zoo.figure2()),
+        (cb.policies.CausalLinearUCB(features=unit), LINEAR),
+        ("ts-gaussian", cb.Environment(switch(3), cb.rewards.GaussianReward([0, 1, 2]))),
     ],
 )
 def test_met_assumptions_pass_without_a_word(policy, env):
@@ -411,7 +419,7 @@ def test_a_given_gap_must_not_deny_the_environment():
         theory.bound("c-ucb", noisy_pairs(), largest_gap=-1)
 
 
-class Own(cb.CausalUCB):
+class Own(cb.policies.CausalUCB):
     """Somebody's own rule, which may do anything."""
 
 
@@ -478,7 +486,7 @@ def test_compare_marks_what_is_vacuous_and_what_is_broken():
 
 
 def test_compare_takes_policies_with_parameters_and_repeats_the_refusals_of_bound():
-    named = theory.compare(noisy_pairs(), 10**6, policies=["c-ucb", cb.CausalUCB(noise_scale=0.5)])
+    named = theory.compare(noisy_pairs(), 10**6, policies=["c-ucb", cb.policies.CausalUCB(noise_scale=0.5)])
     assert [row.policy for row in named] == ["c-ucb", "c-ucb(noise_scale=0.5)"]
     assert theory.compare(noisy_pairs(), 10**6, policies="c-ucb")[0].policy == "c-ucb"
     with pytest.raises(PolicyError, match="No regret bound for 'cl-ts'"):
@@ -547,7 +555,7 @@ def test_the_entropy_bound_is_above_the_regret_over_worlds_drawn_from_the_prior(
     env = zoo.email_campaign()
 
     def drawn(rng):
-        return cb.Environment(env.problem, cb.BernoulliReward(rng.random(env.problem.shape)))
+        return cb.Environment(env.problem, cb.rewards.BernoulliReward(rng.random(env.problem.shape)))
 
     run = cb.simulate(drawn, "c-ts-beta", horizon=1000, replications=60, seed=1, progress=False)
     bound = theory.entropy_bound("c-ts-beta", env)
@@ -573,14 +581,14 @@ def test_the_entropy_bound_knows_its_limits():
 def test_the_graves_lai_constant_is_the_classical_one_where_every_action_is_its_own_configuration():
     model = cb.CausalModel([cb.Variable("x", [0, 1, 2], table=[0.2, 0.3, 0.5])])
     means = np.array([0.1, 0.5, 0.9])
-    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.GaussianReward(means, sd=0.7))
+    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(means, sd=0.7))
     assert theory.graves_lai_constant(env) == pytest.approx(2 * 0.49 * (1 / 0.8 + 1 / 0.4), rel=1e-5)
     assert theory.graves_lai_constant(zoo.figure2()) == 0.0
 
 
 def test_the_characteristic_time_of_two_actions_is_eight_over_the_gap_squared():
     model = cb.CausalModel([cb.Variable("x", [0, 1], table=[0.5, 0.5])])
-    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.GaussianReward(np.array([0.1, 0.6]), sd=0.3))
+    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(np.array([0.1, 0.6]), sd=0.3))
     assert theory.characteristic_time(env) == pytest.approx(8 * 0.09 / 0.25, rel=1e-6)
     with pytest.raises(ProblemError, match="asked of an Environment"):
         theory.characteristic_time(env.problem)

@@ -83,7 +83,7 @@ class Agent(Advice):
     """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
 
     >>> import causalbandits as cb
-    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.CausalThompsonSampling(prior="beta"), seed=7)
+    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.policies.CausalThompsonSampling(prior="beta"), seed=7)
     >>> decision = agent.ask()
     >>> decision
     Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning), propensity=None)

@@ -1,10 +1,26 @@
 """Before launch: what a problem is like, how long it would take, and comparisons described in files."""
 
-from causalbandits.planning.describe import describe, write_description
-from causalbandits.planning.experiment_spec import SpecFile, read_spec, read_spec_file, write_comparison
-from causalbandits.planning.forecast import forecast
-from causalbandits.planning.problem_spec import FileSpelling, parse_environment
-from causalbandits.planning.strategies import route_of
+from typing import TYPE_CHECKING
+
+from causalbandits._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from causalbandits.planning.description import describe, write_description
+    from causalbandits.planning.experiment_spec import SpecFile, read_spec, read_spec_file, write_comparison
+    from causalbandits.planning.forecasting import forecast
+    from causalbandits.planning.problem_spec import FileSpelling, parse_environment
+    from causalbandits.planning.strategies import route_of
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "causalbandits.planning.description": ["describe", "write_description"],
+            "causalbandits.planning.experiment_spec": ["SpecFile", "read_spec", "read_spec_file", "write_comparison"],
+            "causalbandits.planning.forecasting": ["forecast"],
+            "causalbandits.planning.problem_spec": ["FileSpelling", "parse_environment"],
+            "causalbandits.planning.strategies": ["route_of"],
+        },
+    )
 
 __all__ = [
     "FileSpelling",

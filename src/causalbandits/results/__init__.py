@@ -1,43 +1,92 @@
 """What a simulation leaves: numbers, tables, reports, references."""
 
-from causalbandits.results.citations import CITATIONS_OF_POLICY, TITLES, citation
-from causalbandits.results.document import (
-    Code,
-    Drawing,
-    Grid,
-    Heading,
-    Part,
-    Picture,
-    Text,
-    as_html,
-    as_html_body,
-    as_markdown,
-    as_text,
-    final_regret_grid,
-    format_number,
-    format_versions,
-    provenance,
-    write_data,
-    write_figures,
-    write_page,
-)
-from causalbandits.results.measures import MEASURES, Values
-from causalbandits.results.origin import Origin
-from causalbandits.results.run import Run
-from causalbandits.results.statistics import (
-    Difference,
-    Differences,
-    FinalMean,
-    StoppedPolicy,
-    Stopping,
-    holm,
-    standard_score,
-    stopping_rounds,
-    student_cdf,
-    student_quantile,
-    t_statistic,
-    validate_delta,
-)
+from typing import TYPE_CHECKING
+
+from causalbandits._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from causalbandits.results.citations import CITATIONS_OF_POLICY, TITLES, citation
+    from causalbandits.results.document import (
+        Code,
+        Drawing,
+        Grid,
+        Heading,
+        Part,
+        Picture,
+        Text,
+        as_html,
+        as_html_body,
+        as_markdown,
+        as_text,
+        final_regret_grid,
+        format_number,
+        format_versions,
+        provenance,
+        write_data,
+        write_figures,
+        write_page,
+    )
+    from causalbandits.results.measures import MEASURES, Values
+    from causalbandits.results.origin import Origin
+    from causalbandits.results.run import Run
+    from causalbandits.results.statistics import (
+        Difference,
+        Differences,
+        FinalMean,
+        StoppedPolicy,
+        Stopping,
+        holm,
+        standard_score,
+        stopping_rounds,
+        student_cdf,
+        student_quantile,
+        t_statistic,
+        validate_delta,
+    )
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "causalbandits.results.citations": ["CITATIONS_OF_POLICY", "TITLES", "citation"],
+            "causalbandits.results.document": [
+                "Code",
+                "Drawing",
+                "Grid",
+                "Heading",
+                "Part",
+                "Picture",
+                "Text",
+                "as_html",
+                "as_html_body",
+                "as_markdown",
+                "as_text",
+                "final_regret_grid",
+                "format_number",
+                "format_versions",
+                "provenance",
+                "write_data",
+                "write_figures",
+                "write_page",
+            ],
+            "causalbandits.results.measures": ["MEASURES", "Values"],
+            "causalbandits.results.origin": ["Origin"],
+            "causalbandits.results.run": ["Run"],
+            "causalbandits.results.statistics": [
+                "Difference",
+                "Differences",
+                "FinalMean",
+                "StoppedPolicy",
+                "Stopping",
+                "holm",
+                "standard_score",
+                "stopping_rounds",
+                "student_cdf",
+                "student_quantile",
+                "t_statistic",
+                "validate_delta",
+            ],
+        },
+    )
 
 __all__ = [
     "CITATIONS_OF_POLICY",

@@ -1,13 +1,32 @@
 """A policy at work, durably: decisions and outcomes in a database, for many processes."""
 
-from causalbandits.study.analysis import OutcomeSummary, StudyReport
-from causalbandits.study.backup import back_up
-from causalbandits.study.decide import MODES
-from causalbandits.study.remote import RemoteStudy, connect
-from causalbandits.study.replay import Shadowed
-from causalbandits.study.storage import Verification
-from causalbandits.study.study import Study
-from causalbandits.study.tell import Receipt, Status
+from typing import TYPE_CHECKING
+
+from causalbandits._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from causalbandits.study.analysis import OutcomeSummary, StudyReport
+    from causalbandits.study.backup import back_up
+    from causalbandits.study.decide import MODES
+    from causalbandits.study.remote import RemoteStudy, connect
+    from causalbandits.study.replay import Shadowed
+    from causalbandits.study.storage import Verification
+    from causalbandits.study.study import Study
+    from causalbandits.study.tell import Receipt, Status
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "causalbandits.study.analysis": ["OutcomeSummary", "StudyReport"],
+            "causalbandits.study.backup": ["back_up"],
+            "causalbandits.study.decide": ["MODES"],
+            "causalbandits.study.remote": ["RemoteStudy", "connect"],
+            "causalbandits.study.replay": ["Shadowed"],
+            "causalbandits.study.storage": ["Verification"],
+            "causalbandits.study.study": ["Study"],
+            "causalbandits.study.tell": ["Receipt", "Status"],
+        },
+    )
 
 __all__ = [
     "MODES",

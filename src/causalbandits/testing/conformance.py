@@ -54,7 +54,7 @@ def require(holds: bool, rule: str) -> None:
 def check_policy(policy: AnyPolicy) -> None:
     """Run every check.
 
-    >>> from causalbandits import CausalUCB
+    >>> from causalbandits.policies import CausalUCB
     >>> check_policy(CausalUCB())
     """
     for check in CHECKS:
@@ -271,7 +271,7 @@ def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
 def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -> None:
     """Where every action leads to a configuration of its own (P = identity), two policies are the same, bit for bit.
 
-    >>> from causalbandits import UCB, CausalUCB
+    >>> from causalbandits.policies import UCB, CausalUCB
     >>> check_identity(CausalUCB(), UCB())
     """
     k = 7

@@ -108,7 +108,7 @@ def test_narrowed_action_sets(narrowing):
 def test_random_models(case):
     problem = cb.Problem(*case)
     rng = np.random.default_rng(problem.configurations)
-    env = cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
     for id in ("c-ucb", "c-ts-beta", "c-ts-gaussian", "ucb", "c-track-and-stop", "c-design"):
         assert_same(env, cb.policy(id), horizon=60)
     assert_same(env, cb.policy("c-elimination", batch=7), horizon=60)
@@ -126,13 +126,17 @@ def test_every_linear_policy(id):
 def test_heavy_tails(id):
     for env in (cb.zoo.figure2(), cb.zoo.email_campaign()):
         means = env.configuration_means.reshape(env.problem.shape)
-        assert_same(cb.Environment(env.problem, cb.StudentReward(means, scale=0.2, degrees=3)), cb.policy(id), 300)
+        assert_same(
+            cb.Environment(env.problem, cb.rewards.StudentReward(means, scale=0.2, degrees=3)), cb.policy(id), 300
+        )
 
 
 def test_the_anytime_form_of_cl_ucb_and_tabulated_features():
-    assert_same(cb.zoo.figure2(), cb.CausalLinearUCB(anytime=True, regressor="observed"), horizon=200)
+    assert_same(cb.zoo.figure2(), cb.policies.CausalLinearUCB(anytime=True, regressor="observed"), horizon=200)
     for regressor in ("observed", "expected"):
-        product = cb.CausalLinearThompsonSampling(regressor=regressor, features=lambda *w: [1.0, w[0] * w[1], w[2]])
+        product = cb.policies.CausalLinearThompsonSampling(
+            regressor=regressor, features=lambda *w: [1.0, w[0] * w[1], w[2]]
+        )
         assert_same(cb.zoo.figure2(), product, horizon=200)
 
 
@@ -142,7 +146,7 @@ def test_linear_policies_in_up_to_forty_dimensions(n):
     env = cb.zoo.random_parallel(2, n, theta=np.linspace(-0.3, 0.3, n), rng=n)
     spec = {name: lambda w: [1.0, w, w * w] for name in env.problem.parents}
     narrow = narrowed(env, at_most=2)
-    for kind in (cb.CausalLinearThompsonSampling, cb.CausalLinearUCB):
+    for kind in (cb.policies.CausalLinearThompsonSampling, cb.policies.CausalLinearUCB):
         assert_same(narrow, kind(regressor="observed", features=spec), horizon=60)
         assert_same(narrow, kind(features=spec), horizon=60)
 
@@ -150,18 +154,20 @@ def test_linear_policies_in_up_to_forty_dimensions(n):
 def test_parents_in_another_order_than_their_blocks():
     p = cb.zoo.figure2().problem
     problem = cb.Problem(p.model, ["X3", "X1", "X4", "X2"], ["W4", "W1", "W3", "W2"])
-    env = cb.Environment(problem, cb.GaussianReward(np.random.default_rng(0).random(problem.shape), sd=0.2))
-    assert_same(env, cb.CausalThompsonSampling())
-    assert_same(env, cb.CausalUCB())
+    env = cb.Environment(problem, cb.rewards.GaussianReward(np.random.default_rng(0).random(problem.shape), sd=0.2))
+    assert_same(env, cb.policies.CausalThompsonSampling())
+    assert_same(env, cb.policies.CausalUCB())
 
 
 def test_action_sets_that_only_the_reduction_makes_small():
-    assert_same(cb.zoo.lower_bound(14, 0.3), cb.CausalUCB(), horizon=200)
-    assert_same(cb.zoo.lower_bound(14, 0.3), cb.CausalThompsonSampling(), horizon=200)
+    assert_same(cb.zoo.lower_bound(14, 0.3), cb.policies.CausalUCB(), horizon=200)
+    assert_same(cb.zoo.lower_bound(14, 0.3), cb.policies.CausalThompsonSampling(), horizon=200)
     large = cb.zoo.random_parallel(3, 10, theta=np.linspace(-0.5, 0.5, 10), rng=2)
-    assert_same(large, cb.CausalThompsonSampling(), horizon=30)
-    tabulated = cb.Environment(large.problem, cb.BernoulliReward(np.random.default_rng(0).random(large.problem.shape)))
-    assert_same(tabulated, cb.CausalUCB(), horizon=30)
+    assert_same(large, cb.policies.CausalThompsonSampling(), horizon=30)
+    tabulated = cb.Environment(
+        large.problem, cb.rewards.BernoulliReward(np.random.default_rng(0).random(large.problem.shape))
+    )
+    assert_same(tabulated, cb.policies.CausalUCB(), horizon=30)
 
 
 @pytest.mark.parametrize("id", ["c-ucb", "c-kl-ucb", "ucb"])
@@ -237,9 +243,13 @@ def test_a_run_without_end_can_be_interrupted():
 def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
     assert env.problem.candidates.size * env.problem.configurations > primitives.COLUMN_CACHE_SIZE
-    assert_same(env, cb.CausalUCB(), horizon=40)
+    assert_same(env, cb.policies.CausalUCB(), horizon=40)
     swapped = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents[::-1], at_most=3)
-    assert_same(cb.Environment(swapped, cb.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)), cb.CausalUCB(), horizon=40)
+    assert_same(
+        cb.Environment(swapped, cb.rewards.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)),
+        cb.policies.CausalUCB(),
+        horizon=40,
+    )
 
 
 @pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
@@ -249,7 +259,7 @@ def test_actions_and_configurations_without_number(id):
     assert env.problem.candidates.size > 10**11
     assert_same(env, cb.policy(id), horizon=60)
     several = {name: lambda w: [1.0, w * w] for name in env.problem.parents}
-    assert_same(env, cb.CausalLinearThompsonSampling(features=several, regressor="observed"), horizon=20)
+    assert_same(env, cb.policies.CausalLinearThompsonSampling(features=several, regressor="observed"), horizon=20)
 
 
 @patient
@@ -259,7 +269,7 @@ def test_linear_rewards_on_random_models(case):
     problem = cb.Problem(*case)
     rng = np.random.default_rng(problem.configurations)
     dimension = resolve_features(problem).dimension
-    env = cb.Environment(problem, cb.LinearReward(rng.normal(size=dimension), sd=0.3))
+    env = cb.Environment(problem, cb.rewards.LinearReward(rng.normal(size=dimension), sd=0.3))
     for id in ("cl-ts", "cl-ts-observed", "cl-ucb", "c-ts-gaussian"):
         assert_same(env, cb.policy(id), horizon=40)
 
@@ -334,15 +344,15 @@ def test_watching_changes_nothing_and_sees_the_statistic(id, anytime):
 def test_what_it_cannot_play_goes_to_the_plain_driver():
     env = cb.zoo.email_campaign()
 
-    class Mine(cb.CausalUCB):
+    class Mine(cb.policies.CausalUCB):
         """It may override anything."""
 
     assert not can_play(env, Mine(), env.problem)
-    own = cb.Environment(env.problem, cb.CustomReward(lambda *z: 0.5, lambda *z: 0.5))
-    assert not can_play(own, cb.CausalUCB(), own.problem)
+    own = cb.Environment(env.problem, cb.rewards.CustomReward(lambda *z: 0.5, lambda *z: 0.5))
+    assert not can_play(own, cb.policies.CausalUCB(), own.problem)
     large = cb.zoo.random_parallel(3, 9, np.ones(9), rng=0)
-    assert not can_play(large, cb.UCB(), large.problem)
-    assert not can_play(env, cb.CausalUCB(), narrowed(env, at_most=1).problem)
+    assert not can_play(large, cb.policies.UCB(), large.problem)
+    assert not can_play(env, cb.policies.CausalUCB(), narrowed(env, at_most=1).problem)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -384,7 +394,7 @@ from causalbandits.engine.compiled.driver import play_compiled
 from causalbandits.engine.compiled.kernel_cache import kernel
 from causalbandits.engine.simulation import checkpoints
 env = cb.zoo.email_campaign()
-played = play_compiled(env, cb.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
+played = play_compiled(env, cb.policies.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
 print(played.regret[-1], sum(kernel("settled").stats.cache_hits.values()))
 """
 

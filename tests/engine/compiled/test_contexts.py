@@ -33,8 +33,8 @@ def parts(*, additive: bool = False) -> cb.Environment:
     )
     problem = cb.Problem(model, ["x", "y"], ["v", "w", "b", "s"], context=["b", "a"])
     if additive:
-        return cb.Environment(problem, cb.LinearReward([0.3, -0.2, 0.5, 0.4], sd=0.2))
-    return cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+        return cb.Environment(problem, cb.rewards.LinearReward([0.3, -0.2, 0.5, 0.4], sd=0.2))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
 
 
 ENVIRONMENTS = {

@@ -19,7 +19,7 @@ PRICES = {"product": 0.02, "purpose": {"Promo": 0.05}, "send_time": 0.01}
 
 
 def learner(prior, **keywords):
-    return cb.CausalThompsonSampling(prior=prior, tables="learnt", **keywords)
+    return cb.policies.CausalThompsonSampling(prior=prior, tables="learnt", **keywords)
 
 
 def email(**keywords):
@@ -89,7 +89,7 @@ def test_pieces_change_nothing_and_neither_does_who_watches(monkeypatch):
 def test_two_policies_on_one_believed_problem_do_not_mix_up_what_they_search():
     past = cb.fit(EMAIL.problem.model, EMAIL.problem.model.sample(200, rng=0))
     problem = EMAIL.problem.with_model(past)
-    assert_alike(EMAIL, cb.CausalThompsonSampling(prior="beta"), problem)
+    assert_alike(EMAIL, cb.policies.CausalThompsonSampling(prior="beta"), problem)
     assert_alike(EMAIL, learner("beta"), problem)
 
 

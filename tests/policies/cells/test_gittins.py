@@ -79,7 +79,7 @@ def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced)
     rng = np.random.default_rng(seed)
     prices = {name: round(float(rng.random()), 2) for name in case.manipulable} if priced else None
     problem = cb.Problem(*case, costs=prices)
-    policy, cells = cb.CausalGittins(prior=prior, horizon=5000), seen(problem, rng)
+    policy, cells = cb.policies.CausalGittins(prior=prior, horizon=5000), seen(problem, rng)
     situation = situation_for(policy, problem)
     scores = policy.score(situation, cells, rng).values
     H = policy.effective_horizon(cells.rounds)
@@ -89,11 +89,11 @@ def test_an_index_is_the_mean_and_what_a_try_is_worth(case, seed, prior, priced)
 
 
 def test_with_an_open_horizon_patience_grows_with_the_rounds():
-    assert [cb.CausalGittins().effective_horizon(n) for n in (0, 9)] == [ELAPSED_FACTOR, 10 * ELAPSED_FACTOR]
+    assert [cb.policies.CausalGittins().effective_horizon(n) for n in (0, 9)] == [ELAPSED_FACTOR, 10 * ELAPSED_FACTOR]
 
 
 def test_with_a_horizon_patience_shrinks_and_is_doubled_amid_the_rounds():
-    policy = cb.CausalGittins(horizon=100)
+    policy = cb.policies.CausalGittins(horizon=100)
     assert [policy.effective_horizon(n) for n in (0, 20)] == [100 * REMAINING_FACTOR, 80 * REMAINING_FACTOR]
     assert [policy.effective_horizon(n) for n in (40, 49)] == [41 * MIDWAY_FACTOR, 50 * MIDWAY_FACTOR]
     assert [policy.effective_horizon(n) for n in (60, 99)] == [40 * MIDWAY_FACTOR, MIDWAY_FACTOR]
@@ -104,7 +104,7 @@ def test_equal_rows_are_worth_their_mean():
     env = cb.zoo.email_campaign()
     p = env.problem
     twins = cb.Problem(p.model, p.manipulable, p.parents, reduce=False)
-    policy, rng = cb.CausalGittins(prior="beta"), np.random.default_rng(0)
+    policy, rng = cb.policies.CausalGittins(prior="beta"), np.random.default_rng(0)
     situation, cells = situation_for(policy, twins), seen(twins, rng, most=400)
     P, (x, q, noise) = rows_of(situation), belief(policy, cells)
     _, b = plain_worths(P, x, q, noise, policy.effective_horizon(cells.rounds))
@@ -115,8 +115,8 @@ def test_equal_rows_are_worth_their_mean():
 
 def test_a_screen_plays_its_draw_only_if_that_is_worth_more_than_the_best_mean():
     env = cb.zoo.email_campaign()
-    policy = cb.CausalScreen(prior="beta", horizon=5000)
-    thompson = cb.CausalThompsonSampling(prior="beta")
+    policy = cb.policies.CausalScreen(prior="beta", horizon=5000)
+    thompson = cb.policies.CausalThompsonSampling(prior="beta")
     situation, rejected, taken = situation_for(policy, env.problem), 0, 0
     for seed in range(300):
         cells = seen(env.problem, np.random.default_rng(seed), most=300)
@@ -132,14 +132,14 @@ def test_a_screen_plays_its_draw_only_if_that_is_worth_more_than_the_best_mean()
 
 def test_several_draws_of_a_screen_tell_their_propensities():
     env = cb.zoo.email_campaign()
-    policy = cb.CausalScreen(prior="beta", draws=64)
+    policy = cb.policies.CausalScreen(prior="beta", draws=64)
     cells = seen(env.problem, np.random.default_rng(3), most=300)
     choice = policy.decide(situation_for(policy, env.problem), cells, np.random.default_rng(1))
     assert choice.support is not None
     assert len(choice.support) > 1
     assert math.isclose(sum(share for _, share in choice.support), 1.0)
     assert choice.propensity == dict(choice.support)[choice.action]
-    single = cb.CausalScreen(prior="beta")
+    single = cb.policies.CausalScreen(prior="beta")
     often = [
         single.decide(situation_for(single, env.problem), cells, np.random.default_rng(s)).action for s in range(600)
     ]
@@ -153,7 +153,7 @@ def test_several_draws_of_a_screen_tell_their_propensities():
 def test_random_models_are_played_the_same_compiled(case, id):
     problem = cb.Problem(*case)
     rng = np.random.default_rng(problem.configurations)
-    env = cb.Environment(problem, cb.BernoulliReward(rng.random(problem.shape)))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
     assert_same(env, cb.policy(id), 60)
 
 
@@ -180,7 +180,7 @@ def test_other_forms_are_played_the_same_compiled(id):
 def test_products_of_many_blocks_are_played_the_same_compiled(id):
     model = pairs(8, np.random.default_rng(3))
     problem = cb.Problem(model, [f"X{i}" for i in range(8)], [f"W{i}" for i in range(7, -1, -1)])
-    env = cb.Environment(problem, cb.BernoulliReward(np.random.default_rng(0).random(problem.shape)))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(np.random.default_rng(0).random(problem.shape)))
     assert_same(env, cb.policy(id), 60)
 
 
@@ -243,7 +243,7 @@ def test_sums_under_powers_of_P_along_a_list(most, power):
 
 def test_c_ts_ucb_plays_the_least_regret_per_uncertainty():
     env = cb.zoo.email_campaign()
-    policy = cb.CausalTSUCB(prior="beta", samples=7)
+    policy = cb.policies.CausalTSUCB(prior="beta", samples=7)
     situation, cells = situation_for(policy, env.problem), seen(env.problem, np.random.default_rng(0))
     P, (x, q, _) = rows_of(situation), belief(policy, cells)
     rng = np.random.default_rng(5)

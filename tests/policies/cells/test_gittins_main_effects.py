@@ -61,7 +61,7 @@ def plain_worths(P, mean, K, noise, H):
 def test_an_index_weighs_what_a_try_teaches_of_all_cells(case, seed):
     problem = cb.Problem(*case)
     kept = taught(problem, seed, 12 + 2 * problem.configurations)
-    policy = cb.CausalGittins(prior="main effects", horizon=5000, discovery=0)
+    policy = cb.policies.CausalGittins(prior="main effects", horizon=5000, discovery=0)
     situation = situation_for(policy, problem)
     P = np.array([problem.parent_distribution(situation.action(i)).reshape(-1) for i in range(situation.size)])
     expected = plain_worths(P, *joint(kept), policy.effective_horizon(kept.rounds))
@@ -73,7 +73,10 @@ def test_an_index_weighs_what_a_try_teaches_of_all_cells(case, seed):
 def test_a_screen_weighs_its_proposal_as_the_index_does():
     problem = cb.zoo.email_campaign().problem
     kept = taught(problem, 4, 60)
-    index, screen = cb.CausalGittins(prior="main effects", discovery=0), cb.CausalScreen(prior="main effects")
+    index, screen = (
+        cb.policies.CausalGittins(prior="main effects", discovery=0),
+        cb.policies.CausalScreen(prior="main effects"),
+    )
     situation = situation_for(index, problem)
     worths = index.score(situation, kept, np.random.default_rng(0)).values
     proposal = screen.propose(situation, kept, np.random.default_rng(0), 1)
@@ -84,7 +87,7 @@ def test_a_screen_weighs_its_proposal_as_the_index_does():
 
 def test_additive_rewards_are_learnt_sooner_than_cell_by_cell():
     """The effects' index has about 0.7 times the other's regret; the difference is 4 standard errors of 60."""
-    policies = {"effects": cb.CausalGittins(prior="main effects", discovery=0), "scaled": "c-gittins-scaled"}
+    policies = {"effects": cb.policies.CausalGittins(prior="main effects", discovery=0), "scaled": "c-gittins-scaled"}
     run = cb.simulate(cb.zoo.figure2(), policies, horizon=400, replications=60, seed=2)
     ours, theirs = (run.regret(name)[:, -1] for name in policies)
     assert ours.mean() < theirs.mean()
@@ -93,12 +96,12 @@ def test_additive_rewards_are_learnt_sooner_than_cell_by_cell():
 def test_more_rows_than_can_be_compared_are_refused():
     names = [f"{letter}{i}" for letter in "XW" for i in range(12)]
     problem = cb.Problem(pairs(12, np.random.default_rng(0)), names[:12], names[12:])
-    policy = cb.CausalGittins(prior="main effects")
+    policy = cb.policies.CausalGittins(prior="main effects")
     with pytest.raises(SizeError, match="Use 'c-gittins-scaled'"):
         policy.decide(situation_for(policy, problem), policy.init(problem), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", [cb.CausalGittins, cb.CausalScreen, cb.CausalTSUCB])
+@pytest.mark.parametrize("kind", [cb.policies.CausalGittins, cb.policies.CausalScreen, cb.policies.CausalTSUCB])
 def test_main_effects_are_solved_once_for_a_decision(kind, monkeypatch):
     problem, solved = cb.zoo.email_campaign().problem, []
     kept, policy = taught(problem, 4, 60), kind(prior="main effects")

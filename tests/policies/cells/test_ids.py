@@ -37,7 +37,7 @@ def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
     env = cb.zoo.email_campaign()
     policy, rng = cb.policy(id), np.random.default_rng(1)
     if id == "c-ids-gaussian":
-        policy = cb.CausalIDS(noise_scale=0.5, prior_scale=0.3)
+        policy = cb.policies.CausalIDS(noise_scale=0.5, prior_scale=0.3)
     situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     looked = 0
     for _ in range(150):
@@ -57,7 +57,7 @@ def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
 def coins(rng):
     model = cb.CausalModel([cb.Variable("arm", list(range(10)), table=np.full(10, 0.1))])
     problem = cb.Problem(model, ["arm"], ["arm"], always=["arm"])
-    return cb.Environment(problem, cb.BernoulliReward(rng.random(10)))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(10)))
 
 
 def test_ten_coins_lose_what_was_published():
@@ -71,7 +71,7 @@ def test_ten_coins_lose_what_was_published():
 
 def test_propensities_are_those_of_the_mixture():
     env = cb.zoo.email_campaign()
-    policy, rng = cb.CausalIDS(prior="beta"), np.random.default_rng(0)
+    policy, rng = cb.policies.CausalIDS(prior="beta"), np.random.default_rng(0)
     situation = situation_for(policy, env.problem)
     choices = [policy.decide(situation, Cells.empty(12), rng) for _ in range(100)]
     for choice in choices:
@@ -84,7 +84,7 @@ def test_propensities_are_those_of_the_mixture():
 
 def test_draws_that_agree_are_followed():
     env = cb.zoo.email_campaign()
-    policy = cb.CausalIDS(prior="beta")
+    policy = cb.policies.CausalIDS(prior="beta")
     situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     cells.count[:] = 1e12
     cells.total[:] = env.configuration_means * 1e12

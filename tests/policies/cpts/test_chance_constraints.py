@@ -18,7 +18,7 @@ from causalbandits.policies.cpts.online_posterior import learned_tables
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
 
-BETA = cb.CausalThompsonSampling(prior="beta", tables="learnt")
+BETA = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
 
 MODEL = cb.CausalModel([
     cb.Variable("age", ["young", "old"], table=[0.7, 0.3]),
@@ -29,7 +29,7 @@ MODEL = cb.CausalModel([
     cb.Variable("relief", ["no", "yes"], parents=["dose", "timing"],
                 table=[[[.8, .2], [.7, .3]], [[.6, .4], [.5, .5]], [[.3, .7], [.1, .9]]]),
 ])  # fmt: skip
-REWARD = cb.BernoulliReward([0.1, 0.9])
+REWARD = cb.rewards.BernoulliReward([0.1, 0.9])
 AT_MOST, ANYTHING = {"harm": {"yes": 0.2}}, {"harm": {"yes": 0.99}}
 
 

@@ -23,7 +23,7 @@ from causalbandits.policies.statistics import Cells
 from causalbandits.problem.inference.blocks import Block
 from oracles import cases, distribution, patient
 
-BETA = cb.CausalThompsonSampling(prior="beta", tables="learnt")
+BETA = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +312,7 @@ def ten_settings(rng):
     knob = cb.Variable("x", range(10), table=[0.1] * 10)
     coin = cb.Variable("z", [0, 1], parents=["x"], table=rng.dirichlet([1, 1], size=10))
     problem = cb.Problem(cb.CausalModel([knob, coin]), ["x"], ["z"], always=["x"])
-    return cb.Environment(problem, cb.BernoulliReward(np.array([0.2, 0.8])))
+    return cb.Environment(problem, cb.rewards.BernoulliReward(np.array([0.2, 0.8])))
 
 
 def test_a_setting_that_was_never_tried_is_tried():
@@ -331,9 +331,9 @@ def test_confounded_past_data_are_forgotten_row_by_row(env):
     assert past.observational == 1000
     problem = env.problem.with_model(past)
     policies = {
-        "fixed": cb.CausalThompsonSampling(prior="beta"),
-        "believed": cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0),
-        "doubted": cb.CausalThompsonSampling(prior="beta", tables="learnt"),
+        "fixed": cb.policies.CausalThompsonSampling(prior="beta"),
+        "believed": cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0),
+        "doubted": cb.policies.CausalThompsonSampling(prior="beta", tables="learnt"),
     }
     run = cb.simulate(env, policies, horizon=2000, replications=12, seed=2, problem=problem, workers=2)
     final = {name: run.regret(name)[:, -1].mean() for name in policies}
@@ -377,12 +377,12 @@ def test_known_tables_are_refused_with_the_way_out(env):
     with pytest.raises(PolicyError, match=r"fit\(graph, None, states=\.\.\.\)"):
         cb.Agent(env.problem, "c-ts-beta-learnt")
     with pytest.raises(PolicyError, match="trust= says how far past data are believed"):
-        cb.CausalThompsonSampling(trust=0.5)
+        cb.policies.CausalThompsonSampling(trust=0.5)
     for wrong in (0, -1, 1.5, math.nan, "all", True):
         with pytest.raises(PolicyError, match="trust must be a probability"):
-            cb.CausalThompsonSampling(tables="learnt", trust=wrong)
+            cb.policies.CausalThompsonSampling(tables="learnt", trust=wrong)
     with pytest.raises(PolicyError, match="tables must be one of 'known', 'learnt'"):
-        cb.CausalThompsonSampling(tables="guessed")
+        cb.policies.CausalThompsonSampling(tables="guessed")
     with pytest.raises(PolicyError, match="No regret bound for 'c-ts-beta-learnt'"):
         cb.theory.bound("c-ts-beta-learnt", env)
 
@@ -472,7 +472,7 @@ def world_with_unobserved_cause():
         cb.Variable("u", [0, 1], table=[0.4, 0.6]),
         cb.Variable("m", [0, 1], parents=["k", "u"], table=np.stack([1 - effect, effect], axis=-1)),
     ])  # fmt: skip
-    env = cb.Environment(cb.Problem(model, ["k"], ["m"]), cb.BernoulliReward([0.1, 0.9]))
+    env = cb.Environment(cb.Problem(model, ["k"], ["m"]), cb.rewards.BernoulliReward([0.1, 0.9]))
     flat = cb.fit(UNOBSERVED_CAUSE, None, states={name: v.states for name, v in model.variables.items()})
     return env, flat
 
@@ -550,12 +550,12 @@ def test_past_rows_in_which_something_was_set_are_told_from_others():
     assert again == fitted
     assert again.observational == 2
     problem = cb.Problem(fitted, ["x"], ["y"])
-    assert cb.CausalThompsonSampling(tables="learnt").trust_in(problem) == 0.5
-    assert cb.CausalThompsonSampling(tables="learnt").trust_in(problem.without_tables()) == 1.0
+    assert cb.policies.CausalThompsonSampling(tables="learnt").trust_in(problem) == 0.5
+    assert cb.policies.CausalThompsonSampling(tables="learnt").trust_in(problem.without_tables()) == 1.0
 
 
 def test_many_draws_of_the_means_share_the_drawn_tables_and_tell_propensities(env):
-    policy = cb.CausalThompsonSampling(prior="beta", tables="learnt", draws=16)
+    policy = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", draws=16)
     agent = cb.Agent(env.problem.without_tables(), policy, seed=0)
     play(agent, env, 20)
     decision = agent.ask()
@@ -672,14 +672,14 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
 def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
     past = cb.fit(env.problem.model, env.problem.model.sample(200, rng=0))
     problem = env.problem.with_model(past)
-    agent = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=0.3), seed=1)
+    agent = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=0.3), seed=1)
     assert agent.model.rows == 200
     play(agent, env, 60)
     tables = learned_tables(problem)
     expected = tables.split_by_name(tables.mean(agent._replay_if_stale().seen, 0.3))
     for name in tables.names:
         assert np.allclose(agent.model[name].table, expected[name], atol=1e-12)
-    believing = cb.Agent(problem, cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0), seed=1)
+    believing = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0), seed=1)
     play(believing, env, 60)
     assert believing.model.rows == 260
     assert believing.model.counts["subject"].sum() > past.counts["subject"].sum()
@@ -691,7 +691,7 @@ def test_a_past_that_is_forgotten_is_no_caveat_and_one_that_is_believed_is(env, 
     model = env.problem.model
     rows = model.sample(5000, rng=0)
     past = cb.fit(model, {**rows, "subject": np.where(rows["subject"] == "short", "long", "short")})
-    policy = cb.CausalThompsonSampling(prior="beta", tables="learnt", trust=trust)
+    policy = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=trust)
     agent = cb.Agent(env.problem.with_model(past), policy, seed=1)
     play(agent, env, 300)
     assert any("P(subject" in finding.claim for finding in agent.check().contradicted)

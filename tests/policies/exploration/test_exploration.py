@@ -36,7 +36,7 @@ def played_shares(env, policy, rounds, seed=1):
 def test_tracking_comes_near_the_best_design():
     """How far the last rival is from being told apart, by the configurations that were seen, is near the least."""
     env = zoo.figure2()
-    shares, _ = played_shares(env, cb.CausalTrackAndStop(noise_scale=0.1), 6000)
+    shares, _ = played_shares(env, cb.policies.CausalTrackAndStop(noise_scale=0.1), 6000)
     rows = env.problem.parent_distributions().reshape(env.problem.actions.size, -1)
     best = env.problem.actions.find(env.best().intervention).number
     apart, gaps = rows - rows[best], env.means[best] - env.means
@@ -50,9 +50,9 @@ def test_tracking_comes_near_the_best_design():
 def test_track_and_stop_stops_sooner_than_policies_that_earn():
     env, noise = zoo.email_campaign(), 0.5
     policies = {
-        "track": cb.CausalTrackAndStop(noise_scale=noise),
-        "batches": cb.CausalElimination(noise_scale=noise),
-        "c-ucb": cb.CausalUCB(noise_scale=noise),
+        "track": cb.policies.CausalTrackAndStop(noise_scale=noise),
+        "batches": cb.policies.CausalElimination(noise_scale=noise),
+        "c-ucb": cb.policies.CausalUCB(noise_scale=noise),
     }
     rounds = np.unique(np.geomspace(500, 6000, 80).astype(int))
     run = cb.simulate(env, policies, horizon=6000, replications=4, seed=2, rounds=rounds, **RISKS)
@@ -67,17 +67,17 @@ def test_track_and_stop_stops_sooner_than_policies_that_earn():
 
 def test_an_epsilon_lets_it_stop_where_actions_are_nearly_equal():
     model = CausalModel([Variable("x", [0, 1], table=[0.5, 0.5])])
-    env = cb.Environment(Problem(model, ["x"], ["x"]), cb.GaussianReward(np.array([0.5, 0.5]), sd=0.1))
+    env = cb.Environment(Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(np.array([0.5, 0.5]), sd=0.1))
     policies = {
-        "strict": cb.CausalTrackAndStop(noise_scale=0.1),
-        "loose": cb.CausalTrackAndStop(noise_scale=0.1, epsilon=0.1),
+        "strict": cb.policies.CausalTrackAndStop(noise_scale=0.1),
+        "loose": cb.policies.CausalTrackAndStop(noise_scale=0.1, epsilon=0.1),
     }
     run = cb.simulate(env, policies, horizon=1000, replications=20, epsilon=0.1, rounds=range(50, 1001, 50), **RISKS)
     assert run.stopping(0.05, epsilon=0.1)[1].stopped == 1.0
     exact = cb.simulate(env, policies, horizon=1000, replications=20, rounds=range(50, 1001, 50), **RISKS)
     assert exact.stopping(0.05)[0].stopped <= 0.05
     with pytest.raises(PolicyError, match="epsilon, how much worse is good enough"):
-        cb.CausalTrackAndStop(epsilon=-0.1)
+        cb.policies.CausalTrackAndStop(epsilon=-0.1)
 
 
 def test_a_design_is_played_in_its_shares_with_its_propensities():
@@ -122,13 +122,13 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
     )
     problem = Problem(model, ["x"], ["z"])
     lost = {}
-    for policy in (cb.CausalDesign(), WeightedDesign()):
+    for policy in (cb.policies.CausalDesign(), WeightedDesign()):
         situation = situation_for(policy, problem)
         eta, rows = policy.allocation(situation).eta, problem.parent_distributions()
         numbers = [situation.action(position).number for position in range(situation.size)]
         lost[policy.id] = 0.0
         for means in ([0.2, 0.7], [0.6, 0.3], [0.5, 0.9]):
-            env = cb.Environment(problem, cb.BernoulliReward(np.array(means)))
+            env = cb.Environment(problem, cb.rewards.BernoulliReward(np.array(means)))
             q = eta @ rows[numbers]
             single = {(z, y): q[z] * (means[z] if y else 1 - means[z]) for z in (0, 1) for y in (0, 1)}
             for run in itertools.product(single, repeat=4):
@@ -147,7 +147,7 @@ def test_a_design_is_for_contexts_too():
 
 def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     env = zoo.figure2()
-    policy = cb.CausalElimination(noise_scale=0.1, batch=50)
+    policy = cb.policies.CausalElimination(noise_scale=0.1, batch=50)
     _, agent = played_shares(env, policy, 420)
     situation = situation_for(policy, env.problem)
     left = [
@@ -160,7 +160,7 @@ def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     assert agent._statistic.count_before.sum() == 400
     for given in ({"batch": 0}, {"level": 1.0}):
         with pytest.raises(PolicyError):
-            cb.CausalElimination(**given)
+            cb.policies.CausalElimination(**given)
 
 
 def test_the_difficulty_of_a_parallel_bandit_is_what_its_definition_says():
@@ -185,7 +185,7 @@ def test_the_parallel_algorithm_looks_then_tries_what_is_rare():
     problem = parallel_problem(q)
     means = np.full((2,) * 4, 0.4)
     means[:, :, 1, :] = 0.9  # the rare value pays
-    env = cb.Environment(problem, cb.BernoulliReward(means))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(means))
     shares, agent = played_shares(env, ParallelBandit(horizon=400), 400)
     number = problem.actions.find({"X2": 1}).number
     assert shares[problem.actions.find({}).number] == 0.5

@@ -72,7 +72,7 @@ def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
 
 def test_a_function_of_all_parents_makes_one_block_whose_uncertainty_is_its_own():
     env = cb.zoo.figure2()
-    policy = cb.CausalLinearTSUCB(features=lambda *z: [1.0, *z, z[0] * z[1]])
+    policy = cb.policies.CausalLinearTSUCB(features=lambda *z: [1.0, *z, z[0] * z[1]])
     situation, statistic = situation_for(policy, env.problem), policy.init(env.problem)
     M = policy.action_features(situation)
     for row, reward in zip(M[:8], np.linspace(0, 1, 8), strict=True):

@@ -30,7 +30,7 @@ def many_configurations(times=1.0, plus=0.0, sd=1.0, parents=6, states=4, seed=0
     problem = cb.Problem(cb.CausalModel(variables), knobs, separator, costs=costs)
     slopes = rng.standard_normal(parents)
     means = sum(slope * axis for slope, axis in zip(slopes, np.indices((states,) * parents), strict=True))
-    return cb.Environment(problem, cb.GaussianReward(times * means + plus, sd=times * sd))
+    return cb.Environment(problem, cb.rewards.GaussianReward(times * means + plus, sd=times * sd))
 
 
 def small(**parameters):
@@ -314,11 +314,11 @@ def test_very_many_actions_are_never_listed():
 
 def test_scales_are_given_or_learnt():
     with pytest.raises(PolicyError, match="leave them out"):
-        cb.CausalLinearThompsonSampling(scales="learnt", noise_scale=0.5)
+        cb.policies.CausalLinearThompsonSampling(scales="learnt", noise_scale=0.5)
     with pytest.raises(PolicyError, match="scales"):
-        cb.CausalLinearThompsonSampling(scales="known")
+        cb.policies.CausalLinearThompsonSampling(scales="known")
     with pytest.raises(PolicyError, match=r"'lin-ts' .*cl-ts-scaled"):
-        cb.LinTS(scales="learnt")
+        cb.policies.LinTS(scales="learnt")
     with pytest.raises(PolicyError, match=r"range of every feature.*1e\+100.*Rescale"):
         cb.policy("cl-ts-scaled", features={"z0": lambda z: 1e100 * (z > 0)}).init(small().problem)
 

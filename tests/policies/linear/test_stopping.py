@@ -23,7 +23,7 @@ def told(agent, env, rounds, seed=1):
 
 def regression(policy, problem, rng, rounds=400):
     """What a policy keeps of rounds of all actions, and the cells of the same rounds."""
-    env, kept, cells = zoo.email_campaign(), policy.init(problem), cb.CausalUCB().init(problem)
+    env, kept, cells = zoo.email_campaign(), policy.init(problem), cb.policies.CausalUCB().init(problem)
     for _ in range(rounds):
         action = problem.actions.action(int(rng.integers(problem.actions.size)))
         seen = env.pull(action.intervention, rng)
@@ -44,9 +44,12 @@ def indicators(problem):
 def test_with_an_indicator_of_each_configuration_it_is_the_rule_of_the_cells(costs, rounds):
     p = zoo.email_campaign().problem
     problem = cb.Problem(p.model, p.manipulable, p.parents, costs=costs)
-    line = cb.CausalLinearUCB(regressor="observed", features=lambda subject, template, send_time: indicators(problem)(
-        subject=subject, template=template, send_time=send_time), noise_scale=0.1)  # fmt: skip
-    by_cells = cb.CausalUCB(noise_scale=0.1)
+
+    def features(subject, template, send_time):
+        return indicators(problem)(subject=subject, template=template, send_time=send_time)
+
+    line = cb.policies.CausalLinearUCB(regressor="observed", features=features, noise_scale=0.1)
+    by_cells = cb.policies.CausalUCB(noise_scale=0.1)
     kept, cells = regression(line, problem, np.random.default_rng(1), rounds)
     situation = situation_for(by_cells, problem)
     found = []
@@ -69,7 +72,7 @@ def test_the_units_of_features_do_not_matter():
     problem, found = zoo.email_campaign().problem, []
     for unit in (1.0, 1000.0, 1e140, 1e-140):
         tables = {name: in_units(problem.variable(name).states, unit) for name in problem.parents}
-        line = cb.CausalLinearThompsonSampling(regressor="observed", features=tables, noise_scale=0.3)
+        line = cb.policies.CausalLinearThompsonSampling(regressor="observed", features=tables, noise_scale=0.3)
         kept, _ = regression(line, problem, np.random.default_rng(2), 2000)
         situation = situation_for(line, problem)
         found.append(line.error_probability(situation, kept, line.incumbent(situation, kept).action, 0.1))
@@ -82,7 +85,7 @@ def test_the_units_of_features_do_not_matter():
 def test_changes_of_one_block_decide_about_all_combinations():
     rng = np.random.default_rng(3)
     env = zoo.random_parallel(2, 5, rng.random(5), rng=rng)
-    line = cb.CausalLinearThompsonSampling(noise_scale=0.1)
+    line = cb.policies.CausalLinearThompsonSampling(noise_scale=0.1)
     kept, situation = line.init(env.problem), situation_for(line, env.problem)
     for _ in range(60):
         action = situation.action(int(rng.integers(situation.size)))
@@ -102,7 +105,7 @@ def test_changes_of_one_block_decide_about_all_combinations():
 
 def test_what_was_never_seen_is_not_known():
     env = zoo.figure2()
-    line = cb.CausalLinearUCB(noise_scale=1e-6)
+    line = cb.policies.CausalLinearUCB(noise_scale=1e-6)
     kept, situation = line.init(env.problem), situation_for(line, env.problem)
     assert line.error_probability(situation, kept, situation.action(0), 0.0) == 1.0
     first = situation.action(0)

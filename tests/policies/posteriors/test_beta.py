@@ -23,7 +23,7 @@ def numbers(shape, seed=0):
 
 
 def causal(**more):
-    return cb.CausalThompsonSampling(prior="beta", **more)
+    return cb.policies.CausalThompsonSampling(prior="beta", **more)
 
 
 def asked(agent, rounds=40):
@@ -43,14 +43,14 @@ def asked(agent, rounds=40):
         lambda shape: causal(successes=numbers(12), failures=numbers(12, 1)),
         lambda shape: causal(successes=numbers(shape), failures=7.3),
         lambda shape: causal(failures=numbers(shape).tolist(), draws=3),
-        lambda shape: cb.ThompsonSampling(prior="beta", successes=numbers(80), failures=numbers(80, 1)),
+        lambda shape: cb.policies.ThompsonSampling(prior="beta", successes=numbers(80), failures=numbers(80, 1)),
     ],
     ids=["each", "shaped", "several draws", "each action"],
 )
 @pytest.mark.parametrize("order", [["subject", "template", "send_time"], ["send_time", "subject", "template"]])
 def test_both_drivers_play_alike_in_every_bit(made, order):
     problem = cb.Problem(PROBLEM.model, PROBLEM.manipulable, order)
-    env = cb.Environment(problem, cb.BernoulliReward(np.linspace(0.1, 0.9, 12).reshape(problem.shape)))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(np.linspace(0.1, 0.9, 12).reshape(problem.shape)))
     policy = made(problem.shape)
     assert can_play(env, policy, problem)
     for replication in range(2):
@@ -176,6 +176,6 @@ def test_an_array_that_does_not_fit_the_problem_is_refused_before_the_first_deci
         with pytest.raises(PolicyError, match=message):
             cb.simulate(ENV, causal(failures=np.ones(shape)), horizon=5)
     with pytest.raises(PolicyError, match=r"ts-beta: successes .* for each of the 80 actions; its shape is \(12,\)"):
-        cb.Agent(PROBLEM, cb.ThompsonSampling(prior="beta", successes=np.ones(12)))
+        cb.Agent(PROBLEM, cb.policies.ThompsonSampling(prior="beta", successes=np.ones(12)))
     with pytest.raises(PolicyError, match="A Gaussian prior has no successes and failures"):
-        cb.CausalThompsonSampling(successes=np.ones(12))
+        cb.policies.CausalThompsonSampling(successes=np.ones(12))

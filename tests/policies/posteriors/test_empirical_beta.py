@@ -70,7 +70,7 @@ def test_low_rates_cost_less_than_under_a_uniform_prior():
     p, differences = cb.zoo.email_campaign().problem, []
     for seed in range(12):
         rates = np.random.default_rng(seed).uniform(0.005, 0.05, p.shape)
-        env = cb.Environment(p, cb.BernoulliReward(rates))
+        env = cb.Environment(p, cb.rewards.BernoulliReward(rates))
         run = cb.simulate(
             env, ["c-ts-beta", "c-ts-beta-scaled"], horizon=3000, replications=25, seed=seed, progress=False
         )
@@ -93,4 +93,4 @@ def test_an_interval_says_that_its_prior_was_learnt():
 
 def test_a_prior_is_given_or_learnt():
     with pytest.raises(PolicyError, match="leave successes and failures out"):
-        cb.CausalThompsonSampling(prior="beta", scales="learnt", failures=50)
+        cb.policies.CausalThompsonSampling(prior="beta", scales="learnt", failures=50)

@@ -32,7 +32,7 @@ def figure2(times=1.0, plus=0.0, sd=None):
     env = cb.zoo.figure2()
     means = env.configuration_means.reshape(env.problem.shape)
     noise = times * env.reward.sd if sd is None else sd
-    return cb.Environment(env.problem, cb.GaussianReward(times * means + plus, sd=noise))
+    return cb.Environment(env.problem, cb.rewards.GaussianReward(times * means + plus, sd=noise))
 
 
 def taught(rewards, cells=4):
@@ -122,7 +122,7 @@ def test_decisions_and_estimates_stay_finite_where_there_is_little_to_learn_from
 def one_cell():
     arm = cb.Variable("arm", ["only"], table=[1.0])
     problem = cb.Problem(cb.CausalModel([arm]), manipulable=["arm"], parents=["arm"])
-    return cb.Environment(problem, cb.GaussianReward([3.0], sd=1.0))
+    return cb.Environment(problem, cb.rewards.GaussianReward([3.0], sd=1.0))
 
 
 @pytest.mark.parametrize("id", SCALED)
@@ -191,7 +191,9 @@ def test_draws_have_heavier_tails_while_rewards_are_few():
     assert 0.04 < share < 0.06  # 0.05 within 3 standard errors; normal draws: 0.0055
 
 
-@pytest.mark.parametrize("kind", [cb.CausalThompsonSampling, cb.ThompsonSampling, cb.CausalUCB, cb.UCB])
+@pytest.mark.parametrize(
+    "kind", [cb.policies.CausalThompsonSampling, cb.policies.ThompsonSampling, cb.policies.CausalUCB, cb.policies.UCB]
+)
 def test_scales_are_given_or_learnt(kind):
     with pytest.raises(PolicyError, match="leave them out"):
         kind(scales="learnt", noise_scale=0.5)

@@ -146,7 +146,7 @@ def test_unseen_cells_are_known_where_rewards_are_additive():
 def test_rewards_times_a_power_of_two_change_no_decision(k):
     env = cb.zoo.figure2()
     means = env.configuration_means.reshape(env.problem.shape)
-    scaled = cb.Environment(env.problem, cb.GaussianReward(2.0**k * means, sd=2.0**k * env.reward.sd))
+    scaled = cb.Environment(env.problem, cb.rewards.GaussianReward(2.0**k * means, sd=2.0**k * env.reward.sd))
     ours, theirs = (play(e, cb.policy("c-ts-effects"), e.problem, checkpoints(150), 3, 0) for e in (env, scaled))
     assert np.array_equal(2.0**k * ours.reward, theirs.reward)
 
@@ -156,7 +156,7 @@ def test_rewards_times_a_power_of_two_change_no_decision(k):
 def test_little_noise_and_equal_rewards_leave_everything_finite(sd, spread):
     p = cb.zoo.figure2().problem
     means = 7.3 + spread * np.random.default_rng(0).random(p.shape)
-    env = cb.Environment(p, cb.GaussianReward(means, sd=sd))
+    env = cb.Environment(p, cb.rewards.GaussianReward(means, sd=sd))
     agent, rng = cb.Agent(p, cb.policy("c-ts-effects"), seed=1), np.random.default_rng(0)
     for _ in range(60):
         decision = agent.ask()
@@ -188,9 +188,9 @@ def test_before_there_is_enough_cells_are_drawn_one_by_one():
 
 def test_main_effects_are_of_parents_and_of_few_of_them():
     with pytest.raises(PolicyError, match="of the reward's parents"):
-        cb.ThompsonSampling(prior="main effects")
+        cb.policies.ThompsonSampling(prior="main effects")
     with pytest.raises(PolicyError, match="leave them out"):
-        cb.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
+        cb.policies.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
         MainEffectCells.of_shape((2,) * 20)
 
@@ -200,7 +200,7 @@ def test_compiled_rounds_are_the_plain_ones(draws):
     """Also across the parts between which ratios are sought, and where rewards are all equal for long."""
     policy, rounds = cb.policy("c-ts-effects", draws=draws), checkpoints(150)
     figure2, email = cb.zoo.figure2(), cb.zoo.email_campaign()
-    equal = cb.Environment(figure2.problem, cb.GaussianReward(np.full(figure2.problem.shape, 0.1), sd=0.0))
+    equal = cb.Environment(figure2.problem, cb.rewards.GaussianReward(np.full(figure2.problem.shape, 0.1), sd=0.0))
     for env in (figure2, email, equal):
         assert can_play(env, policy, env.problem)
         plain = play(env, policy, env.problem, rounds, 3, 1)

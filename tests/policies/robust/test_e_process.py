@@ -267,7 +267,7 @@ def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
 
 
 def test_a_constant_added_to_all_rewards_changes_no_evidence():
-    env, policy = with_arrow("product", 0.3), cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    env, policy = with_arrow("product", 0.3), cb.policies.CausalThompsonSampling(noise_scale=0.5, draws=16)
     situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watches = [Monitor.start(BELIEF) for _ in range(2)]
     for t in range(200):
@@ -283,7 +283,7 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
 
 
 def test_an_outlier_leaves_evidence_finite():
-    policy = cb.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    policy = cb.policies.CausalThompsonSampling(noise_scale=0.5, draws=16)
     situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watch = Monitor.start(BELIEF)
     for t in range(60):
@@ -476,8 +476,8 @@ def test_a_knob_that_hangs_on_the_context_when_left_alone_is_named_and_not_mende
     known = {"context": ["clinic"], "costs": {"nurse": 0.35}}
     believed = cb.Problem(model, ["nurse"], ["pressure"], **known)
     true = cb.Problem(model, ["nurse"], ["pressure", "nurse"], **known)
-    world = cb.Environment(true, cb.BernoulliReward([[0.1, 0.6], [0.4, 0.95]]))
-    policy = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
+    world = cb.Environment(true, cb.rewards.BernoulliReward([[0.1, 0.6], [0.4, 0.95]]))
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", audit=0.1)
     agent, rng = cb.Agent(believed, policy, seed=0), np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

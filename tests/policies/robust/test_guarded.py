@@ -29,7 +29,7 @@ from causalbandits.policies.robust.monitor import (
 )
 from oracles.environments import BELIEF, EMAIL, seen, twenty_actions, with_arrow, with_row
 
-GUARD = cb.GuardedThompsonSampling(prior="beta")
+GUARD = cb.policies.GuardedThompsonSampling(prior="beta")
 
 
 def played(env, policy=GUARD, belief=BELIEF, horizon=400, replication=0):
@@ -46,14 +46,14 @@ def first_alarms(env, runs, **settings):
 
 
 def test_without_an_alarm_it_is_thompson_sampling_with_as_many_draws():
-    plain = cb.CausalThompsonSampling(prior="beta", draws=32)
+    plain = cb.policies.CausalThompsonSampling(prior="beta", draws=32)
     run = cb.simulate(EMAIL, {"guarded": GUARD, "plain": plain}, horizon=300, replications=3, seed=5)
     assert np.array_equal(run.regret("guarded"), run.regret("plain"))
 
 
 def test_false_alarms_are_rarer_than_the_level():
     """At a level of 20%, more than 18 of 60 right runs would be alarmed by chance once in 300 at most."""
-    policy = cb.GuardedThompsonSampling(prior="beta", level=0.2)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", level=0.2)
     assert sum(ring is not None for ring in first_alarms(EMAIL, 60, policy=policy, horizon=250)) <= 18
 
 
@@ -143,7 +143,8 @@ def test_where_a_single_knob_is_blamed_the_graph_is_given_up():
 def test_what_is_done_about_an_alarm_can_be_chosen():
     env = with_arrow("product", 0.3)
     warned, left = (
-        played(env, cb.GuardedThompsonSampling(prior="beta", on_alarm=way), horizon=250)[1] for way in ("warn", "leave")
+        played(env, cb.policies.GuardedThompsonSampling(prior="beta", on_alarm=way), horizon=250)[1]
+        for way in ("warn", "leave")
     )
     assert [ring.done for ring in warned.alarm_rows()] == [UNCHANGED]
     assert not warned.joined.any()
@@ -247,7 +248,7 @@ def test_an_agent_that_has_mended_its_model_is_saved_whole(tmp_path, env, rounds
 
 
 def test_audits_try_every_searched_action_with_its_exact_probability():
-    policy = cb.GuardedThompsonSampling(prior="beta", audit=0.4)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", audit=0.4)
     situation, statistic = BELIEF.situation(), policy.init(BELIEF)
     for outcome in conversation(EMAIL, GUARD, 300)[0]:
         policy.update(situation, statistic, outcome)
@@ -277,7 +278,7 @@ def test_audits_try_every_searched_action_with_its_exact_probability():
 )
 def test_what_makes_no_guard_is_refused(settings, complaint):
     with pytest.raises(PolicyError, match=complaint):
-        cb.GuardedThompsonSampling(**settings)
+        cb.policies.GuardedThompsonSampling(**settings)
 
 
 def many_knobs(n):
@@ -294,7 +295,7 @@ def many_knobs(n):
 
 def test_a_giant_action_set_is_watched_but_not_mended():
     problem = many_knobs(9)
-    policy = cb.GuardedThompsonSampling(prior="beta", draws=8)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=8)
     situation, statistic, rng = problem.situation(), policy.init(problem), np.random.default_rng(0)
     for t in range(5):
         choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
@@ -305,7 +306,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
         policy.update(situation, statistic, outcome)
         policy.monitor(situation, statistic, outcome)
     assert [(ring.which, ring.done) for ring in statistic.alarm_rows()] == [(4, TOO_LARGE)]
-    wide = cb.GuardedThompsonSampling(prior="beta", audit=0.1)
+    wide = cb.policies.GuardedThompsonSampling(prior="beta", audit=0.1)
     large = many_knobs(13)
     with pytest.raises(SizeError, match="audit= tries each of the 8192 searched actions"):
         wide.decide(wide.feasible(large.situation(), GUARD.init(large)), GUARD.init(large), rng)
@@ -313,7 +314,7 @@ def test_a_giant_action_set_is_watched_but_not_mended():
 
 def test_the_compiled_rounds_leave_it_to_the_plain_ones():
     assert not can_play(EMAIL, GUARD, BELIEF)
-    assert not can_play(EMAIL, cb.HACUCB(), BELIEF)
+    assert not can_play(EMAIL, cb.policies.HACUCB(), BELIEF)
 
 
 def test_a_file_that_describes_a_comparison_takes_the_ids(tmp_path):
@@ -334,7 +335,7 @@ def segments_with_arrow(effect=0.35):
     p = base.problem
     true = cb.Problem(p.model, p.manipulable, [*p.parents, "product"], context=p.context)
     means = base.configuration_means.reshape(p.shape)[..., None] + np.linspace(-effect, effect, 3)
-    return cb.Environment(true, cb.BernoulliReward(means.clip(0.01, 0.99))), p
+    return cb.Environment(true, cb.rewards.BernoulliReward(means.clip(0.01, 0.99))), p
 
 
 def converse(agent, env, rounds, seed=0):
@@ -352,7 +353,7 @@ def converse(agent, env, rounds, seed=0):
 
 def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(tmp_path):
     env, belief = segments_with_arrow()
-    agent = cb.Agent(belief, cb.GuardedThompsonSampling(prior="beta", on_alarm="leave"), seed=1)
+    agent = cb.Agent(belief, cb.policies.GuardedThompsonSampling(prior="beta", on_alarm="leave"), seed=1)
     with pytest.raises(
         PolicyError, match=r"needs all of it \(segment\); known is nothing. With on_alarm='mend' a part"
     ):
@@ -385,7 +386,7 @@ def test_a_context_that_says_nothing_changes_no_decision_when_the_graph_is_left(
     only = cb.Variable("only", ["one"], table=[1.0])
     model = cb.CausalModel([only, *BELIEF.model.variables.values()])
     looking = cb.Problem(model, BELIEF.manipulable, BELIEF.parents, context=["only"])
-    policy, rng = cb.GuardedThompsonSampling(prior="beta", on_alarm="leave"), np.random.default_rng(3)
+    policy, rng = cb.policies.GuardedThompsonSampling(prior="beta", on_alarm="leave"), np.random.default_rng(3)
     one, other = (cb.Agent(problem, policy, seed=1) for problem in (BELIEF, looking))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)

@@ -21,7 +21,7 @@ from causalbandits.problem.context_frequencies import context_frequencies
 from oracles.environments import BELIEF, EMAIL, with_arrow
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
-GUARD = cb.GuardedThompsonSampling(prior="beta", draws=8)
+GUARD = cb.policies.GuardedThompsonSampling(prior="beta", draws=8)
 
 
 def priced(problem, **more):
@@ -65,7 +65,7 @@ def by_pairs(values, costs, allowance):
 
 
 @pytest.mark.parametrize(("total", "spent"), [(6.0, 0.0), (1.0, 0.2), (20.0, 0.0), (0.5, 0.44)])
-@pytest.mark.parametrize("policy", [GUARD, cb.CausalThompsonSampling(prior="beta", draws=8)])
+@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", draws=8)])
 def test_an_actions_probability_is_its_mean_share_of_the_draws_mixtures(policy, total, spent):
     env = cb.Environment(PRICED, EMAIL.reward)
     statistic, situation = taught(policy, env), situation_for(policy, PRICED)
@@ -99,7 +99,7 @@ def linear_program(offers, allowance):
 
 
 @pytest.mark.parametrize("total", [3.0, 8.0, 12.0])
-@pytest.mark.parametrize("policy", [GUARD, cb.CausalThompsonSampling(prior="beta", draws=8)])
+@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", draws=8)])
 def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_them(policy, total):
     problem, statistic = SEGMENTS.problem, taught(policy, SEGMENTS)
     mixed = 0
@@ -129,7 +129,7 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
 @pytest.mark.parametrize("env", [cb.Environment(PRICED, EMAIL.reward), SEGMENTS], ids=["plain", "contexts"])
 def test_actions_are_played_as_often_as_their_probabilities_say_audits_included(env):
     """Within 5 standard deviations of the sum of their probabilities, each of them."""
-    policy = cb.GuardedThompsonSampling(prior="beta", draws=4, audit=0.3)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=4, audit=0.3)
     statistic, rng, n = taught(policy, env), np.random.default_rng(1), 400
     situation = situation_for(policy, env.problem.condition_codes((1,)) if env.problem.context else env.problem)
     expected, variance, played = (dict.fromkeys(range(env.problem.actions.size), 0.0) for _ in range(3))
@@ -154,7 +154,7 @@ def played(world, policy, horizon, total, replication=0):
 
 def test_false_alarms_under_a_budget_are_rarer_than_the_level():
     """At a level of 20%, more than 18 of 60 right runs would be alarmed by chance once in 300 at most."""
-    policy = cb.GuardedThompsonSampling(prior="beta", level=0.2, draws=8, on_alarm="warn")
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", level=0.2, draws=8, on_alarm="warn")
     env, alarmed = cb.Environment(PRICED, EMAIL.reward), 0
     for replication in range(60):
         _, statistic = played(env, policy, 100, 6.0, replication)
@@ -167,7 +167,7 @@ def test_false_alarms_under_a_budget_are_rarer_than_the_level():
 def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_driver_alike(way, done, tmp_path):
     env = with_arrow("product", 0.3)
     world = cb.Environment(priced(env.problem), env.reward)
-    policy = cb.GuardedThompsonSampling(prior="beta", draws=8, on_alarm=way)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=8, on_alarm=way)
     horizon, total = 200, 22.0
     run, statistic = played(world, policy, horizon, total)
     assert statistic.alarm_rows()[0].done == done
@@ -193,7 +193,7 @@ def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_drive
 
 
 def test_a_guard_never_overspends_with_forgets_audits_contexts_and_alarms():
-    rng, policy = np.random.default_rng(0), cb.GuardedThompsonSampling(prior="beta", draws=2, audit=0.3)
+    rng, policy = np.random.default_rng(0), cb.policies.GuardedThompsonSampling(prior="beta", draws=2, audit=0.3)
     every = [{"segment": s} for s in ("new", "regular", "lapsed")]
     for problem, contexts in ((PRICED, [None]), (SEGMENTS.problem, [*every, None])):
         for rounds, total in ((30, 0.9), (40, 2.4), (25, 3.0), (20, 0.05)):

@@ -46,7 +46,7 @@ def test_it_plays_its_listing(case):
     env, belief = twenty_actions() if case == "worst" else (EMAIL, EMAIL.problem)
     horizon = 900
     P = belief.parent_distributions().reshape(belief.actions.size, -1)
-    policy = cb.HACUCB(horizon=horizon)
+    policy = cb.policies.HACUCB(horizon=horizon)
     ours, theirs = stream(3, 0, WORLD), stream(3, 0, WORLD)
     places = [env.problem.parents.index(name) for name in belief.parents]
 
@@ -69,14 +69,14 @@ def test_it_plays_its_listing(case):
 def test_its_regret_on_its_worst_case_is_the_published_one():
     """368 after 5000 rounds; four runs, whose spread is about 30, are within 60 of it."""
     env, belief = twenty_actions()
-    policy = cb.HACUCB(horizon=5000)
+    policy = cb.policies.HACUCB(horizon=5000)
     regrets = [play(env, policy, belief, np.array([5000]), 0, r).regret[-1] for r in range(4)]
     assert np.mean(regrets) == pytest.approx(368, abs=60)
 
 
 def test_it_advises_by_the_view_that_it_takes():
     env, belief = twenty_actions()
-    agent, rng = cb.Agent(belief, cb.HACUCB(horizon=1500), seed=1), np.random.default_rng(0)
+    agent, rng = cb.Agent(belief, cb.policies.HACUCB(horizon=1500), seed=1), np.random.default_rng(0)
     for _ in range(1500):
         decision = agent.ask()
         found = env.pull(decision.intervention, rng)
@@ -131,13 +131,13 @@ def taste(*, wrong):
     parents = ["z", "x"] if wrong else ["z"]
     true = cb.Problem(model, ["x"], parents, context=["segment"], always=["x"], reduce=False)
     means = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9]]) if wrong else np.array([0.2, 0.7])
-    return cb.Environment(true, cb.BernoulliReward(means)), belief
+    return cb.Environment(true, cb.rewards.BernoulliReward(means)), belief
 
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wrong):
     env, belief = taste(wrong=wrong)
-    horizon, policy = 600, cb.HACUCB(horizon=600)
+    horizon, policy = 600, cb.policies.HACUCB(horizon=600)
     P = np.array([belief.condition_codes((c,)).parent_distributions().reshape(4, -1) for c in range(2)])
     contexts = [int(c) for c in np.random.default_rng(1).choice(2, p=[0.8, 0.2], size=horizon)]
     ours, theirs = stream(3, 0, WORLD), stream(3, 0, WORLD)
@@ -160,7 +160,7 @@ def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wr
 
 def test_in_contexts_it_advises_for_each_and_needs_all_of_the_context(tmp_path):
     env, belief = taste(wrong=True)
-    agent, rng = cb.Agent(belief, cb.HACUCB(horizon=800), seed=1), np.random.default_rng(0)
+    agent, rng = cb.Agent(belief, cb.policies.HACUCB(horizon=800), seed=1), np.random.default_rng(0)
     with pytest.raises(PolicyError, match=r"so that it needs all of it \(segment\); known is nothing"):
         agent.ask()
     past = {"segment": ["new", "old"], "x": [0, 1], "z": [0, 1], "y": [1, 0], "set": ["x", "x"]}

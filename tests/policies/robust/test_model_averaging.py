@@ -106,11 +106,11 @@ def test_rewards_tell_which_parents_are_right():
         cb.Variable("b", [0, 1], table=[.5, .5]),
     ])  # fmt: skip
     both, one = (cb.Problem(model, ["x"], parents) for parents in (["a", "b"], ["a"]))
-    env = cb.Environment(both, cb.BernoulliReward([[0.1, 0.9], [0.9, 0.1]]))
+    env = cb.Environment(both, cb.rewards.BernoulliReward([[0.1, 0.9], [0.9, 0.1]]))
     policy = cb.policy("c-ts-models", problems=[one, both])
     _, statistic = played(policy, both, 200, env=env)
     assert policy.posterior_weights(both, statistic)[1] > 0.999
-    plain = cb.Environment(both, cb.BernoulliReward([[0.2, 0.2], [0.8, 0.8]]))
+    plain = cb.Environment(both, cb.rewards.BernoulliReward([[0.2, 0.2], [0.8, 0.8]]))
     _, statistic = played(policy, both, 200, env=plain)
     assert policy.posterior_weights(both, statistic)[0] > 0.8
 

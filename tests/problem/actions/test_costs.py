@@ -116,7 +116,7 @@ def test_a_knob_that_leads_nowhere_and_must_be_set_takes_its_cheapest_value():
     costs = {"idle": {0: 0.5, 1: 0.25, 2: 0.25}}
     problem = cb.Problem(cb.CausalModel([x, idle]), ["x", "idle"], ["x"], always=["idle"], costs=costs)
     assert {problem.candidates.action(i).intervention["idle"] for i in range(problem.candidates.size)} == {1}
-    env = cb.Environment(problem, cb.BernoulliReward([0.1, 0.2, 0.9]))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.2, 0.9]))
     assert env.best().intervention == {"x": 2, "idle": 1}
 
 

@@ -147,7 +147,7 @@ def test_leaving_alone_stays_where_it_can_be_the_only_best():
     problem = confounded()
     assert problem.candidates.size == 3
     agree = np.array([[1.0, 0.0], [0.0, 1.0]])
-    env = cb.Environment(problem, cb.BernoulliReward(agree))
+    env = cb.Environment(problem, cb.rewards.BernoulliReward(agree))
     assert env.best().intervention == cb.Intervention()
     assert env.gaps()[1:].min() > 0.2
 
@@ -159,7 +159,7 @@ def test_a_list_of_actions_and_reduce_false_step_aside():
     assert repr(listed.reduction()) == "All 2 actions are searched: the action set is a list."
     assert "reduce=False" in repr(cb.Problem(p.model, p.manipulable, p.parents, reduce=False).reduction())
     forbidden = cb.Problem(p.model, p.manipulable, p.parents, forbid=lambda do: len(do) == 4)
-    env = cb.Environment(forbidden, cb.LinearReward([0.25, 0.25, -0.25, -0.25], sd=0.1))
+    env = cb.Environment(forbidden, cb.rewards.LinearReward([0.25, 0.25, -0.25, -0.25], sd=0.1))
     assert env.best().mean == pytest.approx(env.means.max())
     assert len(env.best().intervention) == 3
 
@@ -254,7 +254,7 @@ def test_the_best_of_two_to_the_thousandth_actions_sets_what_may_be_set():
     n = 1000
     p = cb.zoo.random_parallel(3, n, theta=np.full(n, 0.02), rng=1).problem
     values = {name: [2, 3] if i % 2 else [1] for i, name in enumerate(p.manipulable)}
-    env = cb.Environment(cb.Problem(p.model, values, p.parents), cb.LinearReward(np.full(n, 0.02), sd=0.1))
+    env = cb.Environment(cb.Problem(p.model, values, p.parents), cb.rewards.LinearReward(np.full(n, 0.02), sd=0.1))
     best = env.best()
     assert best.intervention in env.problem.actions
     for i in range(0, n, 97):

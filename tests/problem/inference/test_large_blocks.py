@@ -156,8 +156,8 @@ def test_what_is_pickled_finds_the_same_rows_again():
 
 def rewards(problem):
     rng = np.random.default_rng(2)
-    yield cb.BernoulliReward(rng.random(problem.shape))
-    yield cb.LinearReward(rng.standard_normal(len(problem.parents)), sd=0.3)
+    yield cb.rewards.BernoulliReward(rng.random(problem.shape))
+    yield cb.rewards.LinearReward(rng.standard_normal(len(problem.parents)), sd=0.3)
 
 
 @pytest.mark.parametrize("narrowing", [{"at_most": 2}, {"at_most": 3}, {"at_most": 2, "reduce": False}], ids=str)
@@ -176,7 +176,7 @@ def test_a_gap_does_not_depend_on_the_actions_that_it_is_computed_with(narrowing
 def test_the_best_of_all_actions_has_no_gap():
     """Found block by block from the whole table, and asked for alone."""
     problem = cb.Problem(*tangle(8, 7))
-    env = cb.Environment(problem, cb.LinearReward(np.linspace(-1, 1, 7), sd=0.3))
+    env = cb.Environment(problem, cb.rewards.LinearReward(np.linspace(-1, 1, 7), sd=0.3))
     assert env.gap(problem.actions.index(env.best().intervention)) == 0.0
     assert min(env.gap(number) for number in range(0, problem.actions.size, 997)) > 0.0
 

@@ -142,7 +142,7 @@ def world():
     """Segments are known, and share a hidden cause with visits; of these mails cause more or fewer."""
     model = random_model(np.random.default_rng(5), GRAPH, sharp=0.5)
     true = cb.Problem(model, ["mail"], ["visits", "segment"], context=["segment"])
-    return cb.Environment(true, cb.BernoulliReward([[0.2, 0.6], [0.7, 0.1]])), model
+    return cb.Environment(true, cb.rewards.BernoulliReward([[0.2, 0.6], [0.7, 0.1]])), model
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")

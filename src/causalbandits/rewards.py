@@ -1,0 +1,12 @@
+"""Rewards of environments: distributions given the values of the parents, and functions of your own."""
+
+from causalbandits.environments import (
+    BernoulliReward,
+    CustomReward,
+    GaussianReward,
+    LinearReward,
+    Reward,
+    StudentReward,
+)
+
+__all__ = ["BernoulliReward", "CustomReward", "GaussianReward", "LinearReward", "Reward", "StudentReward"]
