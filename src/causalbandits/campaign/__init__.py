@@ -48,11 +48,11 @@ from causalbandits.campaign.reward_moments import (
 from causalbandits.campaign.skewed_rewards import WIDE_RANGE, UnseenValues
 from causalbandits.campaign.validation import (
     condition_on_context,
-    default_parents,
     parse_seed,
     refuse_beyond_budget,
     validate_batch_size,
     validate_outcome,
+    validate_parents_argument,
     validate_seed,
     warn_of_repetition,
 )
@@ -90,7 +90,6 @@ __all__ = [
     "contradictions",
     "decode_action",
     "decode_support",
-    "default_parents",
     "doubted_batches",
     "eligible_actions",
     "encode_support",
@@ -109,6 +108,7 @@ __all__ = [
     "sum_cell_moments",
     "validate_batch_size",
     "validate_outcome",
+    "validate_parents_argument",
     "validate_seed",
     "warn_of_repetition",
     "write_report",
