@@ -162,7 +162,8 @@ def _with_known_parents(problem: Problem, action: Action | None, parents: Mappin
         undecided = [name for name in problem.parents if name in problem.manipulable or name in problem.context]
         known: dict[str, State] = {name: problem.variable(name).states[0] for name in undecided}
     else:
-        known = {name: value for name, value in action.intervention.items() if name in problem.parents}
+        choices = action.choices
+        known = {name: states[choices[k] - 1] for k, name, states in problem.manipulable_parents if choices[k]}
         _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
         if problem.context_codes is not None:
             context = problem.known_parents
@@ -183,18 +184,21 @@ def _refuse_contradiction(
     problem: Problem, told: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
 ) -> None:
     for name, value in known.items():
-        if name in told and not _is_same_state(problem, name, told[name], value):
+        if name in told and _contradicts(problem, name, told[name], value):
             raise TellError(
                 f"{name!r} {relation.format(repr(value))}; it is told as {_abbreviate(told[name])}.{advice} Nothing was "
                 "changed."
             )
 
 
-def _is_same_state(problem: Problem, name: str, told: State, value: State) -> bool:
-    """Whether two values are one state; a number is the same as its interval."""
+def _contradicts(problem: Problem, name: str, told: State, value: State) -> bool:
+    """Whether two values are different states; a number is the same as its interval."""
+    if type(told) is type(value) and told == value:
+        return False
+    variable = problem.variable(name)
     try:
-        return bool(told == value) or problem.variable(name).code(told) == problem.variable(name).code(value)
-    except CausalBanditsError:
+        return variable.code(told) != variable.code(value)
+    except CausalBanditsError:  # it is no state at all, which is said where it is encoded
         return False
 
 
@@ -232,7 +236,7 @@ def _encode_observed(
         (parents, "was told as"),
     ):
         for name in observed:
-            if name in fixed_values and not _is_same_state(problem, name, observed[name], fixed_values[name]):
+            if name in fixed_values and _contradicts(problem, name, observed[name], fixed_values[name]):
                 raise TellError(
                     f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was "
                     "changed."
