@@ -65,7 +65,12 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
         (0, CLICK, None, "finite number"),
         (0, CLICK, 1.5, r"needs rewards in \[0, 1\]; got 1.5"),
         (0, CLICK, -0.1, r"needs rewards in \[0, 1\]"),
-        (0, {**CLICK, "send_time": "evening"}, 1, "'send_time' was set to 'morning' by the decision; it is told as 'evening'"),
+        (
+            0,
+            {**CLICK, "send_time": "evening"},
+            1,
+            "'send_time' was set to 'morning' by the decision; it is told as 'evening'",
+        ),
     ],
 )
 def test_a_bad_telling_is_refused_and_changes_nothing(env, tmp_path, id, parents, reward, complaint):
@@ -106,6 +111,15 @@ def test_parents_that_the_action_set_may_be_left_out(env):
         agent.tell(agent.ask(eligible=[{"send_time": "evening"}]).id, reward=1)
 
 
+def test_the_first_outcome_of_the_readme_can_be_told_for_every_seed():
+    states = {"purpose": ["Promo", "Nurture"], "subject": ["short", "long"], "send_time": ["morning", "evening"]}
+    model = cb.fit({"subject": ["purpose"], "send_time": []}, None, states=states)
+    problem = cb.Problem(model, ["purpose", "send_time"], ["subject", "send_time"], always=["send_time"])
+    for seed in range(50):
+        agent = cb.Agent(problem, "c-ts-beta-learnt", seed=seed)
+        agent.tell(agent.ask().id, parents={"subject": "short"}, reward=1)
+
+
 def test_all_parents_may_be_left_out_where_the_action_sets_all():
     env = cb.zoo.lower_bound(3, delta=0.1)
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
@@ -119,7 +133,8 @@ def test_a_value_that_contradicts_what_was_set_is_refused_without_advice_to_acce
     decision = agent.ask(eligible=[{"send_time": "morning"}])
     with pytest.raises(TellError, match="was set to 'morning' by the decision; it is told as 'evening'") as error:
         agent.tell(decision.id, {**CLICK, "send_time": "evening"}, 1)
-    assert "forget(id)" in str(error.value) and "accept" not in str(error.value)
+    assert "forget(id)" in str(error.value)
+    assert "accept" not in str(error.value)
 
 
 @pytest.mark.parametrize("reward", [1, 0.5, True])
@@ -127,7 +142,8 @@ def test_a_reward_in_the_place_of_the_parents_is_refused_with_the_name_of_its_ar
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
     with pytest.raises(TellError) as error:
         agent.tell(agent.ask().id, reward)
-    assert f"tell(id, parents={{...}}, reward={reward})" in str(error.value) and "nan" not in str(error.value)
+    assert f"tell(id, parents={{...}}, reward={reward})" in str(error.value)
+    assert "nan" not in str(error.value)
     with pytest.raises(TellError, match="it is missing, or nan"):
         agent.tell(0, CLICK)
 

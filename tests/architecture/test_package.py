@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_all_is_the_public_surface_and_sorted_within_reason():
     modules = {p.stem for p in (ROOT / "src/causalbandits").iterdir()}
     public = {name for name in vars(cb) if not name.startswith("_")} - modules
     assert public | {"describe", "forecast", "theory", "zoo"} == set(cb.__all__)
+
+
+@pytest.mark.parametrize("module", ["zoo", "theory", "policies", "environments"])
+def test_dir_of_a_public_module_shows_what_is_public_and_no_import(module):
+    public = getattr(cb, module)
+    assert set(public.__all__) <= set(dir(public))
+    assert not {"np", "npt", "Any", "annotations", "warnings"} & set(dir(public))
+    assert not [name for name in dir(public) if isinstance(getattr(public, name), types.ModuleType) and name != "zoo"]
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")

@@ -1,5 +1,6 @@
 """Numeric columns: above 20 distinct values they are put into bins, or refused with the way to do so."""
 
+import itertools
 import json
 import warnings
 
@@ -50,9 +51,12 @@ def test_more_than_20_distinct_numbers_are_refused_with_both_ways_out(source, tm
     with pytest.raises(DataError) as error:
         cb.fit(GRAPH, sources(tmp_path)[source])
     distinct = len(set(AGES.tolist()))
-    assert f"'age' is a column of numbers with {distinct} distinct values in 400 rows, from 18 to 80" in str(error.value)
+    assert f"'age' is a column of numbers with {distinct} distinct values in 400 rows, from 18 to 80" in str(
+        error.value
+    )
     assert "bins={'age': [18, 38.7, 59.3, 80]}" in str(error.value)
-    assert "bins={'age': 4}" in str(error.value) and "states={'age': [...]}" in str(error.value)
+    assert "bins={'age': 4}" in str(error.value)
+    assert "states={'age': [...]}" in str(error.value)
     with pytest.raises(DataError, match="column of numbers"):
         cb.check(GRAPH, sources(tmp_path)[source])
 
@@ -64,10 +68,14 @@ def test_every_source_gives_the_same_binned_model(source, bins, tmp_path):
     assert model == cb.fit(GRAPH, DATA, bins={"age": bins})
     if bins == EDGES:
         assert model["age"].states == LABELS
-        assert model.counts["age"].tolist() == [np.count_nonzero((a <= AGES) & (AGES < b)) for a, b in zip(EDGES, EDGES[1:])]
+        assert model.counts["age"].tolist() == [
+            np.count_nonzero((a <= AGES) & (b > AGES)) for a, b in itertools.pairwise(EDGES)
+        ]
     else:
-        assert len(model["age"].states) == 4 and min(model.counts["age"]) >= 80
-        assert model["age"].states[0].startswith("(-inf, ") and model["age"].states[-1].endswith(", inf)")
+        assert len(model["age"].states) == 4
+        assert min(model.counts["age"]) >= 80
+        assert model["age"].states[0].startswith("(-inf, ")
+        assert model["age"].states[-1].endswith(", inf)")
 
 
 def test_what_the_number_suggests_in_the_error_can_be_given():
@@ -103,7 +111,8 @@ def test_intervals_are_closed_on_the_left_and_the_last_on_both_sides():
     model = cb.fit({"x": []}, {"x": [0, 29.9, 30, 45, 60]}, bins={"x": [0, 30, 45, 60]}, prior=0)
     assert model.counts["x"].tolist() == [2, 1, 2]
     open_ended = cb.fit({"x": []}, {"x": [-1e9, 0, 1e9]}, bins={"x": [-np.inf, 0, np.inf]})
-    assert open_ended["x"].states == ("(-inf, 0)", "[0, inf)") and open_ended.counts["x"].tolist() == [1, 2]
+    assert open_ended["x"].states == ("(-inf, 0)", "[0, inf)")
+    assert open_ended.counts["x"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(("value", "shown"), [(75, "75"), (-0.5, "-0.5"), (np.inf, "inf")])
@@ -112,7 +121,9 @@ def test_a_value_outside_of_the_edges_is_refused_with_its_row(value, shown):
         cb.fit({"x": []}, {"x": [0.0, 1.0, value]}, bins={"x": [0, 30, 60]})
 
 
-@pytest.mark.parametrize("bins", [[0], [0, 0, 1], [1, 0], [0, np.nan], [0, np.inf, 2], ["a", "b"], "0,1", 1, 21, True, 2.5])
+@pytest.mark.parametrize(
+    "bins", [[0], [0, 0, 1], [1, 0], [0, np.nan], [0, np.inf, 2], ["a", "b"], "0,1", 1, 21, True, 2.5]
+)
 def test_bins_that_are_none_are_refused(bins):
     with pytest.raises(DataError, match="bins|edges"):
         cb.fit(GRAPH, DATA, bins={"age": bins})
@@ -184,9 +195,10 @@ def test_a_model_keeps_its_bins_for_later_data(tmp_path):
     again = cb.read(tmp_path / "model.json")
     later = {"age": [3, 40, 200], "bought": [0, 1, 1]}  # beyond what was seen before
     more = cb.fit(again, later, prior=again)
-    assert more.counts["age"].sum() == 3 and more["age"].states == model["age"].states
+    assert more.counts["age"].sum() == 3
+    assert more["age"].states == model["age"].states
     assert cb.check(again, DATA).rows == 400
-    assert cb.fit(GRAPH, later, bins={"age": EDGES[:-1] + [300]}, prior=1).rows == 3
+    assert cb.fit(GRAPH, later, bins={"age": [*EDGES[:-1], 300]}, prior=1).rows == 3
 
 
 def test_check_takes_bins_and_fits_with_hidden_causes_too():
@@ -203,7 +215,9 @@ def test_numbers_stand_for_their_intervals_in_contexts_outcomes_and_past_rounds(
     decision = agent.ask(context={"age": 33})
     agent.tell(decision.id, {"opened": 1, "age": 44}, 1)
     assert [outcome.z for outcome in agent._outcomes] == [(1, 1)]
-    with pytest.raises(CausalBanditsError, match=r"'age' must be a number from 0 to 90, or one of its intervals.*got 95"):
+    with pytest.raises(
+        CausalBanditsError, match=r"'age' must be a number from 0 to 90, or one of its intervals.*got 95"
+    ):
         agent.ask(context={"age": 95})
     past = {"age": [20, 50.5], "opened": [1, 0], "clicked": [1, 0]}
     assert agent.learn(past, reward="clicked").used == 2
@@ -220,7 +234,8 @@ def test_past_rewards_may_have_any_number_of_values():
 def test_labels_give_back_their_edges():
     for edges in ([0, 30, 45, 60], [-np.inf, 0.1, 1 / 3, np.inf], [-1e300, 1e-300, 1e15 + 2], [-0.0, 1]):
         found = Intervals.from_labels(Intervals(edges).labels)
-        assert found is not None and found.edges.tolist() == [float(edge) for edge in edges]
+        assert found is not None
+        assert found.edges.tolist() == [float(edge) for edge in edges]
     for labels in (("a", "b"), ("[0, 30)", "[31, 45]"), ("[0, 30)", "[30, 45)"), ("(0, 30]", "(30, 45]"), (1, 2)):
         assert Intervals.from_labels(labels) is None
     assert json.dumps(Intervals([0, 1]).labels) == '["[0, 1]"]'

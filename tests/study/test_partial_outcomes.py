@@ -208,4 +208,6 @@ def test_parents_that_the_action_set_may_be_left_out_before_the_decision_and_aft
             study.tell("a", reward=1)
         with pytest.raises(TellError, match=r"reward=1\)"):
             study.tell("a", 1)
-        assert [receipt.status for receipt in study.tell_many([{"id": "a", "parents": part, "reward": 1}])] == ["duplicate"]
+        assert [receipt.status for receipt in study.tell_many([{"id": "a", "parents": part, "reward": 1}])] == [
+            "duplicate"
+        ]

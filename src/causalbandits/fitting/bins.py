@@ -78,7 +78,9 @@ def _parse_edges(name: str, edges: Any) -> Intervals:
 
 def _find_quantiles(numbers: Mapping[str, int], source: DataSource | None) -> dict[str, Intervals]:
     if source is None:
-        raise DataError(f"Without data there are no quantiles: give the edges, bins={{{next(iter(numbers))!r}: [...]}}.")
+        raise DataError(
+            f"Without data there are no quantiles: give the edges, bins={{{next(iter(numbers))!r}: [...]}}."
+        )
     if not source.can_read_again:
         raise DataError(
             "Quantiles need two passes over the data, and these can be read once only: give the edges, "
