@@ -89,7 +89,7 @@ def test_impossible_configurations_are_taken_on_request():
     )
     env = cb.Environment(cb.Problem(model, ["x"], ["y"]), cb.BernoulliReward([0.2, 0.8]))
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
-    with pytest.raises(TellError, match='impossible under do.*impossible="accept"'):
+    with pytest.raises(TellError, match=r'impossible under do.*impossible="accept"'):
         agent.tell(agent.ask(eligible=[{"x": 0}]).id, {"y": 1}, 1)
     agent = cb.Agent(env.problem, "c-ucb", seed=1, impossible="accept")
     decision = agent.ask(eligible=[{"x": 0}])

@@ -103,7 +103,7 @@ def test_text_with_one_word_among_numbers_is_text(tmp_path):
 def test_thousands_of_distinct_numbers_are_refused_as_numbers(tmp_path):
     (tmp_path / "x.csv").write_text("x\n" + "\n".join(map(str, RNG.random(6000))) + "\n")
     for data in ({"x": RNG.random(6000)}, tmp_path / "x.csv"):
-        with pytest.raises(DataError, match="column of numbers with more than 4096 distinct values.*bins="):
+        with pytest.raises(DataError, match=r"column of numbers with more than 4096 distinct values.*bins="):
             cb.fit({"x": []}, data)
 
 
@@ -125,7 +125,7 @@ def test_a_value_outside_of_the_edges_is_refused_with_its_row(value, shown):
     "bins", [[0], [0, 0, 1], [1, 0], [0, np.nan], [0, np.inf, 2], ["a", "b"], "0,1", 1, 21, True, 2.5]
 )
 def test_bins_that_are_none_are_refused(bins):
-    with pytest.raises(DataError, match="bins|edges"):
+    with pytest.raises(DataError, match=r"bins|edges"):
         cb.fit(GRAPH, DATA, bins={"age": bins})
 
 
@@ -178,7 +178,7 @@ def test_a_stream_has_bins_by_edges_and_no_quantiles():
         return pyarrow.RecordBatchReader.from_batches(pyarrow.table(DATA).schema, pyarrow.table(DATA).to_batches())
 
     assert cb.fit(GRAPH, stream(), bins={"age": EDGES}) == cb.fit(GRAPH, DATA, bins={"age": EDGES})
-    with pytest.raises(DataError, match="two passes.*read once only: give the edges"):
+    with pytest.raises(DataError, match=r"two passes.*read once only: give the edges"):
         cb.fit(GRAPH, stream(), bins={"age": 4})
 
 

@@ -107,8 +107,9 @@ def validate_outcome(
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
     The problem is conditioned on what was known at the decision. Parents that the action set, or that were known, may
-    be left out. `action` is None for an outcome that came before its decision: it is validated as far as possible. With `allow_missing_parents` an outcome without the
-    parents' values is accepted as well, though the policy learns nothing from it.
+    be left out. `action` is None for an outcome that came before its decision: it is validated as far as possible.
+    With `allow_missing_parents` an outcome without the parents' values is accepted as well, though the policy learns
+    nothing from it.
     """
     if type(parents) is not dict:
         validate_parents_argument(problem, parents)
@@ -186,8 +187,8 @@ def _refuse_contradiction(
     for name, value in known.items():
         if name in told and _contradicts(problem, name, told[name], value):
             raise TellError(
-                f"{name!r} {relation.format(repr(value))}; it is told as {_abbreviate(told[name])}.{advice} Nothing was "
-                "changed."
+                f"{name!r} {relation.format(repr(value))}; it is told as {_abbreviate(told[name])}.{advice} "
+                "Nothing was changed."
             )
 
 

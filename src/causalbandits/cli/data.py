@@ -30,7 +30,7 @@ BinsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--bins",
-        help="Bins of a column of numbers: edges (age=0,30,45,60) or a number of quantiles (age=4). As often as you like.",
+        help="Bins of a numeric column: edges (age=0,30,45,60), or how many quantiles (age=4). As often as you like.",
     ),
 ]
 NaOption = Annotated[

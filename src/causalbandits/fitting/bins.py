@@ -14,7 +14,7 @@ from causalbandits.errors import DataError, DataWarning, short_repr, unknown_nam
 from causalbandits.fitting.batches import DataSource
 from causalbandits.fitting.codebook import Column, Dictionary, Reading, is_missing, parse_number_text
 from causalbandits.fitting.structure import Structure, check_columns
-from causalbandits.model import Intervals, format_number
+from causalbandits.model import Intervals, format_edge
 
 Bins = Mapping[str, int | Sequence[float]]
 """For some variables, the edges of their bins, or the number of quantiles of the data."""
@@ -51,8 +51,8 @@ def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None)
     for name, own in intervals.items():
         if structure.states.get(name, own.labels) != own.labels:
             raise DataError(
-                f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its bins "
-                f"{short_repr(own.labels, most=80)}. Leave it out of bins=, or out of states=."
+                f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its "
+                f"bins {short_repr(own.labels, most=80)}. Leave it out of bins=, or out of states=."
             )
     if numbers:
         intervals |= _find_quantiles(numbers, source)
@@ -107,7 +107,7 @@ def _quantile_intervals(name: str, values: Array, number: int) -> Intervals:
     if not inner:
         share = np.count_nonzero(ordered == ordered[0]) / len(ordered)
         raise DataError(
-            f"bins={{{name!r}: {number}}}: {share:.0%} of the values of {name!r} are {format_number(float(ordered[0]))}, "
+            f"bins={{{name!r}: {number}}}: {share:.0%} of the values of {name!r} are {format_edge(float(ordered[0]))}, "
             f"so that its {number} quantiles are one. Give the edges of its bins, bins={{{name!r}: [...]}}."
         )
     intervals = Intervals([-np.inf, *inner, np.inf])
@@ -168,8 +168,8 @@ def _is_hashable(value: Any) -> bool:
 
 def _number_error(name: str, place: str, value: Any) -> DataError:
     return DataError(
-        f"bins= is for columns of finite numbers; in {place} {name!r} is {short_repr(value)}. Correct the data, say that "
-        "it stands for a missing value (na_values=[...]), or leave the variable out of bins=."
+        f"bins= is for columns of finite numbers; in {place} {name!r} is {short_repr(value)}. Correct the data, say "
+        "that it stands for a missing value (na_values=[...]), or leave the variable out of bins=."
     )
 
 

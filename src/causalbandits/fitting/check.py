@@ -282,11 +282,12 @@ def check(
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop"]))
     if not isinstance(level, float | int) or not 0 < level < 1:
         raise DataError(f"level must lie between 0 and 1; got {short_repr(level)}.")
-    source = open_source(data, na_values=na_values, delimiter=delimiter)
-    structure = add_bins(parse_structure(graph, states), bins, source)
+    structure = parse_structure(graph, states)
     separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
     if separated is None:
         _check_size(structure)
+    source = open_source(data, na_values=na_values, delimiter=delimiter)
+    structure = add_bins(structure, bins, source)
     rows = Rows(structure, source, interventions)
     claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
     pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []

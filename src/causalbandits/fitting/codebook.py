@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from causalbandits._typing import Codes, is_real
 from causalbandits.errors import DataError, DataWarning, short_repr, unknown_name_message
-from causalbandits.model import STATE_RULE, State, format_number, intervals_of_states, parse_state
+from causalbandits.model import STATE_RULE, State, format_edge, intervals_of_states, parse_state
 
 MISSING, UNKNOWN, NOT_CACHED = -1, -2, -3
 
@@ -164,8 +164,8 @@ class Codebook:
         edges = sorted({float(math.floor(low)), *inner, float(math.ceil(high))})
         raise DataError(
             f"{self.name!r} is a column of numbers with {len(numbers)} distinct values in {rows:,} rows, from "
-            f"{format_number(low)} to {format_number(high)}; a table needs {NUMBER_LIMIT} or fewer. Put them into bins: "
-            f"bins={{{self.name!r}: [{', '.join(map(format_number, edges))}]}} has the edges, bins={{{self.name!r}: 4}} "
+            f"{format_edge(low)} to {format_edge(high)}; a table needs {NUMBER_LIMIT} or fewer. Put them into bins: "
+            f"bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, bins={{{self.name!r}: 4}} "
             f"makes 4 quantiles. Or declare that every value is a category: states={{{self.name!r}: [...]}}."
         )
 
@@ -356,7 +356,7 @@ class Codebook:
     def _add(self, value: State) -> int:
         if self._categories and len(self.values) == STATE_LIMIT:
             if self._limits_numbers and self._numbers() is not None:
-                examples = ", ".join(format_number(float(number)) for number in self.values[:3])  # type: ignore[arg-type]
+                examples = ", ".join(format_edge(float(number)) for number in self.values[:3])  # type: ignore[arg-type]
                 raise DataError(
                     f"{self.name!r} is a column of numbers with more than {STATE_LIMIT} distinct values ({examples}, "
                     f"...); a table needs {NUMBER_LIMIT} or fewer. Put them into bins: bins={{{self.name!r}: [0, 30, "

@@ -35,7 +35,7 @@ class Intervals:
         bounds = [(float(low), float(high)) for low, high in zip(self.edges, self.edges[1:], strict=False)]
         last = len(bounds) - 1
         self.labels = tuple(
-            f"{'(' if low == -math.inf else '['}{format_number(low)}, {format_number(high)}"
+            f"{'(' if low == -math.inf else '['}{format_edge(low)}, {format_edge(high)}"
             f"{']' if i == last and high < math.inf else ')'}"
             for i, (low, high) in enumerate(bounds)
         )
@@ -58,7 +58,7 @@ class Intervals:
     @property
     def range(self) -> str:
         """What the intervals cover, in words."""
-        return f"from {format_number(float(self.edges[0]))} to {format_number(float(self.edges[-1]))}"
+        return f"from {format_edge(float(self.edges[0]))} to {format_edge(float(self.edges[-1]))}"
 
     def code(self, number: float) -> int | None:
         """The position of the interval of a number; None if the number is in none of them."""
@@ -88,10 +88,10 @@ def interval_code(states: tuple[State, ...], value: object) -> int | None:
     return intervals.code(value) if intervals is not None and is_real(value) else None
 
 
-def format_number(number: float) -> str:
+def format_edge(number: float) -> str:
     """A number in as few signs as give it back: 30 and not 30.0.
 
-    >>> format_number(30.0), format_number(0.1), format_number(1e300)
+    >>> format_edge(30.0), format_edge(0.1), format_edge(1e300)
     ('30', '0.1', '1e+300')
     """
     return str(int(number)) if abs(number) < 1e15 and float(number).is_integer() else repr(float(number))
