@@ -120,11 +120,14 @@ def validate_outcome(
             "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
             "changed."
         )
-    if parents is not None:
-        parents = _with_known_parents(problem, action, {} if isinstance(parents, EllipsisType) else parents)
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
+    except CausalBanditsError as error:
+        raise TellError(f"{error} Nothing was changed.") from None
+    if parents is not None:
+        parents = _with_known_parents(problem, action, {} if isinstance(parents, EllipsisType) else parents)
+    try:
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
