@@ -56,7 +56,7 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
         ("0", CLICK, 1, "Unknown decision '0'"),
         (0, {**CLICK, "template": "3"}, 1, "Unknown value of 'template': '3'"),
         (0, {**CLICK, "send_time": "mornin"}, 1, "Did you mean 'morning'"),
-        (0, {"subject": "short"}, 1, "missing: 'template', 'send_time'"),
+        (0, {"subject": "short"}, 1, "missing: 'template'"),
         (0, {**CLICK, "product": "Photoshop"}, 1, "Unknown parent 'product'"),
         (0, "short", 1, "must be a mapping from each parent to its value"),
         (0, CLICK, math.nan, "finite number"),
@@ -65,7 +65,12 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
         (0, CLICK, None, "finite number"),
         (0, CLICK, 1.5, r"needs rewards in \[0, 1\]; got 1.5"),
         (0, CLICK, -0.1, r"needs rewards in \[0, 1\]"),
-        (0, {**CLICK, "send_time": "evening"}, 1, "impossible under do"),
+        (
+            0,
+            {**CLICK, "send_time": "evening"},
+            1,
+            "'send_time' was set to 'morning' by the decision; it is told as 'evening'",
+        ),
     ],
 )
 def test_a_bad_telling_is_refused_and_changes_nothing(env, tmp_path, id, parents, reward, complaint):
@@ -78,13 +83,69 @@ def test_a_bad_telling_is_refused_and_changes_nothing(env, tmp_path, id, parents
     agent.tell(0, CLICK, 1)
 
 
-def test_impossible_configurations_are_taken_on_request(env):
+def test_impossible_configurations_are_taken_on_request():
+    model = cb.CausalModel(
+        [cb.Variable("x", [0, 1], table=[0.5, 0.5]), cb.Variable("y", [0, 1], parents=["x"], table=np.eye(2))]
+    )
+    env = cb.Environment(cb.Problem(model, ["x"], ["y"]), cb.BernoulliReward([0.2, 0.8]))
+    agent = cb.Agent(env.problem, "c-ucb", seed=1)
+    with pytest.raises(TellError, match=r'impossible under do.*impossible="accept"'):
+        agent.tell(agent.ask(eligible=[{"x": 0}]).id, {"y": 1}, 1)
     agent = cb.Agent(env.problem, "c-ucb", seed=1, impossible="accept")
-    decision = agent.ask(eligible=[{"send_time": "morning"}])
-    agent.tell(decision.id, {**CLICK, "send_time": "evening"}, 1)
+    decision = agent.ask(eligible=[{"x": 0}])
+    agent.tell(decision.id, {"y": 1}, 1)
     assert agent.rounds == 1
     with pytest.raises(cb.CausalBanditsError, match="'refuse' or 'accept'"):
         cb.Agent(env.problem, "c-ucb", impossible="maybe")
+
+
+def test_parents_that_the_action_set_may_be_left_out(env):
+    agent = cb.Agent(env.problem, "c-ucb", seed=1)
+    ids = [agent.ask(eligible=[{"send_time": "morning"}]).id for _ in range(2)]
+    agent.tell(ids[0], {"subject": "short", "template": "1"}, 1)
+    agent.tell(ids[1], CLICK, 1)
+    assert len({outcome.z for outcome in agent._outcomes}) == 1
+    with pytest.raises(TellError, match="missing: 'send_time'"):
+        agent.tell(agent.ask(eligible=[{}]).id, {"subject": "short", "template": "1"}, 1)
+    with pytest.raises(TellError, match=r"Tell the values of subject, template: "):
+        agent.tell(agent.ask(eligible=[{"send_time": "evening"}]).id, reward=1)
+
+
+def test_the_first_outcome_of_the_readme_can_be_told_for_every_seed():
+    states = {"purpose": ["Promo", "Nurture"], "subject": ["short", "long"], "send_time": ["morning", "evening"]}
+    model = cb.fit({"subject": ["purpose"], "send_time": []}, None, states=states)
+    problem = cb.Problem(model, ["purpose", "send_time"], ["subject", "send_time"], always=["send_time"])
+    for seed in range(50):
+        agent = cb.Agent(problem, "c-ts-beta-learnt", seed=seed)
+        agent.tell(agent.ask().id, parents={"subject": "short"}, reward=1)
+
+
+def test_all_parents_may_be_left_out_where_the_action_sets_all():
+    env = cb.zoo.lower_bound(3, delta=0.1)
+    agent = cb.Agent(env.problem, "c-ucb", seed=1)
+    agent.tell(agent.ask(eligible=[{"X1": 2}]).id, reward=0.5)
+    assert [outcome.z for outcome in agent._outcomes] == [(1,)]
+
+
+@pytest.mark.parametrize("impossible", ["refuse", "accept"])
+def test_a_value_that_contradicts_what_was_set_is_refused_without_advice_to_accept_it(env, impossible):
+    agent = cb.Agent(env.problem, "c-ucb", seed=1, impossible=impossible)
+    decision = agent.ask(eligible=[{"send_time": "morning"}])
+    with pytest.raises(TellError, match="was set to 'morning' by the decision; it is told as 'evening'") as error:
+        agent.tell(decision.id, {**CLICK, "send_time": "evening"}, 1)
+    assert "forget(id)" in str(error.value)
+    assert "accept" not in str(error.value)
+
+
+@pytest.mark.parametrize("reward", [1, 0.5, True])
+def test_a_reward_in_the_place_of_the_parents_is_refused_with_the_name_of_its_argument(env, reward):
+    agent = cb.Agent(env.problem, "c-ucb", seed=1)
+    with pytest.raises(TellError) as error:
+        agent.tell(agent.ask().id, reward)
+    assert f"tell(id, parents={{...}}, reward={reward})" in str(error.value)
+    assert "nan" not in str(error.value)
+    with pytest.raises(TellError, match="it is missing, or nan"):
+        agent.tell(0, CLICK)
 
 
 @pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-gaussian", "cl-ucb", "cl-ts-observed"])

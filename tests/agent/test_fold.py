@@ -318,7 +318,8 @@ def _save_often(path, results):
         try:
             agent = cb.Agent.load(path)
             decision = agent.ask()
-            agent.tell(decision.id, {"subject": "short", "template": "1", "send_time": "morning"}, 1)
+            outcome = {"subject": "short", "template": "1", "send_time": "morning", **decision.intervention}
+            agent.tell(decision.id, {name: outcome[name] for name in agent.problem.parents}, 1)
             agent.save(path)
             saved += 1
         except StateError as error:

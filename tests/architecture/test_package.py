@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,14 @@ def test_rewards_are_those_of_environments():
     }
     rewards = {name for name in own.__all__ if name.endswith("Reward")}
     assert set(cb.rewards.__all__) == rewards
+
+
+@pytest.mark.parametrize("module", ["zoo", "theory", "policies", "environments"])
+def test_dir_of_a_public_module_shows_what_is_public_and_no_import(module):
+    public = getattr(cb, module)
+    assert set(public.__all__) <= set(dir(public))
+    assert not {"np", "npt", "Any", "annotations", "warnings"} & set(dir(public))
+    assert not [name for name in dir(public) if isinstance(getattr(public, name), types.ModuleType) and name != "zoo"]
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a repository")

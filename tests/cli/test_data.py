@@ -109,3 +109,22 @@ def test_what_is_wrong_is_said_in_one_line(folder, arguments, kind, message):
     assert isinstance(result.exception, kind)
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def test_bins_are_given_as_edges_or_as_a_number_of_quantiles(tmp_path):
+    (tmp_path / "visits.dot").write_text("digraph { age -> bought; income -> bought }", encoding="utf-8")
+    rows = [f"{18 + i % 60},{1000 + 7 * i},{i % 2}" for i in range(300)]
+    (tmp_path / "visits.csv").write_text("\n".join(["age,income,bought", *rows]) + "\n", encoding="utf-8")
+    files = ("visits.dot", "visits.csv")
+    refused = run(tmp_path, "fit", *files, "--out", "model.json")
+    assert refused.exit_code != 0
+    assert not (tmp_path / "model.json").exists()
+    options = ("--bins", "age=0,30,45,inf", "--bins", "income=4")
+    assert run(tmp_path, "fit", *files, "--out", "model.json", *options).exit_code == 0
+    model = cb.read(tmp_path / "model.json")
+    assert model["age"].states == ("[0, 30)", "[30, 45)", "[45, inf)")
+    assert model.counts["income"].tolist() == [75, 75, 75, 75]
+    assert run(tmp_path, "check", *files, *options).exit_code == 0
+    assert run(tmp_path, "check", "model.json", "visits.csv").exit_code == 0
+    for wrong in ("age", "age=", "age=a,b", "=4", "age=0.5"):
+        assert run(tmp_path, "check", *files, "--bins", wrong).exit_code != 0

@@ -234,7 +234,7 @@ def test_an_agent_is_told_rewards_alone_and_survives_saving(tmp_path):
 
 def test_parents_are_left_out_only_where_there_are_none_and_rewards_never():
     agent = cb.Agent(world().problem, "ts-beta")
-    decision = agent.ask()
+    decision = agent.ask(eligible=[{}])
     with pytest.raises(TellError, match=r"Tell the values of B, V, C: .* or parents=None if they were lost"):
         agent.tell(decision.id, reward=1)
     with pytest.raises(TellError, match="A reward must be a finite number"):

@@ -83,7 +83,7 @@ def test_parts_that_contradict_each_other_are_conflicts_before_the_decision_and_
             ask(study)
         study.retract("a")  # the way out, while nothing counts
         assert study.tell("a", {**MORNING, "template": "2"}, 1).status == "applied"
-        with pytest.raises(TellError, match="impossible"):
+        with pytest.raises(TellError, match="was set to 'morning' by the decision; it is told as 'evening'"):
             study.tell("a", EVENING, None)
         assert study.verify()
 
@@ -160,7 +160,7 @@ def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_
         report = study.report()
         assert (report.early, study.counts()["early_outcomes"]) == (1, 1)
         assert [one.key for one in report.stranded] == ["evening", "forgotten", "five"]
-        assert "impossible under do(send_time=evening)" in report.stranded[0].why
+        assert "'send_time' was set to 'evening' by the decision" in report.stranded[0].why
         assert "rewards in [0, 1]; got 5" in report.stranded[2].why
         assert [one["id"] for one in report.to_record()["stranded"]] == [0, 1, 2]
         assert repr(report).count("came early and could not be taken: '") == 3
@@ -192,3 +192,22 @@ def test_what_was_forgotten_and_is_told_within_its_window_is_held_like_the_rest(
         assert study.tell("b", MORNING, 1).status == "late"
         assert study.rounds == (2 if late == "apply" else 0)
         assert study.verify()
+
+
+def test_parents_that_the_action_set_may_be_left_out_before_the_decision_and_after(tmp_path: Path) -> None:
+    part = {name: value for name, value in MORNING.items() if name != "send_time"}
+    with new(tmp_path / "study.db") as study:
+        assert study.tell("early", part, 1).status == "early"
+        for key in ("early", "a"):
+            ask(study, key)
+        assert study.tell("a", part, 1).status == "applied"
+        assert study.tell("a", MORNING, 1).status == "duplicate"
+        assert study.tell("early", MORNING, 1).status == "duplicate"
+        assert study.rounds == 2
+        with pytest.raises(TellError, match="Tell the values of subject, template: "):
+            study.tell("a", reward=1)
+        with pytest.raises(TellError, match=r"reward=1\)"):
+            study.tell("a", 1)
+        assert [receipt.status for receipt in study.tell_many([{"id": "a", "parents": part, "reward": 1}])] == [
+            "duplicate"
+        ]

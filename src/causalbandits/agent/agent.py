@@ -224,7 +224,8 @@ class Agent(Advice):
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
         The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        were known before the decision may be left out, and so may all where the problem has none: `tell(id, reward=1)`.
+        the action set, or that were known before the decision, may be left out, and all of them where that is so of
+        all, or where there are none: `tell(id, reward=1)`.
         `parents=None` says that their values were lost; policies that
         need only the action learn all the same.
         `observed` are further variables of the model that were seen, for policies that learn from them.

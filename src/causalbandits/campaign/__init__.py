@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from causalbandits.campaign.skewed_rewards import WIDE_RANGE, UnseenValues
     from causalbandits.campaign.validation import (
         condition_on_context,
-        default_parents,
         parse_seed,
         refuse_beyond_budget,
         validate_batch_size,
         validate_outcome,
+        validate_parents_argument,
         validate_seed,
         warn_of_repetition,
     )
@@ -124,11 +124,11 @@ else:
             "causalbandits.campaign.skewed_rewards": ["WIDE_RANGE", "UnseenValues"],
             "causalbandits.campaign.validation": [
                 "condition_on_context",
-                "default_parents",
                 "parse_seed",
                 "refuse_beyond_budget",
                 "validate_batch_size",
                 "validate_outcome",
+                "validate_parents_argument",
                 "validate_seed",
                 "warn_of_repetition",
             ],
@@ -168,7 +168,6 @@ __all__ = [
     "contradictions",
     "decode_action",
     "decode_support",
-    "default_parents",
     "doubted_batches",
     "eligible_actions",
     "encode_support",
@@ -187,6 +186,7 @@ __all__ = [
     "sum_cell_moments",
     "validate_batch_size",
     "validate_outcome",
+    "validate_parents_argument",
     "validate_seed",
     "warn_of_repetition",
     "write_report",

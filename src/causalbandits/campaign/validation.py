@@ -13,7 +13,7 @@ from types import EllipsisType
 
 import numpy as np
 
-from causalbandits._typing import Z, is_integer
+from causalbandits._typing import Z, is_integer, is_real
 from causalbandits.campaign.decision import BATCH_LIMIT, Context
 from causalbandits.errors import BatchWarning, BudgetError, CausalBanditsError, TellError
 from causalbandits.model import State
@@ -81,20 +81,22 @@ def _seed_error(seed: object) -> CausalBanditsError:
     return CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
 
 
-def default_parents(problem: Problem) -> Mapping[str, State]:
-    """The parents' values where they are left out: none where the problem has none; else they are asked for."""
-    if problem.parents:
-        raise TellError(
-            f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
-            "parents=None if they were lost. Nothing was changed."
-        )
-    return {}
+def validate_parents_argument(problem: Problem, parents: object) -> None:
+    """Refuse what cannot be the parents' values, such as a reward that was given in their place."""
+    if parents is None or isinstance(parents, EllipsisType | Mapping):
+        return
+    example = "parents={...}, " if problem.parents else ""
+    reward = f"{parents!r}" if is_real(parents) or isinstance(parents, bool) else "..."
+    raise TellError(
+        f"The parents' values must be a mapping from each parent to its value; got {_abbreviate(parents)}. The reward "
+        f"has its own name: tell(id, {example}reward={reward}). Nothing was changed."
+    )
 
 
 def validate_outcome(
     problem: Problem,
     policy: AnyPolicy,
-    action: Action,
+    action: Action | None,
     parents: Mapping[str, State] | EllipsisType | None,
     reward: float,
     observed: Mapping[str, State] | None,
@@ -104,9 +106,13 @@ def validate_outcome(
 ) -> EncodedOutcome:
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
-    The problem is conditioned on what was known at the decision. With `allow_missing_parents` an outcome without the
-    parents' values is accepted as well, though the policy learns nothing from it.
+    The problem is conditioned on what was known at the decision. Parents that the action set, or that were known, may
+    be left out. `action` is None for an outcome that came before its decision: it is validated as far as possible.
+    With `allow_missing_parents` an outcome without the parents' values is accepted as well, though the policy learns
+    nothing from it.
     """
+    if type(parents) is not dict:
+        validate_parents_argument(problem, parents)
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
     if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
         raise TellError(
@@ -114,13 +120,14 @@ def validate_outcome(
             "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
             "changed."
         )
-    if isinstance(parents, EllipsisType):
-        parents = default_parents(problem)
-    if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
-        parents = _with_context_parents(problem, parents)
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
+    except CausalBanditsError as error:
+        raise TellError(f"{error} Nothing was changed.") from None
+    if parents is not None:
+        parents = _with_known_parents(problem, action, {} if isinstance(parents, EllipsisType) else parents)
+    try:
         z = () if parents is None else problem.encode_parents(parents)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
@@ -130,6 +137,8 @@ def validate_outcome(
             "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
             "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
         )
+    if action is None:
+        return z, value, None
     if parents is not None and not accept_impossible and not problem.is_supported(action, z):
         raise _zero_probability_error(parents, action)
     observed_codes = (
@@ -151,15 +160,50 @@ def _zero_probability_error(values: Mapping[str, State], action: Action) -> Tell
     )
 
 
-def _with_context_parents(problem: Problem, parents: Mapping[str, State]) -> Mapping[str, State]:
-    """The parents that were known before the decision need not be told again, and cannot be otherwise."""
-    for name, value in problem.known_parents.items():
-        if name in parents and parents[name] != value:
+def _with_known_parents(problem: Problem, action: Action | None, parents: Mapping[str, State]) -> Mapping[str, State]:
+    """The parents' values with those that the action set or that were known before it: these cannot be otherwise."""
+    if action is None:  # it may set any of these, in a context that is not known yet
+        undecided = [name for name in problem.parents if name in problem.manipulable or name in problem.context]
+        known: dict[str, State] = {name: problem.variable(name).states[0] for name in undecided}
+    else:
+        choices = action.choices
+        known = {name: states[choices[k] - 1] for k, name, states in problem.manipulable_parents if choices[k]}
+        _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
+        if problem.context_codes is not None:
+            context = problem.known_parents
+            _refuse_contradiction(problem, parents, context, "was known to be {} before the decision", "")
+            known = {**context, **known}
+    if not parents and (missing := [name for name in problem.parents if name not in known]):
+        raise TellError(
+            f"Tell the values of {', '.join(missing)}: tell(id, parents={{...}}, reward=...), or "
+            "parents=None if they were lost. Nothing was changed."
+        )
+    return {**known, **parents} if known else parents
+
+
+_SET_ADVICE = " What was set may be left out. If something else was done, the decision was not carried out: forget(id)."
+
+
+def _refuse_contradiction(
+    problem: Problem, told: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
+) -> None:
+    for name, value in known.items():
+        if name in told and _contradicts(problem, name, told[name], value):
             raise TellError(
-                f"{name!r} was known to be {value!r} before the decision; it is told as {parents[name]!r}. "
+                f"{name!r} {relation.format(repr(value))}; it is told as {_abbreviate(told[name])}.{advice} "
                 "Nothing was changed."
             )
-    return {**problem.known_parents, **parents} if problem.known_parents else parents
+
+
+def _contradicts(problem: Problem, name: str, told: State, value: State) -> bool:
+    """Whether two values are different states; a number is the same as its interval."""
+    if type(told) is type(value) and told == value:
+        return False
+    variable = problem.variable(name)
+    try:
+        return variable.code(told) != variable.code(value)
+    except CausalBanditsError:  # it is no state at all, which is said where it is encoded
+        return False
 
 
 def _validate_reward(reward: float) -> float:
@@ -167,13 +211,15 @@ def _validate_reward(reward: float) -> float:
         value = float(reward) if isinstance(reward, (float, numbers.Real, np.bool_)) else math.nan
     except OverflowError:
         value = math.inf
+    if isinstance(reward, float) and math.isnan(reward):
+        raise TellError("A reward must be a finite number; it is missing, or nan: tell(id, ..., reward=1).")
     if not abs(value) <= MAX_REWARD:
         raise TellError(f"A reward must be a finite number, of size {MAX_REWARD:g} at most; got {_abbreviate(reward)}.")
     return value
 
 
-def _abbreviate(reward: object) -> str:
-    text = repr(reward)
+def _abbreviate(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
@@ -194,7 +240,7 @@ def _encode_observed(
         (parents, "was told as"),
     ):
         for name in observed:
-            if name in fixed_values and fixed_values[name] != observed[name]:
+            if name in fixed_values and _contradicts(problem, name, observed[name], fixed_values[name]):
                 raise TellError(
                     f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was "
                     "changed."

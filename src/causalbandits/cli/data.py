@@ -26,6 +26,13 @@ InterventionsOption = Annotated[
     str | None,
     typer.Option("--interventions", help="The column that names the variables that were set, empty where none was."),
 ]
+BinsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bins",
+        help="Bins of a numeric column: edges (age=0,30,45,60), or how many quantiles (age=4). As often as you like.",
+    ),
+]
 NaOption = Annotated[
     list[str] | None, typer.Option("--na", help="A value that stands for a missing one; as often as you like.")
 ]
@@ -38,6 +45,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="The model to write: model.json.", dir_okay=False)],
     hidden: HiddenOption = None,
     interventions: InterventionsOption = None,
+    bins: BinsOption = None,
     prior: Annotated[float, typer.Option(min=0, help="The pseudo-count of every cell; 0 for plain frequencies.")] = 1.0,
     missing: Annotated[
         str, typer.Option(help="Rows that lack a value: refuse, drop, or em to fill them in.")
@@ -55,6 +63,8 @@ def fit(
       causalbandits fit campaign.dot past.csv --out model.json
 
       causalbandits fit campaign.dot past.csv --out model.json --hidden channel,sale --interventions was_set
+
+      causalbandits fit visits.dot visits.csv --out model.json --bins age=0,30,45,60 --bins income=4
     """
     from rich.console import Console
 
@@ -66,6 +76,7 @@ def fit(
         _load_graph(graph, hidden or ()),
         data,
         interventions=interventions,
+        bins=fitting.bins_from_texts(bins or ()),
         prior=prior,
         missing=cast(Any, missing),
         na_values=_parse_na_values(na),
@@ -81,6 +92,7 @@ def check(
     data: DataFile,
     hidden: HiddenOption = None,
     interventions: InterventionsOption = None,
+    bins: BinsOption = None,
     level: Annotated[float, typer.Option(help="The share of contradictions that may be false.")] = 0.05,
     drop: Annotated[bool, typer.Option("--drop", help="Leave out rows that lack a value.")] = False,
     na: NaOption = None,
@@ -102,6 +114,7 @@ def check(
         _load_graph(graph, hidden or ()),
         data,
         interventions=interventions,
+        bins=fitting.bins_from_texts(bins or ()),
         level=level,
         missing="drop" if drop else "refuse",
         na_values=_parse_na_values(na),

@@ -33,3 +33,7 @@ __all__ = [
     "StudentReward",
     "affordable_means",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -30,6 +30,8 @@ class DataSource:
     columns: tuple[str, ...]
     batches: Callable[[Sequence[str]], Iterator[Batch]]
     reading: Reading = TYPED
+    can_read_again: bool = True
+    """False for a stream: its batches are gone once they were read."""
 
 
 def batch_bounds(rows: int) -> Iterator[tuple[int, int]]:
@@ -65,7 +67,10 @@ def _parse_arrow_column(name: str, array: Any) -> Column:
         raise DataError(f"The column {name!r} must hold text, numbers or booleans; its type is {kind}.") from None
     # Indices may be unsigned, and then have no -1.
     indices = coded.indices.cast(arrow.int64()).fill_null(-1)
-    return Dictionary(indices.to_numpy(zero_copy_only=False), values, ordered=coded.type.ordered)
+    categorical = arrow.types.is_dictionary(kind)
+    return Dictionary(
+        indices.to_numpy(zero_copy_only=False), values, ordered=coded.type.ordered, categorical=categorical
+    )
 
 
 def import_arrow(subject: str, module: str = "pyarrow") -> Any:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from causalbandits._progress import Notice, Progress
 from causalbandits._typing import Array
 from causalbandits.errors import DataError, SizeError, short_repr, unknown_name_message
+from causalbandits.fitting.bins import Bins, add_bins
 from causalbandits.fitting.chi_square import ChiSquareTest, goodness_of_fit_test, independence_test
 from causalbandits.fitting.codebook import warn_of_odd_values
 from causalbandits.fitting.counts import CodedRows, Kind, Rows, Tallies, Tally
@@ -258,6 +259,7 @@ def check(
     data: Any,
     *,
     states: States | None = None,
+    bins: Bins | None = None,
     interventions: Interventions = None,
     missing: Literal["refuse", "drop"] = "refuse",
     na_values: Iterable[State] = (),
@@ -284,7 +286,9 @@ def check(
     separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
     if separated is None:
         _check_size(structure)
-    rows = Rows(structure, open_source(data, na_values=na_values, delimiter=delimiter), interventions)
+    source = open_source(data, na_values=na_values, delimiter=delimiter)
+    structure = add_bins(structure, bins, source)
+    rows = Rows(structure, source, interventions)
     claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
     pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
     families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _table_families(graph, structure)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -12,14 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Codes
+from causalbandits._typing import Codes, is_real
 from causalbandits.errors import DataError, DataWarning, short_repr, unknown_name_message
-from causalbandits.model import STATE_RULE, State, parse_state
+from causalbandits.model import STATE_RULE, State, format_edge, intervals_of_states, parse_state
 
 MISSING, UNKNOWN, NOT_CACHED = -1, -2, -3
 
 STATE_LIMIT = 4096
 """So many states of a variable may be found in data; states that are given may be more."""
+
+NUMBER_LIMIT = 20
+"""So many distinct numbers of a variable are taken for categories; more must be put into bins, or given as states."""
 
 LOOKUP_LIMIT = 2**16
 """Whole numbers that span no more than this are looked up by position."""
@@ -31,10 +35,15 @@ NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Dictionary:
-    """A column of positions in a short list of values, which may have an order of their own; -1 is a missing value."""
+    """A column of positions in a short list of values, which may have an order of their own; -1 is a missing value.
 
-    def __init__(self, indices: npt.NDArray[Any], values: Sequence[Any], *, ordered: bool = False) -> None:
-        self.indices, self.values, self.ordered = indices, values, ordered
+    `categorical`: the source declares that the values are categories, even if they are numbers.
+    """
+
+    def __init__(
+        self, indices: npt.NDArray[Any], values: Sequence[Any], *, ordered: bool = False, categorical: bool = False
+    ) -> None:
+        self.indices, self.values, self.ordered, self.categorical = indices, values, ordered, categorical
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -81,13 +90,26 @@ class _UnfitError(Exception):
 class Codebook:
     """A variable's states and their codes. States that were not given are added as they are met.
 
+    Where the states are intervals (`bins=`), a number has the code of its interval. `categories`: the values are those
+    of a variable, of which a table needs a few; otherwise there may be any number of them (rewards).
+
     >>> book = Codebook("x")
     >>> book.encode(np.array([7, 3, 7, 7]), 0).tolist(), book.values
     ([1, 0, 1, 1], [3, 7])
     """
 
-    def __init__(self, name: str, states: Sequence[State] | None = None, reading: Reading = TYPED) -> None:
+    def __init__(
+        self,
+        name: str,
+        states: Sequence[State] | None = None,
+        reading: Reading = TYPED,
+        *,
+        categories: bool = True,
+    ) -> None:
         self.name = name
+        self._categories, self._limits_numbers = categories, categories and states is None
+        self.intervals = None if states is None else intervals_of_states(tuple(states))
+        self._missing_numbers = [value for value in reading.missing if is_real(value)]
         self.has_given_states = states is not None
         self.text = reading.text
         self._reading = reading
@@ -115,11 +137,45 @@ class Codebook:
             value = column.values[column.indices[at]] if isinstance(column, Dictionary) else column[at]
             value = value.item() if isinstance(value, np.generic) else value
             place = self._reading.place(first_row + at)
+            if self.intervals is not None:
+                raise DataError(
+                    f"The value of {self.name!r} in {place} must be a number {self.intervals.range}, as its bins are; "
+                    f"it is {short_repr(value)}. Correct the data, or give other bins: the outer edges may be -inf and "
+                    "inf."
+                )
             message = unknown_name_message(f"value of {self.name!r} in {place}:", value, self.values)
             raise DataError(f"{message} Correct the data, or name all the states (states=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
+        if not self.text:  # in text, a later value may be no number
+            self.check_numbers(first_row + len(codes))
         return codes
+
+    def check_numbers(self, rows: int) -> None:
+        """Refuse more distinct numbers than are taken for categories, after so many rows."""
+        if len(self.values) <= NUMBER_LIMIT or not self._limits_numbers:
+            return
+        numbers = self._numbers()
+        if numbers is None:
+            self._limits_numbers = False  # some value is no number, and that does not change
+            return
+        low, high = min(numbers), max(numbers)
+        inner = (float(f"{low + (high - low) * part / 3:.3g}") for part in (1, 2))
+        edges = sorted({float(math.floor(low)), *inner, float(math.ceil(high))})
+        raise DataError(
+            f"{self.name!r} is a column of numbers with {len(numbers)} distinct values in {rows:,} rows, from "
+            f"{format_edge(low)} to {format_edge(high)}; a table needs {NUMBER_LIMIT} or fewer. Put them into bins: "
+            f"bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, bins={{{self.name!r}: 4}} "
+            f"makes 4 quantiles. Or declare that every value is a category: states={{{self.name!r}: [...]}}."
+        )
+
+    def _numbers(self) -> list[float] | None:
+        """The values as numbers; None if one of them is none."""
+        if self.text:
+            texts = [value for value in self.values if isinstance(value, str) and NUMERAL.fullmatch(value)]
+            return sorted({float(text) for text in texts}) if len(texts) == len(self.values) else None
+        numbers = [float(value) for value in self.values if is_real(value)]
+        return numbers if len(numbers) == len(self.values) else None
 
     def arrange(self) -> tuple[tuple[State, ...], Codes]:
         """The states in their final order, and the place there of every code used so far."""
@@ -145,6 +201,8 @@ class Codebook:
         if isinstance(column, Dictionary):
             if column.ordered:
                 self._set_ranking(column.values)
+            if column.categorical and not self.text:
+                self._limits_numbers = False
             # The last entry is where -1 points to. Categories that do not occur are no states.
             occurs = np.zeros(len(column.values) + 1, dtype=bool)
             occurs[column.indices] = True
@@ -154,6 +212,8 @@ class Codebook:
             ]
             return np.array([*codes, self._code(None)], dtype=np.intp).take(column.indices)
         if isinstance(column, np.ndarray) and not self.text:
+            if self.intervals is not None and column.dtype.kind in "iuf":
+                return self._encode_numbers(column)
             if column.dtype.kind in "iub" and len(column):
                 return self._encode_integers(column)
             if column.dtype.kind == "f":
@@ -175,6 +235,15 @@ class Codebook:
                 f"The categories of {self.name!r} have another order in another part of the data: give the states in "
                 "the order you want (states=...)."
             )
+
+    def _encode_numbers(self, values: npt.NDArray[Any]) -> Codes:
+        """Each number as the code of its interval."""
+        assert self.intervals is not None
+        numbers = values.astype(np.float64)
+        codes = self.intervals.codes(numbers)
+        codes[codes < 0] = UNKNOWN
+        codes[np.isnan(numbers) | np.isin(values, self._missing_numbers)] = MISSING
+        return codes
 
     def _encode_integers(self, values: npt.NDArray[Any]) -> Codes:
         places = self._places(values)
@@ -241,19 +310,22 @@ class Codebook:
             if value in self._code_cache:
                 return self._code_cache[value]
         except TypeError:
-            if _is_missing(value):
+            if is_missing(value):
                 return MISSING
             raise _UnfitError(value) from None
         code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
-        if code >= 0 or isinstance(value, str):  # not every NaN: each is a key of its own
+        # Not every NaN, each is a key of its own; nor every number of an interval.
+        if self.intervals is None and (code >= 0 or isinstance(value, str)):
             self._code_cache[value] = code
         return code
 
     def _code_of_value(self, value: Any) -> int:
         if value in self._code_of_state:
             return self._code_of_state[value]
-        if _is_missing(value) or value in self._reading.missing:
+        if is_missing(value) or value in self._reading.missing:
             return MISSING
+        if self.intervals is not None and is_real(value):
+            return self._code_of_number(value)
         if self.has_given_states:
             return UNKNOWN
         try:
@@ -270,16 +342,30 @@ class Codebook:
                 return code
         if text in self._reading.missing:
             return MISSING
+        if self.intervals is not None:
+            number = parse_number_text(text)
+            return UNKNOWN if number is None else self._code_of_number(number)
         parsed = _parse_number(text) if NUMERAL.fullmatch(text) else BOOLEAN_TEXTS.get(text)
         return UNKNOWN if parsed is None else self._code_of_state.get(parsed, UNKNOWN)
 
+    def _code_of_number(self, number: float) -> int:
+        assert self.intervals is not None
+        code = self.intervals.code(number)
+        return UNKNOWN if code is None else code
+
     def _add(self, value: State) -> int:
-        if len(self.values) == STATE_LIMIT:
+        if self._categories and len(self.values) == STATE_LIMIT:
+            if self._limits_numbers and self._numbers() is not None:
+                examples = ", ".join(format_edge(float(number)) for number in self.values[:3])  # type: ignore[arg-type]
+                raise DataError(
+                    f"{self.name!r} is a column of numbers with more than {STATE_LIMIT} distinct values ({examples}, "
+                    f"...); a table needs {NUMBER_LIMIT} or fewer. Put them into bins: bins={{{self.name!r}: [0, 30, "
+                    f"45, 60]}} has the edges, bins={{{self.name!r}: 4}} makes 4 quantiles."
+                )
             examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
                 f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. "
-                "Put "
-                "them into bins first (pandas.cut, say), or name all the states (states=...)."
+                "Merge them first, or name all the states (states=...)."
             )
         self._code_of_state[value] = len(self.values)
         self.values.append(value)
@@ -306,6 +392,14 @@ def _parse_number(text: str) -> int | float:
     return int(number) if number.is_integer() else number
 
 
+def parse_number_text(text: str) -> float | None:
+    """A number as people write it, 007 and +3 included; None if the text is none."""
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return None
+
+
 def _find_position(column: Column, value: Any) -> int:
     """Where a value that was found in a column first is."""
     values = column.values if isinstance(column, Dictionary) else column
@@ -318,7 +412,7 @@ def _find_position(column: Column, value: Any) -> int:
     return int(np.argmax(column.indices == at)) if isinstance(column, Dictionary) else at
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     if value is None:
         return True
     try:

@@ -69,13 +69,26 @@ class CodedRows(NamedTuple):
 
 
 class Rows:
-    """All rows of the data as codes, read once; `books` and `count` are complete at the end."""
+    """All rows of the data as codes, read once; `books` and `count` are complete at the end.
 
-    def __init__(self, structure: Structure, source: DataSource, interventions: Interventions = None) -> None:
+    `measured` are columns that are no variables: they may have any number of values.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        source: DataSource,
+        interventions: Interventions = None,
+        *,
+        measured: Collection[str] = (),
+    ) -> None:
         check_columns(structure.names, source.columns)
         self._source = source
         self._names = structure.names
-        self.books = {name: Codebook(name, structure.states.get(name), source.reading) for name in structure.names}
+        self.books = {
+            name: Codebook(name, structure.states.get(name), source.reading, categories=name not in measured)
+            for name in structure.names
+        }
         self._set = parse_interventions(interventions, structure.names, source)
         self.count = 0
         self.incomplete = 0
@@ -94,6 +107,8 @@ class Rows:
             self.count += batch.rows
             yield coded, complete
         self._set.check_length(self.count)
+        for book in self.books.values():
+            book.check_numbers(self.count)
         if not self.count:
             raise DataError("The data must have at least one row; they have none.")
 

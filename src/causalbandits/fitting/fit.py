@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array
 from causalbandits.errors import DataError, ModelError, short_repr, unknown_name_message
+from causalbandits.fitting.bins import Bins, add_bins
 from causalbandits.fitting.codebook import warn_of_odd_values
 from causalbandits.fitting.counts import Kind, Rows, TableCounts, refuse_large_tables
 from causalbandits.fitting.em import IncompleteRows, maximise
@@ -29,6 +30,7 @@ def fit(
     data: Any,
     *,
     states: States | None = None,
+    bins: Bins | None = None,
     prior: Prior = 1.0,
     interventions: Interventions = None,
     missing: Missing = "refuse",
@@ -50,7 +52,17 @@ def fit(
     (('long', 'short'), [[0.67, 0.33], [0.4, 0.6]])
 
     `states` are the allowed values of some variables, in order; other variables have those found in the data: numbers
-    by size, text by its characters, ordered categories in their order. `prior` is the pseudo-count of every cell (1:
+    by size, text by its characters, ordered categories in their order.
+
+    A column of more than 20 distinct numbers is refused unless it has `states` or `bins`. `bins={"age": [0, 30, 45,
+    60]}` has the edges of intervals, closed on the left, the last on both sides; the outer edges may be -inf and inf.
+    `bins={"age": 4}` makes quantiles of the data, which are read twice then. The states are texts such as "[30, 45)",
+    and wherever the variable's value is given or read later, a number stands for its interval.
+
+    >>> fit({"age": []}, {"age": [18, 29, 30, 60]}, bins={"age": [0, 30, 45, 60]})["age"].states
+    ('[0, 30)', '[30, 45)', '[45, 60]')
+
+    `prior` is the pseudo-count of every cell (1:
     all distributions are equally likely beforehand; 0: plain frequencies, if every row of every table was seen), a
     mapping from variables to such numbers or arrays, or an earlier fit, whose posterior is then the prior.
 
@@ -79,9 +91,11 @@ def fit(
     structure = parse_structure(graph, states)
     if isinstance(prior, Fitted):
         structure = _structure_of_prior(structure, prior)
-    if data is None:
+    source = None if data is None else open_source(data, na_values=na_values, delimiter=delimiter)
+    structure = add_bins(structure, bins, source)
+    if source is None:
         return _fit_prior_only(structure, prior)
-    rows = Rows(structure, open_source(data, na_values=na_values, delimiter=delimiter), interventions)
+    rows = Rows(structure, source, interventions)
     earlier = prior.sources if isinstance(prior, FittedObservedModel) else ()
     tables, gaps = TableCounts(structure, rows.books, map(frozenset, earlier)), IncompleteRows(structure.names)
     for coded, complete in rows:

@@ -34,7 +34,7 @@ def read_logged_rounds(
     structure = Structure(
         {**dict.fromkeys(states, ()), reward: ()}, {name: tuple(state_list) for name, state_list in states.items()}
     )
-    rows = Rows(structure, open_source(data), interventions)
+    rows = Rows(structure, open_source(data), interventions, measured=[reward])
     parts = [coded for coded, _ in rows]
     values, order = rows.books[reward].arrange()
     numbers = np.append(_parse_rewards(values, reward), np.nan)

@@ -1,4 +1,4 @@
-"""Data in batches of columns, wherever they are; nothing is read twice, and no source is copied as a whole."""
+"""Data in batches of columns, wherever they are; no source is copied as a whole."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def _memory_source(data: Any) -> DataSource:
     if hasattr(data, "__arrow_c_stream__"):
         reader = import_arrow("Arrow data").RecordBatchReader.from_stream(data)
         return DataSource(
-            tuple(reader.schema.names), lambda names: arrow_batches(batch.select(list(names)) for batch in reader)
+            tuple(reader.schema.names),
+            lambda names: arrow_batches(batch.select(list(names)) for batch in reader),
+            can_read_again=False,
         )
     raise DataError(
         "Data must be a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to "
@@ -112,7 +114,7 @@ def _pandas_source(data: Any, pandas: Any) -> DataSource:
             if isinstance(series.cat.categories, pandas.IntervalIndex):  # of pandas.cut; no file keeps an interval
                 categories = [str(interval) for interval in categories]
             ordered = bool(series.cat.ordered)
-            return lambda start, stop: Dictionary(codes[start:stop], categories, ordered=ordered)
+            return lambda start, stop: Dictionary(codes[start:stop], categories, ordered=ordered, categorical=True)
 
         def factorize(start: int, stop: int) -> Column:
             try:

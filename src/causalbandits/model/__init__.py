@@ -7,6 +7,7 @@ is observed, `graph` the graph alone; `fitted` adds Dirichlet posteriors; `knowl
 from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative_probabilities
 from causalbandits.model.fitted import Fitted, FittedModel, FittedObservedModel, sample_log_gammas
 from causalbandits.model.graph import CausalGraph
+from causalbandits.model.intervals import Intervals, format_edge, intervals_of_states
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.knowledge import Knowledge, as_causal_graph, encode_knowledge, knowledge_from_record
 from causalbandits.model.latent_model import OBSERVED_FORMAT, ObservedModel, required_conditionals
@@ -33,6 +34,7 @@ __all__ = [
     "Fitted",
     "FittedModel",
     "FittedObservedModel",
+    "Intervals",
     "Intervention",
     "Knowledge",
     "ObservedModel",
@@ -43,6 +45,8 @@ __all__ = [
     "conditional_name",
     "cumulative_probabilities",
     "encode_knowledge",
+    "format_edge",
+    "intervals_of_states",
     "knowledge_from_record",
     "parse_state",
     "required_conditionals",

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Array, is_iterable
+from causalbandits._typing import Array, is_iterable, is_real
 from causalbandits.errors import InterventionError, ModelError, short_repr, unknown_name_message
+from causalbandits.model.intervals import interval_code, intervals_of_states
 from causalbandits.model.intervention import State
 
 # Which values a variable may have: those that a file can keep, so that what was modelled can be saved.
@@ -97,14 +98,24 @@ class Variable:
         set_attribute(self, "_codes", {state: code for code, state in enumerate(self.states)})
 
     def code(self, state: State) -> int:
-        """The position of a state.
+        """The position of a state; where the states are intervals, a number stands for its interval.
 
         >>> Variable("x", ["a", "b"], table=[.5, .5]).code("b")
+        1
+        >>> Variable("age", ["[0, 30)", "[30, 60]"], table=[.5, .5]).code(42)
         1
         """
         try:
             return self._codes[state]
         except (KeyError, TypeError):
+            code = interval_code(self.states, state)
+            if code is not None:
+                return code
+            if is_real(state) and (intervals := intervals_of_states(self.states)) is not None:
+                raise InterventionError(
+                    f"The value of {self.name!r} must be a number {intervals.range}, or one of its intervals "
+                    f"{', '.join(map(repr, self.states))}; got {short_repr(state)}."
+                ) from None
             raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 
     def __setattr__(self, name: str, value: object) -> None:

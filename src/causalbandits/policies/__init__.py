@@ -224,3 +224,7 @@ __all__ = [
     "warn_of_scale",
     "warn_of_unknown_tables",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -317,6 +317,15 @@ class Problem(Cached):
             (name, {state: code for code, state in enumerate(self.variable(name).states)}) for name in self.parents
         )
 
+    @cached_property
+    def manipulable_parents(self) -> tuple[tuple[int, str, tuple[State, ...]], ...]:
+        """Each parent that an action may set: its place among the manipulable variables, its name, its states."""
+        return tuple(
+            (k, name, self.variable(name).states)
+            for k, name in enumerate(self.manipulable)
+            if name in self._parent_names
+        )
+
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
         if type(values) is not dict and not isinstance(values, Mapping):

@@ -29,7 +29,6 @@ from causalbandits.campaign import (
     DoubtedPast,
     Eligible,
     Learnt,
-    default_parents,
     policy_record,
     validate_seed,
     write_report,
@@ -232,11 +231,11 @@ class Study(Advice):
 
         What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
         with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
-        Where the problem has no parents they are left out, `tell(id, reward=1)`.
+        Parents that the action set, or that were known before it, may be left out; all of them, `tell(id, reward=1)`,
+        where that is so of all. `parents=None` says that their values were lost.
         """
         with self._session.transaction():
-            parent_values = default_parents(self.problem) if isinstance(parents, EllipsisType) else parents
-            return self._outcomes.tell(id, parent_values, reward, observed)
+            return self._outcomes.tell(id, {} if isinstance(parents, EllipsisType) else parents, reward, observed)
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """Many outcomes, durable together; each has `id`, `parents`, `reward` and perhaps `observed`.

@@ -291,11 +291,10 @@ class OutcomeRecorder:
         """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
         if reward is None and parents is None:
             raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
-        action = self._session.problem.actions.action(0) if choice is None else choice.action
         z, reward_value, observed_codes = validate_outcome(
             conditioned,
             self._session.fold.policy,
-            action,
+            None if choice is None else choice.action,
             parents,
             0.0 if reward is None else reward,
             None if choice is None else observed,

@@ -38,3 +38,7 @@ __all__ = [
     "check_state_round_trips",
     "permute_environment",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,3 +29,7 @@ __all__ = [
     "paper_c_ucb_bound",
     "ucb_lower_bound",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

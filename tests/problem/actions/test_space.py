@@ -257,3 +257,11 @@ def test_a_number_that_is_none_is_refused_also_after_it_was_asked_for():
     for wrong in (1.0, [1], "1", None):
         with pytest.raises(InterventionError, match="must be a whole number"):
             space[wrong]
+
+
+def test_len_is_the_size_where_python_allows_for_it_and_points_to_size_where_not():
+    assert len(ActionSpace(knobs(2, 3))) == 12
+    huge = ActionSpace(forty())
+    assert bool(huge)
+    with pytest.raises(OverflowError, match=r"Use \.size"):
+        len(huge)

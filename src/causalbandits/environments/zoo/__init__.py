@@ -40,6 +40,23 @@ __all__ = [
     "reversal",
 ]
 
+_PARTS = [
+    "HIDDEN",
+    "asia",
+    "cancer",
+    "earthquake",
+    "model_of_graph",
+    "random_dag",
+    "random_hidden_graph",
+    "random_model",
+]
+"""What is public as well, and is no world."""
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_PARTS])
+
+
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
 """So many variables, and numbers in all their tables, are drawn."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -162,6 +163,18 @@ class ActionSpace:
     def size(self) -> int:
         """How many actions there are, exactly."""
         return self._completions[0][-1] if self._number_by_choices is None else len(self._choices_in_order)
+
+    def __len__(self) -> int:
+        """How many actions there are, if Python allows for so long a sequence; `size` has any number."""
+        if self.size > sys.maxsize:
+            raise OverflowError(
+                f"len() of an action space goes up to {sys.maxsize}; there are {format_count(self.size)} actions. Use "
+                ".size, which has any number."
+            )
+        return self.size
+
+    def __bool__(self) -> bool:
+        return True  # there is always an action, even where len() fails
 
     @property
     def is_product(self) -> bool:

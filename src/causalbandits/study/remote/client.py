@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any, overload
 from urllib.parse import quote
 
-from causalbandits.campaign import Context, Decision, Recommendation, Recommendations, default_parents
+from causalbandits.campaign import Context, Decision, Recommendation, Recommendations, validate_parents_argument
 from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.model import Intervention, State
 from causalbandits.policies import POLICIES, AnyPolicy, as_policy, encode_parameters
@@ -94,11 +94,11 @@ class RemoteStudy:
         observed: Observed = None,
     ) -> Receipt:
         """As `Study.tell`."""
+        validate_parents_argument(self.problem, parents)
         if isinstance(reward, float) and math.isnan(reward):
             raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
-        if isinstance(parents, EllipsisType):
-            parents = default_parents(self.problem)
-        (receipt,) = self.tell_many([{"id": id, "parents": parents, "reward": reward, "observed": observed}])
+        values = {} if isinstance(parents, EllipsisType) else parents
+        (receipt,) = self.tell_many([{"id": id, "parents": values, "reward": reward, "observed": observed}])
         if receipt.status == "conflict":
             raise ConflictError(receipt.why)
         if receipt.status == "unknown":
