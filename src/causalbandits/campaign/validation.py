@@ -81,14 +81,14 @@ def _seed_error(seed: object) -> CausalBanditsError:
     return CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
 
 
-def default_parents(problem: Problem) -> Mapping[str, State]:
-    """The parents' values where they are left out: none where the problem has none; else they are asked for."""
-    if problem.parents:
+def default_parents(problem: Problem, observed: Mapping[str, State] | None) -> Mapping[str, State] | None:
+    """The parents' values where they are left out: none where the problem has none, or those among `observed`."""
+    if problem.parents and not observed:
         raise TellError(
             f"Tell the values of {', '.join(problem.parents)}: tell(id, parents={{...}}, reward=...), or "
             "parents=None if they were lost. Nothing was changed."
         )
-    return {}
+    return None if problem.parents else {}
 
 
 def validate_outcome(
@@ -100,12 +100,13 @@ def validate_outcome(
     observed: Mapping[str, State] | None,
     *,
     accept_impossible: bool,
-    allow_missing_parents: bool = False,
+    allow_incomplete: bool = False,
 ) -> EncodedOutcome:
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
-    The problem is conditioned on what was known at the decision. With `allow_missing_parents` an outcome without the
-    parents' values is accepted as well, though the policy learns nothing from it.
+    The problem is conditioned on what was known at the decision. Parents that are not given are taken from the
+    intervention, the context and `observed`. With `allow_incomplete` an outcome that lacks values that the policy needs
+    is accepted as well; those of the parents that were given are then among the observed codes.
     """
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
     if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
@@ -115,33 +116,111 @@ def validate_outcome(
             "changed."
         )
     if isinstance(parents, EllipsisType):
-        parents = default_parents(problem)
+        parents = default_parents(problem, observed)
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
         parents = _with_context_parents(problem, parents)
+    observed_codes: dict[str, int] | None = None
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
-        z = () if parents is None else problem.encode_parents(parents)
+        if observed is not None:
+            observed_codes = _encode_observed(problem, action, parents, observed)
+        if parents is None or (isinstance(parents, Mapping) and len(parents) < len(problem.parents)):
+            z, observed_codes = _encode_partial_parents(problem, action, parents or {}, observed_codes)
+        else:
+            z = problem.encode_parents(parents)
+    except TellError:
+        raise
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.traits.needs_parents and not allow_missing_parents:
-        raise TellError(
-            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
-            "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
-            "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
-        )
-    if parents is not None and not accept_impossible and not problem.is_supported(action, z):
-        raise _zero_probability_error(parents, action)
-    observed_codes = (
-        None if observed is None else _encode_observed(problem, action, {} if parents is None else parents, observed)
-    )
+    if not allow_incomplete and (not z or policy.traits.learns_tables):
+        _refuse_incomplete(problem, policy, action, z, observed_codes)
+    if z and not accept_impossible and not problem.is_supported(action, z):
+        raise _zero_probability_error(problem.decode_parents(z), action)
     if observed_codes and not accept_impossible:
-        parent_codes = {} if parents is None else dict(zip(problem.parents, z, strict=True))
+        parent_codes = dict(zip(problem.parents, z, strict=True)) if z else {}
         if not problem.is_jointly_supported(
             action, {**problem.context_codes_by_name, **parent_codes, **observed_codes}
         ):
             raise _zero_probability_error({**(parents or {}), **(observed or {})}, action)
     return z, value, observed_codes or None
+
+
+def infer_parents(problem: Problem, action: Action, observed_codes: Mapping[str, int]) -> Z | None:
+    """The parents' codes from what was set, known and observed; None where that does not determine them all.
+
+    The problem is conditioned on what was known at the decision.
+    """
+    codes, intervention, context = [], action.intervention, problem.context_codes_by_name
+    for name in problem.parents:
+        if name in observed_codes:
+            codes.append(observed_codes[name])
+        elif name in intervention:
+            codes.append(problem.variable(name).code(intervention[name]))
+        elif name in context:
+            codes.append(context[name])
+        else:
+            return None
+    return tuple(codes)
+
+
+def _encode_partial_parents(
+    problem: Problem, action: Action, parents: Mapping[str, State], observed_codes: dict[str, int] | None
+) -> tuple[Z, dict[str, int] | None]:
+    """The parents' codes if they follow from the other values; if not, those given are among the observed codes."""
+    for name in parents:
+        if name not in problem.parents:
+            problem.encode_parents(parents)  # which says what is wrong
+    parent_codes = {name: problem.variable(name).code(value) for name, value in parents.items()}
+    codes = {**(observed_codes or {}), **parent_codes}
+    z = infer_parents(problem, action, codes)
+    return ((), codes or None) if z is None else (z, observed_codes)
+
+
+def missing_variables(
+    problem: Problem, action: Action, context: Z | None, z: Z | None, observed: Mapping[str, int] | None
+) -> tuple[str, ...]:
+    """The parents and the variables of `must_observe` whose values are not known after an outcome.
+
+    `context` has the codes of the context, -1 where it is not known.
+    """
+    has_parents = bool(z) or not problem.parents
+    if has_parents and not problem.unknown_tables:
+        return ()
+    known = {*action.intervention, *(observed or ()), *(problem.parents if has_parents else ())}
+    known.update(name for name, code in zip(problem.context, context or (), strict=False) if code >= 0)
+    return tuple(name for name in dict.fromkeys((*problem.parents, *problem.must_observe)) if name not in known)
+
+
+def needed_variables(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
+    """The variables whose values a policy needs of every outcome, unless they were set or are known beforehand."""
+    parents = problem.parents if policy.traits.needs_parents else ()
+    return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_tables else ()))))
+
+
+def _refuse_incomplete(
+    problem: Problem, policy: AnyPolicy, action: Action, z: Z, observed_codes: Mapping[str, int] | None
+) -> None:
+    """Refuse an outcome that lacks a value that the policy needs."""
+    needed = needed_variables(problem, policy)
+    lacking = missing_variables(problem, action, problem.context_codes, z, observed_codes)
+    missing = [name for name in lacking if name in needed]
+    if not missing:
+        return
+    names = ", ".join(map(repr, missing))
+    if not z and policy.traits.needs_parents:
+        raise TellError(
+            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}, and this outcome lacks "
+            f"the value of {names}: nothing can be learnt from it. Report it, tell(id, parents={{...}}, reward=...); if "
+            "it was lost, forget(id). A policy that needs only the action learns from such rewards, too: 'cl-ts', "
+            "'cl-ucb' or a baseline. Nothing was changed."
+        )
+    raise TellError(
+        f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}, and this outcome "
+        f"lacks the value of {names}. Report it, tell(..., observed={{...}}); if it was lost, forget(id). Where it can "
+        "never be observed, declare which variables can be, Problem(..., observable=[...]), and the others are "
+        "marginalised out. Nothing was changed."
+    )
 
 
 def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:
@@ -178,20 +257,20 @@ def _abbreviate(reward: object) -> str:
 
 
 def _encode_observed(
-    problem: Problem, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
+    problem: Problem, action: Action, parents: object, observed: Mapping[str, State]
 ) -> dict[str, int]:
     """The codes of what else was observed; it must not contradict what was done or told."""
     if not isinstance(observed, Mapping):
         raise TellError(f"observed must map variables to their values; got {observed!r}.")
-    try:
+    if observed.keys() <= set(problem.parents):  # of these the values are known, whatever else the problem knows
+        codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
+    else:
         codes = problem.model.codes(observed)
-    except CausalBanditsError as error:
-        raise TellError(f"{error} Nothing was changed.") from None
     context = problem.contexts.values(problem.context_codes)
     for fixed_values, relation in (
         (action.intervention, "was set to"),
         (context, "was known to be"),
-        (parents, "was told as"),
+        (parents if isinstance(parents, Mapping) else {}, "was told as"),
     ):
         for name in observed:
             if name in fixed_values and fixed_values[name] != observed[name]:

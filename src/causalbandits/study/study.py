@@ -75,7 +75,7 @@ from causalbandits.study.storage import (
     open_store,
     verify_log,
 )
-from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, learn
+from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, find_incomplete, learn
 
 MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
@@ -92,7 +92,7 @@ class Study(Advice):
     True
     >>> seen = {"subject": "short", "template": "1", "send_time": decision.intervention["send_time"]}
     >>> study.tell(decision.id, seen, 1), study.tell(decision.id, seen, 1)
-    (Receipt(status='applied', why=''), Receipt(status='duplicate', why=''))
+    (Receipt(status='applied', why='', missing=()), Receipt(status='duplicate', why='', missing=()))
     >>> study.rounds
     1
     """
@@ -232,10 +232,14 @@ class Study(Advice):
 
         What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
         with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
-        Where the problem has no parents they are left out, `tell(id, reward=1)`.
+        Where the problem has no parents they are left out, `tell(id, reward=1)`; so may be those that the decision set,
+        that were known beforehand or that are among `observed`.
+
+        An outcome that lacks a value that the policy needs is stored, and its receipt is "incomplete", with the names
+        that are `missing`; told again with these, it is complete, as if it had been told at once.
         """
         with self._session.transaction():
-            parent_values = default_parents(self.problem) if isinstance(parents, EllipsisType) else parents
+            parent_values = default_parents(self.problem, observed) if isinstance(parents, EllipsisType) else parents
             return self._outcomes.tell(id, parent_values, reward, observed)
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
@@ -345,6 +349,7 @@ class Study(Advice):
                 "decisions": self._session.n_decisions,
                 "events": self._session.events,
                 "outcomes": self._session.n_outcomes,
+                "outcomes_incomplete": find_incomplete(self._session, 0).n,
                 "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
                 "early_outcomes": self._log.registers.early_count(),
@@ -524,4 +529,5 @@ class Study(Advice):
                 past=session.past,
                 doubted_past=doubted_past,
                 trusted_comparison=lambda: compare_trusted_past(session),
+                incomplete=str(incomplete) if (incomplete := find_incomplete(session, 0)) else "",
             )
