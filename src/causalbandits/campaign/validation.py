@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import EllipsisType
 
 import numpy as np
@@ -105,8 +105,9 @@ def validate_outcome(
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
     The problem is conditioned on what was known at the decision. Parents that are not given are taken from the
-    intervention, the context and `observed`. With `allow_incomplete` an outcome that lacks values that the policy needs
-    is accepted as well; those of the parents that were given are then among the observed codes.
+    intervention, the context and `observed`, where None says that a value was lost. With `allow_incomplete` an outcome
+    that lacks values that the policy needs is accepted as well; those of the parents that were given are then among the
+    observed codes.
     """
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
     if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
@@ -120,6 +121,10 @@ def validate_outcome(
     if parents is not None and problem.context_codes is not None and isinstance(parents, Mapping):
         parents = _with_context_parents(problem, parents)
     observed_codes: dict[str, int] | None = None
+    lost: Collection[str] = ()
+    if observed and isinstance(observed, Mapping) and None in observed.values():
+        lost = _lost_variables(problem, observed)
+        observed = {name: state for name, state in observed.items() if name not in lost}
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
@@ -134,7 +139,7 @@ def validate_outcome(
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
     if not allow_incomplete and (not z or policy.traits.learns_tables):
-        _refuse_incomplete(problem, policy, action, z, observed_codes)
+        _refuse_incomplete(problem, policy, action, z, observed_codes, parents_declared_lost=parents is None, lost=lost)
     if z and not accept_impossible and not problem.is_supported(action, z):
         raise _zero_probability_error(problem.decode_parents(z), action)
     if observed_codes and not accept_impossible:
@@ -144,6 +149,12 @@ def validate_outcome(
         ):
             raise _zero_probability_error({**(parents or {}), **(observed or {})}, action)
     return z, value, observed_codes or None
+
+
+def _lost_variables(problem: Problem, observed: Mapping[str, State]) -> set[str]:
+    """The variables that an outcome should show, and of which None says that they were lost."""
+    names = {name for name, state in observed.items() if state is None}.intersection(problem.must_observe)
+    return {name for name in names if None not in problem.variable(name).states}
 
 
 def infer_parents(problem: Problem, action: Action, observed_codes: Mapping[str, int]) -> Z | None:
@@ -199,28 +210,38 @@ def needed_variables(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
 
 
 def _refuse_incomplete(
-    problem: Problem, policy: AnyPolicy, action: Action, z: Z, observed_codes: Mapping[str, int] | None
+    problem: Problem,
+    policy: AnyPolicy,
+    action: Action,
+    z: Z,
+    observed_codes: Mapping[str, int] | None,
+    *,
+    parents_declared_lost: bool,
+    lost: Collection[str],
 ) -> None:
-    """Refuse an outcome that lacks a value that the policy needs."""
-    needed = needed_variables(problem, policy)
-    lacking = missing_variables(problem, action, problem.context_codes, z, observed_codes)
-    missing = [name for name in lacking if name in needed]
-    if not missing:
-        return
-    names = ", ".join(map(repr, missing))
-    if not z and policy.traits.needs_parents:
+    """Refuse an outcome that lacks a value that the policy needs, or some of the parents that were told."""
+    missing = missing_variables(problem, action, problem.context_codes, z, observed_codes)
+    missing_parents = [name for name in missing if name in problem.parents]
+    if missing_parents and policy.traits.needs_parents:
         raise TellError(
-            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}, and this outcome lacks "
-            f"the value of {names}: nothing can be learnt from it. Report it, tell(id, parents={{...}}, reward=...); if "
-            "it was lost, forget(id). A policy that needs only the action learns from such rewards, too: 'cl-ts', "
-            "'cl-ucb' or a baseline. Nothing was changed."
+            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}; missing: "
+            f"{', '.join(map(repr, missing_parents))}. Nothing can be learnt without: report it, tell(id, "
+            "parents={...}, reward=...), or forget(id) if it was lost. A policy that needs only the action learns from "
+            "such rewards, too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
         )
-    raise TellError(
-        f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}, and this outcome "
-        f"lacks the value of {names}. Report it, tell(..., observed={{...}}); if it was lost, forget(id). Where it can "
-        "never be observed, declare which variables can be, Problem(..., observable=[...]), and the others are "
-        "marginalised out. Nothing was changed."
-    )
+    if missing_parents and not parents_declared_lost:
+        raise TellError(
+            f"Every parent must be observed; missing: {', '.join(map(repr, missing_parents))}. If they were lost, "
+            "parents=None. Nothing was changed."
+        )
+    needed = set(needed_variables(problem, policy)).difference(lost)
+    if unreported := [name for name in missing if name in needed]:
+        raise TellError(
+            f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}; missing: "
+            f"{', '.join(map(repr, unreported))}. Report it, tell(..., observed={{...}}); if it was lost, say so, "
+            f"observed={{{unreported[0]!r}: None}}. Where it can never be observed, declare which variables can be, "
+            "Problem(..., observable=[...]), and the others are marginalised out. Nothing was changed."
+        )
 
 
 def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:

@@ -109,7 +109,10 @@ def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
 
 
 async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
-    """Tell outcomes; each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused."""
+    """Tell outcomes.
+
+    Each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused.
+    """
     if len(body.items) > MAX_ITEMS:
         raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
     items = [_decode_outcome(item) for item in body.items]
