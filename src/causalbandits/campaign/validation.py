@@ -203,7 +203,7 @@ def missing_variables(
     return tuple(name for name in dict.fromkeys((*problem.parents, *problem.must_observe)) if name not in known)
 
 
-def needed_variables(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
+def observation_requirements(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
     """The variables whose values a policy needs of every outcome, unless they were set or are known beforehand."""
     parents = problem.parents if policy.traits.needs_parents else ()
     return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_tables else ()))))
@@ -234,13 +234,20 @@ def _refuse_incomplete(
             f"Every parent must be observed; missing: {', '.join(map(repr, missing_parents))}. If they were lost, "
             "parents=None. Nothing was changed."
         )
-    needed = set(needed_variables(problem, policy)).difference(lost)
+    needed = set(observation_requirements(problem, policy)).difference(lost)
     if unreported := [name for name in missing if name in needed]:
+        knobs = [name for name in unreported if name in problem.manipulable]
+        always = (
+            f" Or set {', '.join(map(repr, knobs))} in every action, Problem(..., always={knobs})." if knobs else ""
+        )
+        declaration = len(knobs) < len(unreported) and (
+            " Where it can never be observed, declare which variables can be, Problem(..., observable=[...]), and the "
+            "others are marginalised out."
+        )
         raise TellError(
             f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}; missing: "
             f"{', '.join(map(repr, unreported))}. Report it, tell(..., observed={{...}}); if it was lost, say so, "
-            f"observed={{{unreported[0]!r}: None}}. Where it can never be observed, declare which variables can be, "
-            "Problem(..., observable=[...]), and the others are marginalised out. Nothing was changed."
+            f"observed={{{unreported[0]!r}: None}}.{always}{declaration or ''} Nothing was changed."
         )
 
 

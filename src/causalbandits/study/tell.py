@@ -26,7 +26,7 @@ from causalbandits.campaign import (
     history_checksum,
     infer_parents,
     missing_variables,
-    needed_variables,
+    observation_requirements,
     resolve_trust,
     validate_outcome,
 )
@@ -222,7 +222,7 @@ class OutcomeRecorder:
         lacking = missing_variables(self._session.problem, row.choice.action, row.context, z, observed_codes)
         if not lacking:
             return receipt
-        needed = needed_variables(self._session.problem, self._session.fold.policy)
+        needed = observation_requirements(self._session.problem, self._session.fold.policy)
         missing = tuple(name for name in lacking if name in needed)
         if not missing or receipt.status != "applied" or not has_reward:
             return receipt._replace(missing=missing)
@@ -437,7 +437,7 @@ MAX_INCOMPLETE = 5
 def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
     """The outcomes that count and lack values that the policy needs; within a transaction."""
     of = session.n_outcomes - session.log.past_count()
-    needed = needed_variables(session.problem, session.fold.policy)
+    needed = observation_requirements(session.problem, session.fold.policy)
     if not needed:
         return IncompleteOutcomes(of=of)
     counts = {

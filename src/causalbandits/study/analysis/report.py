@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.campaign import needed_variables
+from causalbandits.campaign import observation_requirements
 from causalbandits.model import Intervention, State
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import BudgetStatus
@@ -167,7 +167,9 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
         "status": row.status,
         "parents": None if row.z is None else session.problem.decode_parents(row.z),
         "reward": None if row.reward is None else from_fixed_point(row.reward),
-        "missing": [name for name in row.missing if name in needed_variables(session.problem, session.fold.policy)],
+        "missing": [
+            name for name in row.missing if name in observation_requirements(session.problem, session.fold.policy)
+        ],
         "from_events": row.events,
         "events": [event_record(event) for event in session.log.events_of(row.number)],
         "mode": session.log.registers.modes()[row.mode - 1].mode,
