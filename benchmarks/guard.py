@@ -234,7 +234,8 @@ def asked(part: Part, policy: cb.Policy, replication: int) -> Run:
     for _ in range(part.horizon):
         decision = agent.ask()
         seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        lost = {name: None for name in belief.must_observe if name not in {*seen.parents, *decision.intervention}}
+        agent.tell(decision.id, seen.parents, seen.reward, observed=lost)
         regret += env.gap(decision.intervention)
     alarms = agent.evidence().alarms
     return regret, (alarms[0].decision, alarms[0].variable) if alarms else None

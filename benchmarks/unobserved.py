@@ -57,7 +57,7 @@ def regret(world: str, way: str, replication: int) -> float:
         decision = agent.ask()
         do = env.problem.choices(decision.intervention)
         codes, z, reward = env.draw_all(do, rng)
-        observed = {"u": codes["u"]} if way == "u reported" else None
+        observed = {"u": codes["u"] if way == "u reported" else None} if "u" in agent.problem.must_observe else None
         agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=observed)
         total += env.best().mean - env.mean_reward(decision.intervention)
     return total

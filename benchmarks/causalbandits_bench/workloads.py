@@ -44,14 +44,17 @@ def agent_task(
     rehearsal, happened = Agent(believed, given, seed=1), []
     for context in contexts:
         decision = rehearsal.ask(context=context, eligible=eligible)
-        happened.append(env.pull(decision.intervention, rng, context=context))
-        rehearsal.tell(decision.id, *happened[-1])
+        parents, reward = env.pull(decision.intervention, rng, context=context)
+        known = {*parents, *decision.intervention}
+        lost = {name: None for name in believed.must_observe if name not in known} or None
+        happened.append((parents, reward, lost))
+        rehearsal.tell(decision.id, parents, reward, observed=lost)
 
     def run() -> int:
         agent = Agent(believed, given, seed=1)
-        for context, (parents, reward) in zip(contexts, happened, strict=True):
+        for context, (parents, reward, lost) in zip(contexts, happened, strict=True):
             decision = agent.ask(context=context, eligible=eligible)
-            agent.tell(decision.id, parents, reward)
+            agent.tell(decision.id, parents, reward, observed=lost)
         return rounds
 
     return run

@@ -46,7 +46,9 @@ def test_learning_from_an_experiment_is_being_told_of_it(env, id):
     for i in range(60):
         do = {name: rows[name][i] for name in rows["set"][i].split(",") if name}
         decision = told.ask(eligible=[do])
-        told.tell(decision.id, {name: rows[name][i] for name in env.problem.parents}, rows["click"][i])
+        values = {name: rows[name][i] for name in env.problem.parents}
+        lost = {name: None for name in told.problem.must_observe if name not in (*values, *do)}
+        told.tell(decision.id, values, rows["click"][i], observed=lost)
     kept, same = (agent._statistic.to_record() for agent in (learner, told))
     if learner.policy.traits.sequential:  # evidence is made of own decisions only
         assert (learner._statistic.witnessed, told._statistic.witnessed) == (0, 60)

@@ -20,7 +20,9 @@ def taught(problem, policy, env, rounds, shift=0.0, scale=1.0, seed=0):
     for _ in range(rounds):
         decision = agent.ask(eligible=[problem.actions[int(rng.integers(problem.actions.size))]])
         seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, scale * seen.reward + shift)
+        known = {*seen.parents, *decision.intervention}
+        lost = {name: None for name in problem.must_observe if name not in known}
+        agent.tell(decision.id, seen.parents, scale * seen.reward + shift, observed=lost)
     return agent
 
 

@@ -177,7 +177,7 @@ def test_held_outcomes_count_when_the_window_has_passed_and_with_the_silence_of_
         study.tell(decision.id, happen(study, decision, np.random.default_rng(0))["parents"], None)
     start = bits(study)
     assert study.tell(1, None, 1).status == "held"
-    assert study.tell(3, None, 1) == ("held", "it counts when the window has passed")
+    assert study.tell(3, None, 1) == ("held", "it counts when the window has passed", ())
     assert study.tell(1, None, 1).status == "duplicate"
     with pytest.raises(ConflictError):
         study.tell(1, None, 0)
@@ -252,9 +252,10 @@ def test_a_reward_that_is_sent_twice_after_what_was_observed_is_a_duplicate(tmp_
     with cb.Study.create(where, ENV.problem.without_tables(), "c-ts-beta-learnt", seed=1) as study:
         decision = study.ask(eligible=[{"send_time": "morning"}])
         study.tell(decision.id, PARENTS, None, observed={"product": "Photoshop"})
-        assert study.tell(decision.id, None, 1).status == "applied"
-        assert study.tell(decision.id, None, 1).status == "duplicate"
-        assert study.correct(decision.id, PARENTS, 1).status == "applied"  # says that nothing was observed
+        assert study.tell(decision.id, None, 1)[::2] == ("incomplete", ("purpose",))
+        assert study.tell(decision.id, None, 1)[::2] == ("duplicate", ("purpose",))
+        receipt = study.correct(decision.id, PARENTS, 1)  # says that nothing was observed
+        assert receipt[::2] == ("incomplete", ("product", "purpose"))
         assert study.verify()
 
 

@@ -224,11 +224,11 @@ class Agent(Advice):
         """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
 
         The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        the action set, or that were known before the decision, may be left out, and all of them where that is so of
-        all, or where there are none: `tell(id, reward=1)`.
-        `parents=None` says that their values were lost; policies that
-        need only the action learn all the same.
-        `observed` are further variables of the model that were seen, for policies that learn from them.
+        the action set, that were known before the decision or that are among `observed` may be left out, and all of
+        them where that is so of all, or where there are none: `tell(id, reward=1)`. `parents=None` says that their
+        values were lost; policies that need only the action learn all the same.
+        `observed` are further variables of the model that were seen, for policies that learn from them. Such a policy
+        needs all of `problem.must_observe`: a value that is missing is refused, unless None says that it was lost.
         """
         pending = (self._pending.get(id) if type(id) is int else None) or self._pending_decision(id)
         outcome = self._build_outcome(id, pending, parents, reward, observed)

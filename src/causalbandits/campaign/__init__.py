@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from causalbandits.campaign.skewed_rewards import WIDE_RANGE, UnseenValues
     from causalbandits.campaign.validation import (
         condition_on_context,
+        infer_parents,
+        missing_variables,
+        observation_requirements,
         parse_seed,
         refuse_beyond_budget,
         validate_batch_size,
@@ -124,6 +127,9 @@ else:
             "causalbandits.campaign.skewed_rewards": ["WIDE_RANGE", "UnseenValues"],
             "causalbandits.campaign.validation": [
                 "condition_on_context",
+                "infer_parents",
+                "missing_variables",
+                "observation_requirements",
                 "parse_seed",
                 "refuse_beyond_budget",
                 "validate_batch_size",
@@ -174,7 +180,10 @@ __all__ = [
     "explanatory_cell",
     "gather_evidence",
     "history_checksum",
+    "infer_parents",
     "is_covered",
+    "missing_variables",
+    "observation_requirements",
     "parse_seed",
     "policy_record",
     "recommend",

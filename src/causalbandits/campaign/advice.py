@@ -57,6 +57,8 @@ class CampaignState:
     """Past rewards with a trust below 1; None without any. Where they are dropped, `statistic` is without them."""
     trusted_comparison: Callable[[], RewardComparison] = RewardComparison
     """Own rewards against past ones with trust 1."""
+    incomplete: str = ""
+    """What must be said of outcomes that lack values that the policy needs; empty where none do."""
 
     def diagnostics(self) -> Diagnostics:
         """What the outcomes say against the policy's scales, the way it is used, the model and the past."""
@@ -64,6 +66,7 @@ class CampaignState:
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
         caveats = (
+            *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
             *self.policy.concerns(self.problem, self.statistic),
             *against_model,

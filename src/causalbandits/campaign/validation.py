@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import EllipsisType
 
 import numpy as np
@@ -102,14 +102,15 @@ def validate_outcome(
     observed: Mapping[str, State] | None,
     *,
     accept_impossible: bool,
-    allow_missing_parents: bool = False,
+    allow_incomplete: bool = False,
 ) -> EncodedOutcome:
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
-    The problem is conditioned on what was known at the decision. Parents that the action set, or that were known, may
-    be left out. `action` is None for an outcome that came before its decision: it is validated as far as possible.
-    With `allow_missing_parents` an outcome without the parents' values is accepted as well, though the policy learns
-    nothing from it.
+    The problem is conditioned on what was known at the decision. Parents that are not given are taken from the
+    intervention, the context and `observed`, where None says that a value was lost. `action` is None for an outcome
+    that came before its decision: it is validated as far as possible. With `allow_incomplete` an outcome that lacks
+    values that the policy needs is accepted as well; those of the parents that were given are then among the observed
+    codes.
     """
     if type(parents) is not dict:
         validate_parents_argument(problem, parents)
@@ -120,37 +121,152 @@ def validate_outcome(
             "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
             "changed."
         )
+    reported = parents if isinstance(parents, Mapping) else {}
+    all_parents = reported if action is None else _with_known_parents(problem, action, reported)
+    observed_codes: dict[str, int] | None = None
+    lost: Collection[str] = ()
+    if observed and isinstance(observed, Mapping) and None in observed.values():
+        lost = _lost_variables(problem, observed)
+        observed = {name: state for name, state in observed.items() if name not in lost}
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
+        if observed is not None and action is not None:
+            observed_codes = _encode_observed(problem, action, reported, observed)
+        if len(all_parents) < len(problem.parents):
+            z, observed_codes = _encode_partial_parents(problem, action, reported, observed_codes)
+        else:
+            z = problem.encode_parents(all_parents)
+    except TellError:
+        raise
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    if parents is not None:
-        parents = _with_known_parents(problem, action, {} if isinstance(parents, EllipsisType) else parents)
-    try:
-        z = () if parents is None else problem.encode_parents(parents)
-    except CausalBanditsError as error:
-        raise TellError(f"{error} Nothing was changed.") from None
-    if parents is None and policy.traits.needs_parents and not allow_missing_parents:
-        raise TellError(
-            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}: without their values "
-            "nothing can be learnt of it, so forget(id). A policy that needs only the action learns from such rewards, "
-            "too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
-        )
     if action is None:
-        return z, value, None
-    if parents is not None and not accept_impossible and not problem.is_supported(action, z):
-        raise _zero_probability_error(parents, action)
-    observed_codes = (
-        None if observed is None else _encode_observed(problem, action, {} if parents is None else parents, observed)
-    )
+        return z, value, observed_codes or None
+    if not allow_incomplete and (not z or policy.traits.learns_tables):
+        if isinstance(parents, EllipsisType):
+            _refuse_parents_left_out(problem, action, observed_codes)
+        _refuse_incomplete(problem, policy, action, z, observed_codes, parents_declared_lost=parents is None, lost=lost)
+    if z and not accept_impossible and not problem.is_supported(action, z):
+        raise _zero_probability_error(problem.decode_parents(z), action)
     if observed_codes and not accept_impossible:
-        parent_codes = {} if parents is None else dict(zip(problem.parents, z, strict=True))
+        parent_codes = dict(zip(problem.parents, z, strict=True)) if z else {}
         if not problem.is_jointly_supported(
             action, {**problem.context_codes_by_name, **parent_codes, **observed_codes}
         ):
-            raise _zero_probability_error({**(parents or {}), **(observed or {})}, action)
+            raise _zero_probability_error({**reported, **(observed or {})}, action)
     return z, value, observed_codes or None
+
+
+def _refuse_parents_left_out(problem: Problem, action: Action, observed_codes: Mapping[str, int] | None) -> None:
+    """Refuse that no parents are told at all, where some are neither set nor known nor observed."""
+    missing = missing_variables(problem, action, problem.context_codes, (), observed_codes)
+    if parents := [name for name in missing if name in problem.parents]:
+        raise TellError(
+            f"Tell the values of {', '.join(parents)}: tell(id, parents={{...}}, reward=...), or parents=None if they "
+            "were lost. Nothing was changed."
+        )
+
+
+def _lost_variables(problem: Problem, observed: Mapping[str, State]) -> set[str]:
+    """The variables that an outcome should show, and of which None says that they were lost."""
+    names = {name for name, state in observed.items() if state is None}.intersection(problem.must_observe)
+    return {name for name in names if None not in problem.variable(name).states}
+
+
+def infer_parents(problem: Problem, action: Action | None, observed_codes: Mapping[str, int]) -> Z | None:
+    """The parents' codes from what was set, known and observed; None where that does not determine them all.
+
+    The problem is conditioned on what was known at the decision.
+    """
+    codes, context = [], problem.context_codes_by_name
+    intervention: Mapping[str, State] = {} if action is None else action.intervention
+    for name in problem.parents:
+        if name in observed_codes:
+            codes.append(observed_codes[name])
+        elif name in intervention:
+            codes.append(problem.variable(name).code(intervention[name]))
+        elif name in context:
+            codes.append(context[name])
+        else:
+            return None
+    return tuple(codes)
+
+
+def _encode_partial_parents(
+    problem: Problem, action: Action | None, parents: Mapping[str, State], observed_codes: dict[str, int] | None
+) -> tuple[Z, dict[str, int] | None]:
+    """The parents' codes if they follow from the other values; if not, those given are among the observed codes."""
+    for name in parents:
+        if name not in problem.parents:
+            problem.encode_parents(parents)  # which says what is wrong
+    parent_codes = {name: problem.variable(name).code(value) for name, value in parents.items()}
+    codes = {**(observed_codes or {}), **parent_codes}
+    z = infer_parents(problem, action, codes)
+    return ((), codes or None) if z is None else (z, observed_codes)
+
+
+def missing_variables(
+    problem: Problem, action: Action, context: Z | None, z: Z | None, observed: Mapping[str, int] | None
+) -> tuple[str, ...]:
+    """The parents and the variables of `must_observe` whose values are not known after an outcome.
+
+    `context` has the codes of the context, -1 where it is not known.
+    """
+    has_parents = bool(z) or not problem.parents
+    if has_parents and not problem.unknown_tables:
+        return ()
+    known = {*action.intervention, *(observed or ()), *(problem.parents if has_parents else ())}
+    known.update(name for name, code in zip(problem.context, context or (), strict=False) if code >= 0)
+    return tuple(name for name in dict.fromkeys((*problem.parents, *problem.must_observe)) if name not in known)
+
+
+def observation_requirements(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
+    """The variables whose values a policy needs of every outcome, unless they were set or are known beforehand."""
+    parents = problem.parents if policy.traits.needs_parents else ()
+    return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_tables else ()))))
+
+
+def _refuse_incomplete(
+    problem: Problem,
+    policy: AnyPolicy,
+    action: Action,
+    z: Z,
+    observed_codes: Mapping[str, int] | None,
+    *,
+    parents_declared_lost: bool,
+    lost: Collection[str],
+) -> None:
+    """Refuse an outcome that lacks a value that the policy needs, or some of the parents that were told."""
+    missing = missing_variables(problem, action, problem.context_codes, z, observed_codes)
+    missing_parents = [name for name in missing if name in problem.parents]
+    if missing_parents and policy.traits.needs_parents:
+        raise TellError(
+            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}; missing: "
+            f"{', '.join(map(repr, missing_parents))}. Nothing can be learnt without: report it, tell(id, "
+            "parents={...}, reward=...), or forget(id) if it was lost. A policy that needs only the action learns from "
+            "such rewards, too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
+        )
+    if missing_parents and not parents_declared_lost:
+        raise TellError(
+            f"Every parent must be observed; missing: {', '.join(map(repr, missing_parents))}. If they were lost, "
+            "parents=None. Nothing was changed."
+        )
+    needed = set(observation_requirements(problem, policy)).difference(lost)
+    if unreported := [name for name in missing if name in needed]:
+        knobs = [name for name in unreported if name in problem.manipulable]
+        always = (
+            f" Or set {', '.join(map(repr, knobs))} in every action, Problem(..., always={knobs})." if knobs else ""
+        )
+        declaration = len(knobs) < len(unreported) and (
+            " Where it can never be observed, declare which variables can be, Problem(..., observable=[...]), and the "
+            "others are marginalised out."
+        )
+        raise TellError(
+            f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}; missing: "
+            f"{', '.join(map(repr, unreported))}. Report it, tell(..., observed={{...}}); if it was lost, say so, "
+            f"observed={{{unreported[0]!r}: None}}.{always}{declaration or ''} Nothing was changed."
+        )
 
 
 def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:
@@ -160,24 +276,15 @@ def _zero_probability_error(values: Mapping[str, State], action: Action) -> Tell
     )
 
 
-def _with_known_parents(problem: Problem, action: Action | None, parents: Mapping[str, State]) -> Mapping[str, State]:
+def _with_known_parents(problem: Problem, action: Action, parents: Mapping[str, State]) -> Mapping[str, State]:
     """The parents' values with those that the action set or that were known before it: these cannot be otherwise."""
-    if action is None:  # it may set any of these, in a context that is not known yet
-        undecided = [name for name in problem.parents if name in problem.manipulable or name in problem.context]
-        known: dict[str, State] = {name: problem.variable(name).states[0] for name in undecided}
-    else:
-        choices = action.choices
-        known = {name: states[choices[k] - 1] for k, name, states in problem.manipulable_parents if choices[k]}
-        _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
-        if problem.context_codes is not None:
-            context = problem.known_parents
-            _refuse_contradiction(problem, parents, context, "was known to be {} before the decision", "")
-            known = {**context, **known}
-    if not parents and (missing := [name for name in problem.parents if name not in known]):
-        raise TellError(
-            f"Tell the values of {', '.join(missing)}: tell(id, parents={{...}}, reward=...), or "
-            "parents=None if they were lost. Nothing was changed."
-        )
+    choices = action.choices
+    known = {name: states[choices[k] - 1] for k, name, states in problem.manipulable_parents if choices[k]}
+    _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
+    if problem.context_codes is not None:
+        context = problem.known_parents
+        _refuse_contradiction(problem, parents, context, "was known to be {} before the decision", "")
+        known = {**context, **known}
     return {**known, **parents} if known else parents
 
 
@@ -224,20 +331,20 @@ def _abbreviate(value: object) -> str:
 
 
 def _encode_observed(
-    problem: Problem, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
+    problem: Problem, action: Action, parents: object, observed: Mapping[str, State]
 ) -> dict[str, int]:
     """The codes of what else was observed; it must not contradict what was done or told."""
     if not isinstance(observed, Mapping):
         raise TellError(f"observed must map variables to their values; got {observed!r}.")
-    try:
+    if observed.keys() <= set(problem.parents):  # of these the values are known, whatever else the problem knows
+        codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
+    else:
         codes = problem.model.codes(observed)
-    except CausalBanditsError as error:
-        raise TellError(f"{error} Nothing was changed.") from None
     context = problem.contexts.values(problem.context_codes)
     for fixed_values, relation in (
         (action.intervention, "was set to"),
         (context, "was known to be"),
-        (parents, "was told as"),
+        (parents if isinstance(parents, Mapping) else {}, "was told as"),
     ):
         for name in observed:
             if name in fixed_values and _contradicts(problem, name, observed[name], fixed_values[name]):

@@ -77,7 +77,7 @@ def tell(
             agent_or_study.tell(
                 int(id), ... if parent_states is None else parent_states, reward, observed=observed_states
             )
-            receipt = {"status": "applied", "why": ""}
+            receipt = {"status": "applied", "why": "", "missing": []}
         else:
             receipt = agent_or_study.tell(
                 agent_or_study.id_of(id, by), parent_states, reward, observed=observed_states

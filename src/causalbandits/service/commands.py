@@ -109,7 +109,10 @@ def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
 
 
 async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
-    """Tell outcomes; each has a status: applied, held, duplicate, early, late, conflict, unknown, refused."""
+    """Tell outcomes.
+
+    Each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused.
+    """
     if len(body.items) > MAX_ITEMS:
         raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
     items = [_decode_outcome(item) for item in body.items]
@@ -118,7 +121,11 @@ async def tell(writer: Writer, request: Request, body: RawTellRequest) -> Outcom
     writer.duplicates += sum(item.status == "duplicate" for item in valid_receipts)
     remaining = iter(valid_receipts)
     receipts = [next(remaining) if isinstance(item, dict) else item for item in items]
-    return OutcomesResponse([OutcomeResponse(receipt.status, receipt.why) for receipt in receipts])
+    return OutcomesResponse([_outcome_response(receipt) for receipt in receipts])
+
+
+def _outcome_response(receipt: Receipt) -> OutcomeResponse:
+    return OutcomeResponse(receipt.status, receipt.why, list(receipt.missing))
 
 
 def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
@@ -129,15 +136,14 @@ def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
         return Receipt("refused", str(error))
 
 
-async def correct(writer: Writer, request: Request, body: CorrectRequest) -> StatusResponse:
+async def correct(writer: Writer, request: Request, body: CorrectRequest) -> OutcomeResponse:
     """Another outcome than the one that was told."""
     decision_id = parse_decision_id(request)
 
     def work(study: Study) -> Any:
         return study.correct(study.id_of(*decision_id), body.parents, body.reward, observed=body.observed)
 
-    receipt = await writer.submit(work)
-    return StatusResponse(receipt.status)
+    return _outcome_response(await writer.submit(work))
 
 
 async def retract(writer: Writer, request: Request) -> StatusResponse:

@@ -44,6 +44,7 @@ METRICS = {
     "decisions": ("counter", "Decisions that were made."),
     "events": ("counter", "Events of decisions: outcomes, corrections, expiries."),
     "outcomes": ("gauge", "Outcomes that count."),
+    "outcomes_incomplete": ("gauge", "Outcomes that lack a value that the policy needs."),
     "reward_sum": ("gauge", "The sum of their rewards."),
     "open_decisions": ("gauge", "Decisions that wait for their outcome."),
     "early_outcomes": ("gauge", "Outcomes that wait for their decision."),

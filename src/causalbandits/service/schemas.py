@@ -136,10 +136,11 @@ class DecisionsResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutcomeResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of an outcome, and why."""
+    """What became of an outcome, and why; `missing` are the variables whose values the policy needs and lacks."""
 
     status: Status
     why: str
+    missing: list[str]
 
 
 class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):

@@ -310,7 +310,8 @@ class Session:
             gained = (reward is not None) - (row.reward is not None)
             sums = sums[0] + gained, sums[1] + (reward or 0) - (row.reward or 0)
         event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
-        self.log.add_event(event, apply_event(event, row.current_outcome))
+        current = apply_event(event, row.current_outcome)
+        self.log.add_event(event, current, self.log.missing_variables(row, current))
         self._apply_event(event, row, write=True)
         self.events, (self.n_outcomes, self.reward_sum) = number, sums
         if number % SNAPSHOT_EVERY == 0:

@@ -74,7 +74,7 @@ from causalbandits.study.storage import (
     open_store,
     verify_log,
 )
-from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, learn
+from causalbandits.study.tell import Id, Observed, OutcomeRecorder, Parents, Receipt, find_incomplete, learn
 
 MAX_STRANDED = 100
 """At most so many outcomes that could not be taken are listed."""
@@ -91,7 +91,7 @@ class Study(Advice):
     True
     >>> seen = {"subject": "short", "template": "1", "send_time": decision.intervention["send_time"]}
     >>> study.tell(decision.id, seen, 1), study.tell(decision.id, seen, 1)
-    (Receipt(status='applied', why=''), Receipt(status='duplicate', why=''))
+    (Receipt(status='applied', why='', missing=()), Receipt(status='duplicate', why='', missing=()))
     >>> study.rounds
     1
     """
@@ -231,8 +231,11 @@ class Study(Advice):
 
         What contradicts an outcome that was told before is refused: see `correct`. By a key that has not been asked
         with, the outcome waits for its decision. `reward=None` keeps the parents' values while the reward is awaited.
-        Parents that the action set, or that were known before it, may be left out; all of them, `tell(id, reward=1)`,
-        where that is so of all. `parents=None` says that their values were lost.
+        Parents that the action set, that were known before it or that are among `observed` may be left out; all of
+        them, `tell(id, reward=1)`, where that is so of all. `parents=None` says that their values were lost.
+
+        An outcome that lacks a value that the policy needs is stored, and its receipt is "incomplete", with the names
+        that are `missing`; told again with these, it is complete, as if it had been told at once.
         """
         with self._session.transaction():
             return self._outcomes.tell(id, {} if isinstance(parents, EllipsisType) else parents, reward, observed)
@@ -344,6 +347,7 @@ class Study(Advice):
                 "decisions": self._session.n_decisions,
                 "events": self._session.events,
                 "outcomes": self._session.n_outcomes,
+                "outcomes_incomplete": find_incomplete(self._session, 0).n,
                 "reward_sum": from_fixed_point(self._session.reward_sum),
                 "open_decisions": self._log.count(IS_OPEN),
                 "early_outcomes": self._log.registers.early_count(),
@@ -523,4 +527,5 @@ class Study(Advice):
                 past=session.past,
                 doubted_past=doubted_past,
                 trusted_comparison=lambda: compare_trusted_past(session),
+                incomplete=str(incomplete) if (incomplete := find_incomplete(session, 0)) else "",
             )

@@ -1,4 +1,4 @@
-"""What becomes of a reported outcome: applied, held, duplicate, early, late, conflict, unknown or refused.
+"""What becomes of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
@@ -6,8 +6,9 @@ tell   early: kept until it is asked for    applied; or held, where     duplicat
                                             window has passed           missing is applied     recorded only
 
 An outcome has three parts: the parents' values, the reward, what else was observed. They may come one by one, in any
-order, and are merged; a part that contradicts what was told before is a conflict. Rounds of the past (`learn`) are
-events as well.
+order, and are merged; a part that contradicts what was told before is a conflict. Parents that are not given follow
+from what was set, known beforehand or observed. An outcome that lacks a value that the policy needs counts, but is
+incomplete until the value is told. Rounds of the past (`learn`) are events as well.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from causalbandits.campaign import (
     Learnt,
     PastBatch,
     history_checksum,
+    infer_parents,
+    missing_variables,
+    observation_requirements,
     resolve_trust,
     validate_outcome,
 )
@@ -61,7 +65,7 @@ REQUIRED_FIELDS = {"id", "reward"}
 OUTCOME_FIELDS = {*REQUIRED_FIELDS, "parents", "observed"}
 """What an outcome has, among many."""
 
-Status = Literal["applied", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
+Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
 
 
 class Receipt(NamedTuple):
@@ -69,6 +73,8 @@ class Receipt(NamedTuple):
 
     status: Status
     why: str = ""
+    missing: tuple[str, ...] = ()
+    """The variables whose values the policy needs of this outcome, and which are still missing."""
 
 
 class Stranded(NamedTuple):
@@ -196,15 +202,31 @@ class OutcomeRecorder:
 
     def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
         z, fixed_reward, observed_codes = self._merge_with_stored(row, parents, reward, observed)
+        has_reward = True
         if row.status == IS_OPEN:
-            return self._tell_first(row, z, fixed_reward, observed_codes)
-        if row.status in (IS_TOLD, IS_HELD):
-            return self._complete(
+            receipt, has_reward = self._tell_first(row, z, fixed_reward, observed_codes), fixed_reward is not None
+        elif row.status in (IS_TOLD, IS_HELD):
+            receipt = self._complete(
                 row, z, _merge_parts(self._latest_reward(row), fixed_reward, _format_decision(row)), observed_codes
             )
-        if fixed_reward is None and (z, observed_codes) == (row.z, row.observed):
-            return Receipt("duplicate")
-        return self._tell_late(row, z, fixed_reward, observed_codes)
+        elif fixed_reward is None and (z, observed_codes) == (row.z, row.observed):
+            receipt = Receipt("duplicate")
+        else:
+            receipt = self._tell_late(row, z, fixed_reward, observed_codes)
+        return self._with_missing(receipt, row, z, observed_codes, has_reward=has_reward)
+
+    def _with_missing(
+        self, receipt: Receipt, row: Row, z: Z | None, observed_codes: Any, *, has_reward: bool
+    ) -> Receipt:
+        """The receipt with the variables that the policy needs and the outcome lacks; then it is not just applied."""
+        lacking = missing_variables(self._session.problem, row.choice.action, row.context, z, observed_codes)
+        if not lacking:
+            return receipt
+        needed = observation_requirements(self._session.problem, self._session.fold.policy)
+        missing = tuple(name for name in lacking if name in needed)
+        if not missing or receipt.status != "applied" or not has_reward:
+            return receipt._replace(missing=missing)
+        return Receipt("incomplete", _explain_incomplete(self._session, missing), missing)
 
     def _complete(self, row: Row, z: Z | None, reward: int, observed_codes: Any) -> Receipt:
         """Add what was missing of an outcome; what counts is as if it had been told at once."""
@@ -262,13 +284,15 @@ class OutcomeRecorder:
         except PolicyError as error:
             raise TellError(f"{error} Nothing was changed.") from None
         z, fixed_reward, observed_codes = self._encode_outcome(conditioned, row.choice, parents, reward, observed)
-        merged = (
-            _merge_parts(row.z, z or None, _format_decision(row)),
-            _merge_parts(row.observed, observed_codes, _format_decision(row)),
-        )
-        if merged[1] and merged != (z or None, observed_codes):
-            self._validate_jointly(conditioned, row, *merged)
-        return merged[0], fixed_reward, merged[1]
+        merged_z = _merge_parts(row.z, z or None, _format_decision(row))
+        merged_codes = _merge_parts(row.observed, observed_codes, _format_decision(row))
+        if merged_z is None and merged_codes:
+            merged_z = infer_parents(conditioned, row.choice.action, merged_codes) or None
+        if merged_codes and (merged_z, merged_codes) != (z or None, observed_codes):
+            self._validate_jointly(conditioned, row, merged_z, merged_codes)
+        if merged_z is not None and merged_codes:  # the parents are in z: one state, in whatever order parts come
+            merged_codes = {name: code for name, code in merged_codes.items() if name not in conditioned.parents}
+        return merged_z, fixed_reward, merged_codes or None
 
     def _validate_jointly(self, conditioned: Problem, row: Row, z: Z | None, observed_codes: Mapping[str, int]) -> None:
         """Refuse parts that have positive probability each, and probability 0 together."""
@@ -289,7 +313,7 @@ class OutcomeRecorder:
         self, conditioned: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
         """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
-        if reward is None and parents is None:
+        if reward is None and parents is None and not observed:
             raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
         z, reward_value, observed_codes = validate_outcome(
             conditioned,
@@ -299,7 +323,7 @@ class OutcomeRecorder:
             0.0 if reward is None else reward,
             None if choice is None else observed,
             accept_impossible=choice is None or self._session.accepts_impossible,
-            allow_missing_parents=True,
+            allow_incomplete=True,
         )
         return z, None if reward is None else to_fixed_point(reward_value), observed_codes
 
@@ -312,11 +336,13 @@ class OutcomeRecorder:
             row._replace(z=None, observed=None), parents, reward, observed
         )
         if (z, fixed_reward, observed_codes) == (row.z, self._latest_reward(row), row.observed):
-            return Receipt("duplicate")
-        if row.status == IS_HELD:
-            return self._hold(row, z, fixed_reward, observed_codes)
-        self._session.record_event(row, "correct", z, fixed_reward, observed_codes)
-        return Receipt("applied")
+            receipt = Receipt("duplicate")
+        elif row.status == IS_HELD:
+            receipt = self._hold(row, z, fixed_reward, observed_codes)
+        else:
+            self._session.record_event(row, "correct", z, fixed_reward, observed_codes)
+            receipt = Receipt("applied")
+        return self._with_missing(receipt, row, z, observed_codes, has_reward=True)
 
     def retract(self, id: Id) -> None:
         """Take the outcome back: the decision waits again."""
@@ -352,6 +378,92 @@ class OutcomeRecorder:
             else:
                 self._session.record_event(row, "expire", row.z, to_fixed_point(rules.default), row.observed)
         return len(rows)
+
+
+class IncompleteOutcome(NamedTuple):
+    """An outcome that counts and lacks values that the policy needs: tell these, by the same id, to complete it."""
+
+    id: int
+    key: str | None
+    missing: tuple[str, ...]
+
+
+class IncompleteOutcomes(NamedTuple):
+    """Outcomes that count and lack values that the policy needs."""
+
+    n: int = 0
+    of: int = 0
+    """How many outcomes of decisions count, incomplete ones included."""
+    without_parents: int = 0
+    """How many of the incomplete ones lack a parent's value, so that nothing is learnt from them."""
+    missing: tuple[str, ...] = ()
+    """The variables that some of them lack."""
+    first: tuple[IncompleteOutcome, ...] = ()
+    """The first few."""
+
+    def __bool__(self) -> bool:
+        return self.n > 0
+
+    def __str__(self) -> str:
+        """One sentence without its end: how many, what they lack, and the way out."""
+        verb, values, pronoun = _inflect(self.n, self.missing)
+        if self.without_parents == self.n:
+            effect = f"and teach{'es' if self.n == 1 else ''} nothing"
+        elif self.without_parents:
+            effect = f"{self.without_parents} of them teach nothing, and the others nothing of the CPTs"
+        else:
+            effect = f"and teach{'es' if self.n == 1 else ''} nothing of the CPTs"
+        return (
+            f"{self.n} of {self.of} outcomes {verb} the {values} of {', '.join(map(repr, self.missing))}, {effect}: "
+            f"send {pronoun} as observed"
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        first = [{**outcome._asdict(), "missing": list(outcome.missing)} for outcome in self.first]
+        return {**self._asdict(), "missing": list(self.missing), "first": first, "text": str(self) if self else ""}
+
+
+def _inflect(n: int, missing: tuple[str, ...]) -> tuple[str, str, str]:
+    many = len(missing) > 1
+    return "lacks" if n == 1 else "lack", "values" if many else "value", "them" if many else "it"
+
+
+MAX_INCOMPLETE = 5
+"""So many incomplete outcomes are listed."""
+
+
+def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
+    """The outcomes that count and lack values that the policy needs; within a transaction."""
+    of = session.n_outcomes - session.log.past_count()
+    needed = observation_requirements(session.problem, session.fold.policy)
+    if not needed:
+        return IncompleteOutcomes(of=of)
+    counts = {
+        stored: (n, tuple(name for name in stored if name in needed))
+        for stored, n in session.log.incomplete_counts().items()
+    }
+    counts = {stored: pair for stored, pair in counts.items() if pair[1]}
+    parents = set(session.problem.parents)
+    names = {name for _, missing in counts.values() for name in missing}
+    first = session.log.incomplete_decisions(counts, at_most) if at_most else []
+    return IncompleteOutcomes(
+        sum(n for n, _ in counts.values()),
+        of,
+        sum(n for n, missing in counts.values() if not parents.isdisjoint(missing)),
+        tuple(name for name in needed if name in names),
+        tuple(IncompleteOutcome(row.number, row.key, counts[row.missing][1]) for row in first),
+    )
+
+
+def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
+    """Why an outcome is incomplete, and the way out, in words that hold over HTTP as well."""
+    _, values, pronoun = _inflect(1, missing)
+    teaches = "nothing" if any(name in session.problem.parents for name in missing) else "nothing of the CPTs"
+    return (
+        f"it is stored, and teaches {teaches} without the {values} of {', '.join(map(repr, missing))}: send {pronoun} "
+        "as observed, by the same id"
+    )
 
 
 def _merge_parts(stored: Any, part: Any, owner: str) -> Any:

@@ -409,17 +409,19 @@ def test_the_first_outcome_that_lacks_a_parent_is_warned_of_once():
     model = cb.fit(graph, None, states={name: [0, 1] for name in "abc"})
     agent = cb.Agent(cb.Problem(model, ["a"], ["c"]), "c-ts-beta-learnt", seed=0)
     assert agent.recommend().caveats == ()
+    with pytest.raises(cb.errors.TellError, match=r"learns CPTs .* missing: 'b'.*observed=\{'b': None\}.* observable="):
+        agent.tell(agent.ask().id, {"c": 0}, 1)
     with pytest.warns(
         ProblemWarning, match=r"No outcome counts so far for the CPTs of 'b', 'c': .* Report 'b' too, .*obs"
     ):
-        agent.tell(agent.ask().id, {"c": 0}, 1)
+        agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": None})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(98):
-            agent.tell(agent.ask().id, {"c": 0}, 1)
+            agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": None})
     assert any("no outcome counts for the CPTs of 'b', 'c'" in caveat for caveat in agent.recommend().caveats)
     with pytest.warns(ProblemWarning, match="no outcome counts for the CPTs of 'b', 'c'"):  # after a hundred, again
-        agent.tell(agent.ask().id, {"c": 0}, 1)
+        agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": None})
 
 
 def test_the_caveat_stays_until_enough_outcomes_count():
@@ -427,7 +429,7 @@ def test_the_caveat_stays_until_enough_outcomes_count():
     agent = cb.Agent(cb.Problem(model, ["a"], ["c"]), "c-ts-beta-learnt", seed=0)
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         for _ in range(30):
-            agent.tell(agent.ask().id, {"c": 0}, 1)
+            agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": None})
     agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": 0})
     assert any("no more than 1 of 31 outcomes count" in caveat for caveat in agent.recommend().caveats)
     for _ in range(4):
@@ -441,7 +443,7 @@ def test_outcomes_that_lack_a_value_now_and_then_bring_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(120):
-            agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": 0} if i % 3 == 0 else None)
+            agent.tell(agent.ask().id, {"c": 0}, 1, observed={"b": 0 if i % 3 == 0 else None})
 
 
 def test_a_manipulable_variable_that_was_left_alone_must_be_reported():
@@ -449,8 +451,11 @@ def test_a_manipulable_variable_that_was_left_alone_must_be_reported():
     problem = cb.Problem(model, ["a"], ["b"])
     agent = cb.Agent(problem, "c-ts-beta-learnt", seed=0)
     agent.tell(agent.ask(eligible=[{"a": 1}]).id, {"b": 0}, 1, observed={"s": 0})
+    decision = agent.ask(eligible=[{}])
+    with pytest.raises(cb.errors.TellError, match="missing: 'a'"):
+        agent.tell(decision.id, {"b": 0}, 1, observed={"s": 0})
     with pytest.warns(ProblemWarning, match=r"the CPT of 'a': .* Report 'a' too.*always=\['a'\]"):
-        agent.tell(agent.ask(eligible=[{}]).id, {"b": 0}, 1, observed={"s": 0})
+        agent.tell(decision.id, {"b": 0}, 1, observed={"s": 0, "a": None})
 
 
 def test_what_is_known_as_the_context_need_not_be_told_again():
@@ -458,7 +463,7 @@ def test_what_is_known_as_the_context_need_not_be_told_again():
     model = cb.fit(graph, None, states={name: [0, 1] for name in "sabc"})
     agent = cb.Agent(cb.Problem(model, ["a"], ["c"], context=["s"]), "c-ts-beta-learnt", seed=0)
     with pytest.warns(ProblemWarning, match="the CPTs of 'b', 'c': .* Report 'b' too"):
-        agent.tell(agent.ask(context={"s": 0}).id, {"c": 0}, 1)
+        agent.tell(agent.ask(context={"s": 0}).id, {"c": 0}, 1, observed={"b": None})
 
 
 UNOBSERVED_CAUSE = {"m": ["k", "u"]}
@@ -482,7 +487,8 @@ def play_without_u(agent, env, rounds):
     for _ in range(rounds):
         decision = agent.ask()
         observed = env.pull(dict(decision.intervention), rng)
-        agent.tell(decision.id, observed.parents, observed.reward)
+        lost = {name: None for name in agent.problem.must_observe if name == "u"}
+        agent.tell(decision.id, observed.parents, observed.reward, observed=lost)
 
 
 def test_cpts_are_learned_where_an_unobserved_cause_is_declared():

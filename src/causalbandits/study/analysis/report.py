@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from causalbandits.campaign import observation_requirements
 from causalbandits.model import Intervention, State
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import BudgetStatus
@@ -26,7 +27,7 @@ from causalbandits.study.storage import (
     from_fixed_point,
     squares_from_fixed_point,
 )
-from causalbandits.study.tell import Stranded
+from causalbandits.study.tell import IncompleteOutcomes, Stranded, find_incomplete
 
 MAX_CONFIGURATIONS, MAX_PREDICTED = 2**16, 5
 """Where there are more, it is not said where an action leads; so many are named."""
@@ -76,6 +77,8 @@ class StudyReport(NamedTuple):
     """Rounds of the past that were learnt; they are among the outcomes."""
     stranded: tuple[Stranded, ...] = ()
     """Outcomes that came early and could not be taken when their decision was made, and why; 100 at most."""
+    incomplete: IncompleteOutcomes = IncompleteOutcomes()
+    """Outcomes that lack values that the policy needs."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -87,6 +90,7 @@ class StudyReport(NamedTuple):
             "events": self.events,
             "early": self.early,
             "stranded": [outcome._asdict() for outcome in self.stranded],
+            "incomplete": self.incomplete.to_record(),
             "past": self.past,
             "outcomes": self.outcomes._asdict(),
             "actions": [{"intervention": dict(action), **statistics._asdict()} for action, statistics in self.actions],
@@ -105,6 +109,8 @@ class StudyReport(NamedTuple):
         if self.budget is not None:
             spent, left, rounds = self.budget
             lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
+        if self.incomplete:
+            lines.append(f"  {self.incomplete}")
         lines += [f"  came early and could not be taken: {key!r}. {why}" for _, key, why in self.stranded[:3]]
         lines += [f"  {statistics.n:8d}  {statistics.mean:.4g}  {action}" for action, statistics in self.actions[:10]]
         return "\n".join(lines)
@@ -139,6 +145,7 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
             session.log.past_count(),
         ),
         tuple(stranded),
+        find_incomplete(session),
     )
 
 
@@ -160,6 +167,9 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
         "status": row.status,
         "parents": None if row.z is None else session.problem.decode_parents(row.z),
         "reward": None if row.reward is None else from_fixed_point(row.reward),
+        "missing": [
+            name for name in row.missing if name in observation_requirements(session.problem, session.fold.policy)
+        ],
         "from_events": row.events,
         "events": [event_record(event) for event in session.log.events_of(row.number)],
         "mode": session.log.registers.modes()[row.mode - 1].mode,

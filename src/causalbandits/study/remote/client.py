@@ -110,12 +110,12 @@ class RemoteStudy:
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """As `Study.tell_many`; 1,000 at most."""
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
-        return [Receipt(item["status"], item["why"]) for item in response["items"]]
+        return [_decode_receipt(item) for item in response["items"]]
 
     def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
         body = {"parents": parents, "reward": reward, "observed": observed}
-        return Receipt(self._transport.send("POST", _decision_path(id, "/correct"), body)["status"])
+        return _decode_receipt(self._transport.send("POST", _decision_path(id, "/correct"), body))
 
     def retract(self, id: Id) -> None:
         """As `Study.retract`."""
@@ -227,6 +227,10 @@ class RemoteStudy:
 
 def _decode_decision(record: Mapping[str, Any]) -> Decision:
     return Decision(record["id"], Intervention(record["intervention"]), record["propensity"])
+
+
+def _decode_receipt(record: Mapping[str, Any]) -> Receipt:
+    return Receipt(record["status"], record["why"], tuple(record["missing"]))
 
 
 def connect(url: str, key: str | None = None) -> RemoteStudy:

@@ -13,7 +13,7 @@ from typing import Any
 
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Z
-from causalbandits.campaign import PastBatch, decode_action, decode_support, encode_support
+from causalbandits.campaign import PastBatch, decode_action, decode_support, encode_support, missing_variables
 from causalbandits.policies import Choice, Outcome, Support
 from causalbandits.problem import Action, Problem
 from causalbandits.problem.actions import ACTION_CACHE_SIZE
@@ -101,7 +101,7 @@ class Log:
 
     # Decisions
 
-    DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed"
+    DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed, missing"
 
     WITHOUT_PROPENSITIES = DECISION.replace("support", "NULL")
     """Decoding the support takes longer than all the rest, and few callers need it."""
@@ -150,7 +150,7 @@ class Log:
     @report_corruption
     def _decode_row(self, columns: Any) -> Row:
         number, key, request, context, choices, propensity, support, *rest = columns
-        policy, events, asked, due, mode, would, status, told_at, z, reward, observed = rest
+        policy, events, asked, due, mode, would, status, told_at, z, reward, observed, missing = rest
         context_codes = decode_codes(context)
         decoded_support, mixture = self._decode_propensities(support, context_codes, request)
         choice = Choice(self._decode_action(choices), propensity, decoded_support)
@@ -165,6 +165,7 @@ class Log:
             *details,
             None if would is None else self._decode_action(would),
             mixture,
+            () if missing is None else tuple(json.loads(missing)),
         )
 
     def _decode_propensities(
@@ -212,6 +213,24 @@ class Log:
                 row.status,
             ),
         )
+
+    def missing_variables(self, row: Row, current: CurrentOutcome) -> tuple[str, ...]:
+        """The variables that the outcome of a decision lacks, if one counts; none for rounds of the past."""
+        if current.reward is None or row.number < 0:
+            return ()
+        return missing_variables(self.problem, row.choice.action, row.context, current.z, current.observed)
+
+    def incomplete_counts(self) -> dict[tuple[str, ...], int]:
+        """How many outcomes that count lack which variables, whether or not the policy needs these."""
+        sql = "SELECT missing, count(*) FROM decisions WHERE missing IS NOT NULL GROUP BY missing ORDER BY missing"
+        return {tuple(json.loads(missing)): int(n) for missing, n in self.store.query(sql)}
+
+    def incomplete_decisions(self, missing: Iterable[tuple[str, ...]], limit: int) -> list[Row]:
+        """The first decisions whose outcome lacks one of these sets of variables."""
+        texts = [json.dumps(names) for names in missing]
+        placeholders = ", ".join("?" * len(texts))
+        condition = f"missing IS NOT NULL AND missing IN ({placeholders})"
+        return list(self.decisions(condition, texts, limit=limit)) if texts else []
 
     def charged_actions(self, before: int) -> list[tuple[Action, Z | None, int]]:
         """How often each action was decided in each context before a decision; forgotten or not."""
@@ -358,8 +377,8 @@ class Log:
         rows = self.store.query(sql, numbers)
         return [(number, self._decode_action(choices)) for number, choices in rows]
 
-    def add_event(self, event: LogEvent, current: CurrentOutcome) -> None:
-        """Append an event, and update what counts as its decision's outcome."""
+    def add_event(self, event: LogEvent, current: CurrentOutcome, missing: tuple[str, ...]) -> None:
+        """Append an event, and update what counts as its decision's outcome and the variables that it lacks."""
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
         self.store.execute(
             "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
@@ -370,13 +389,15 @@ class Log:
             ),
         )
         self.store.execute(
-            "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ? WHERE number = ?",
+            "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ?, missing = ? "
+            "WHERE number = ?",
             (
                 current.status,
                 current.told_at,
                 _encode_optional_codes(current.z),
                 current.reward,
                 _encode_observed(current.observed),
+                json.dumps(missing) if missing else None,
                 decision,
             ),
         )

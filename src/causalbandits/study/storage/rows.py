@@ -70,6 +70,8 @@ class Row(NamedTuple):
     """What the policy would have done, where something else was done."""
     mixture: PropensityMixture | None = None
     """How propensities were mixed, where there is a floor."""
+    missing: tuple[str, ...] = ()
+    """The parents and the variables of `problem.must_observe` whose values the outcome that counts lacks."""
 
     @property
     def current_outcome(self) -> CurrentOutcome:

@@ -3,7 +3,7 @@
     facts       what the study is: problem, seed, rules, budget; never changed once it has begun
     policies    who decides, and since when
     modes       how decisions come about (online, shadow, ...), since when, who chose that and why
-    decisions   each decision, and what counts as its outcome by now
+    decisions   each decision, what counts as its outcome by now, and which variables that outcome lacks
     events      the event log: what was told of decisions, in the order in which it came; all else is derived from it.
                 Each has how many outcomes count by then, and their sum, so that a timeline is a few lookups
     statistic   materialised: (context, action, z) -> n and sums, changed in the same transaction as the events
@@ -60,9 +60,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             observed TEXT,
             mode INTEGER NOT NULL,
             would TEXT,
+            missing TEXT,
             checksum TEXT NOT NULL
         )""",
         "CREATE INDEX decisions_open ON decisions (status, due)",
+        "CREATE INDEX decisions_incomplete ON decisions (missing, number) WHERE missing IS NOT NULL",
         """CREATE TABLE events (
             number BIGINT PRIMARY KEY,
             decision BIGINT NOT NULL,
@@ -130,7 +132,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 """The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-OLDEST_VERSION = 3
+OLDEST_VERSION = 4
 """No release has written older tables."""
 
 SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1

@@ -165,6 +165,8 @@ def verify_log(log: Log) -> Verification:
             differences.append(
                 f"decision {number} is kept as {stored_outcome.status}, and the log says {replayed_outcome.status}"
             )
+        elif row.missing != log.missing_variables(row, replayed_outcome):
+            differences.append(f"the variables that the outcome of decision {number} lacks are not what the log says")
     stored_lines, replayed_lines = set(encode_rows(log.statistic.table())), set(encode_rows(replay.table))
     differences += [
         f"the statistic keeps {line}, and the log does not say so" for line in sorted(stored_lines - replayed_lines)
