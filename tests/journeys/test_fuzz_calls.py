@@ -51,7 +51,7 @@ PRICED = priced({"product": 0.5})
 
 def agent():
     one = cb.Agent(PROBLEM, "c-ts-beta", seed=0, impossible="accept")
-    one.tell(one.ask().id, SEEN, 1)
+    one.tell(one.ask(eligible=[{"send_time": "morning"}]).id, SEEN, 1)
     one.ask(2)
     return one
 
