@@ -218,7 +218,9 @@ def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
             agent.forget(decision.id)
         elif rng.random() < 0.8:
             seen = env.pull(decision.intervention, rng, context=known)
-            agent.tell(decision.id, seen.parents, seen.reward)
+            known_values = {*seen.parents, *decision.intervention}
+            lost = {name: None for name in problem.must_observe if name not in known_values}
+            agent.tell(decision.id, seen.parents, seen.reward, observed=lost)
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json")
     assert again.budget == agent.budget
