@@ -87,7 +87,7 @@ def test_impossible_configurations_are_taken_on_request():
     model = cb.CausalModel(
         [cb.Variable("x", [0, 1], table=[0.5, 0.5]), cb.Variable("y", [0, 1], parents=["x"], table=np.eye(2))]
     )
-    env = cb.Environment(cb.Problem(model, ["x"], ["y"]), cb.BernoulliReward([0.2, 0.8]))
+    env = cb.Environment(cb.Problem(model, ["x"], ["y"]), cb.rewards.BernoulliReward([0.2, 0.8]))
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
     with pytest.raises(TellError, match=r'impossible under do.*impossible="accept"'):
         agent.tell(agent.ask(eligible=[{"x": 0}]).id, {"y": 1}, 1)

@@ -23,7 +23,7 @@ MODEL = cb.CausalModel([
     cb.Variable("interest", ["low", "high"], parents=["banner"], table=[[0.9, 0.1], [0.1, 0.9]]),
 ])  # fmt: skip
 PROBLEM = cb.Problem(MODEL, ["banner"], ["interest"], always=["banner"])
-ENV = cb.Environment(PROBLEM, cb.BernoulliReward([0.1, 0.9]))
+ENV = cb.Environment(PROBLEM, cb.rewards.BernoulliReward([0.1, 0.9]))
 UNKNOWN = cb.fit({"b": ["a"], "c": ["b"]}, None, states={name: [0, 1] for name in "abc"})
 
 
