@@ -320,3 +320,11 @@ def test_the_example_of_segments_runs(capsys):
         "share of the best lin-ts",
         "share of the best lin-ucb",
     ] * 3
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 10))
+def test_the_readmes_code_runs_for_any_seed(seed: int) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert code is not None
+    assert code.group(1).count("seed=8") == 1
+    exec(code.group(1).replace("seed=8", f"seed={seed}"), {})
