@@ -18,7 +18,10 @@ from causalbandits.engine.compiled.argmax import (
 from causalbandits.engine.compiled.gittins import ROUNDING_MARGIN, gittins_bonus, psi
 from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, record_round, update_parameters
 from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
-from causalbandits.policies.cells import ADDITIVE_RATIO, FAVOURITE_FACTOR, LOSS_TOLERANCE
+from causalbandits.policies import cells as policy_cells
+from causalbandits.policies.cells import ADDITIVE_RATIO, LOSS_TOLERANCE
+
+favourite_rounds = register_jitable(policy_cells.favourite_rounds)
 
 
 @register_jitable
@@ -74,7 +77,7 @@ def find_wanted(p, rows, first, actions, b, cells, context, length, window, want
     for i in range(length):
         c = compatible_cell(cells, context, i)
         wanted[i] = 0.0
-        if statistic.counts[c] == 0.0 and rows[first + b, i] * (FAVOURITE_FACTOR * window_length) < 1.0:
+        if statistic.counts[c] == 0.0 and rows[first + b, i] * favourite_rounds(window_length) < 1.0:
             largest = 0.0
             for a in range(actions):
                 largest = max(largest, rows[first + a, i])

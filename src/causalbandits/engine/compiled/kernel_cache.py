@@ -36,6 +36,7 @@ KERNELS: dict[str, Any] = {
 
 SOURCES = (
     "policies/_qr.py",
+    "policies/cells/discovery.py",
     "policies/cells/gittins.py",
     "policies/cells/ts_ucb.py",
     "policies/exploration/track_and_stop.py",

@@ -1,6 +1,6 @@
 """Policies that learn one mean reward per configuration of the reward's parents."""
 
-from causalbandits.policies.cells.discovery import ADDITIVE_RATIO, FAVOURITE_FACTOR, LOSS_TOLERANCE
+from causalbandits.policies.cells.discovery import ADDITIVE_RATIO, LOSS_TOLERANCE, favourite_rounds
 from causalbandits.policies.cells.gittins import (
     EQUAL_ROWS,
     ROWS_LIMIT,
@@ -22,7 +22,6 @@ from causalbandits.policies.cells.uniform import Uniform
 __all__ = [
     "ADDITIVE_RATIO",
     "EQUAL_ROWS",
-    "FAVOURITE_FACTOR",
     "KLUCB",
     "LOSS_TOLERANCE",
     "ROWS_LIMIT",
@@ -42,6 +41,7 @@ __all__ = [
     "Uniform",
     "action_cell_count",
     "effective_horizon",
+    "favourite_rounds",
     "gittins_bonus",
     "incumbent_by_means",
     "psi",

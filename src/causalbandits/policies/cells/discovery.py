@@ -4,13 +4,13 @@ The index assumes that a configuration without rewards is like the others. A rar
 found only by chance: the favourite b may lead there once in a thousand rounds. So in a few windows of w rounds each,
 the policy plays an action that leads to the wanted configurations:
 
-    wanted z:  no reward of z yet,  P(z | b) 3 w < 1,  max_a P(z | a) w >= 1
+    wanted z:  no reward of z yet,  P(z | b) max(3 w, 300) < 1,  max_a P(z | a) w >= 1
     play argmax_a P(wanted | a) / (1 + loss_a / e),   loss_a = max(0, mean_b - mean_a),   e = sd of all rewards / 10
 
-Within 3 w rounds b is not expected to lead to z, and within w rounds another action is. Where main effects explain the
-means so far (lambda_2 small), a configuration whose parents' states have all been observed is predicted by their
-effects, and is wanted only in the first sixth of a window; a state that was never observed is not predicted by
-anything.
+Within 3 w rounds, and 300 at least, b is not expected to lead to z, and within w another action is. Where main effects
+explain the means so far (lambda_2 small), a configuration whose parents' states have all been observed is predicted
+by their effects, and is wanted only in the first sixth of a window; a state that was never observed is not predicted
+by anything.
 
 With a horizon T there is one window, rounds 30 to 30 + 0.03 T. Without one there are windows from round k = 30, 60,
 120, ... on, of 0.3 k rounds and 36 at most: the number of such rounds grows with log t. Windows count rewards, so that
@@ -41,6 +41,9 @@ COMBINATION_FACTOR = 1.0 / 6.0
 
 FAVOURITE_FACTOR = 3.0
 """What the favourite is expected to lead to within so many windows need not be looked for."""
+
+MIN_FAVOURITE_ROUNDS = 300.0
+"""Nor what it is expected to lead to within so many rounds."""
 
 ADDITIVE_RATIO = 0.25
 """Main effects explain the means where lambda_2 is this at most."""
@@ -80,6 +83,11 @@ Window(length=150.0, wants_combinations=0.0))
     return Window(length, float(elapsed < COMBINATION_FACTOR * length))
 
 
+def favourite_rounds(length: float) -> float:
+    """Within so many rounds the favourite must be expected to lead to a configuration that is not wanted."""
+    return max(FAVOURITE_FACTOR * length, MIN_FAVOURITE_ROUNDS)
+
+
 def has_unseen_state(cells: MainEffectCells) -> Array:
     """For every configuration, 1 if one of its parents' states was never observed with a reward, else 0."""
     is_seen = np.zeros(cells.features.shape[1], dtype=bool)
@@ -91,7 +99,7 @@ def wanted_configurations(
     rows: Array, b: int, count: Array, unseen_state: Array, posterior: MainEffects, window: Window
 ) -> Array:
     """1 for each wanted configuration, 0 for the others; `rows` are P(. | a), b is the best action by its mean."""
-    is_rare = rows[b] * (FAVOURITE_FACTOR * window.length) < 1.0
+    is_rare = rows[b] * favourite_rounds(window.length) < 1.0
     wanted = np.where((count == 0) & is_rare & (rows.max(axis=0) * window.length >= 1.0), 1.0, 0.0)
     if posterior.remainder <= ADDITIVE_RATIO and not window.wants_combinations:
         wanted *= unseen_state
