@@ -94,11 +94,11 @@ def test_agents_are_timed_on_outcomes_of_what_they_decide(monkeypatch):
             super().__init__(*arguments, **keywords)
             campaigns.append([])
 
-        def tell(self, id, parents, reward):
+        def tell(self, id, parents, reward, observed=None):
             action = self.pending[id]
             assert all(action.get(name, value) == value for name, value in parents.items())
             campaigns[-1].append((action, parents["send_time"], reward))
-            super().tell(id, parents, reward)
+            super().tell(id, parents, reward, observed=observed)
 
     monkeypatch.setattr(workloads, "Agent", Watched)
     run = workloads.agent_task(cb.zoo.email_campaign(), "c-ts-beta", 50)

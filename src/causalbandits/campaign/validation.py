@@ -121,16 +121,19 @@ def validate_outcome(
             "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
             "changed."
         )
+    try:
+        if policy.traits.unit_rewards or policy.traits.learns_scales:
+            validate_reward(policy, value)
+    except CausalBanditsError as error:
+        raise TellError(f"{error} Nothing was changed.") from None
     reported = parents if isinstance(parents, Mapping) else {}
     all_parents = reported if action is None else _with_known_parents(problem, action, reported)
     observed_codes: dict[str, int] | None = None
     lost: Collection[str] = ()
-    if observed and isinstance(observed, Mapping) and None in observed.values():
+    if isinstance(observed, Mapping) and any(state is None for state in observed.values()):
         lost = _lost_variables(problem, observed)
         observed = {name: state for name, state in observed.items() if name not in lost}
     try:
-        if policy.traits.unit_rewards or policy.traits.learns_scales:
-            validate_reward(policy, value)
         if observed is not None and action is not None:
             observed_codes = _encode_observed(problem, action, reported, observed)
         if len(all_parents) < len(problem.parents):

@@ -313,7 +313,8 @@ class OutcomeRecorder:
         self, conditioned: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
         """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
-        if reward is None and parents is None and not observed:
+        is_empty = observed is None or (isinstance(observed, Mapping) and not observed)
+        if reward is None and parents is None and is_empty:
             raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
         z, reward_value, observed_codes = validate_outcome(
             conditioned,
