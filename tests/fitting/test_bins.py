@@ -21,11 +21,7 @@ LABELS = ("[0, 30)", "[30, 45)", "[45, 60)", "[60, 90]")
 
 
 def sources(folder):
-    import pandas
-    import polars
-    import pyarrow
-    import pyarrow.parquet
-
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(DATA)
     frame.to_csv(folder / "rows.csv", index=False)
     frame.to_parquet(folder / "rows.parquet")
@@ -36,11 +32,15 @@ def sources(folder):
         "pandas": frame,
         "nullable pandas": frame.astype({"age": "Int64"}),
         "floats": frame.astype({"age": float}),
-        "polars": polars.DataFrame(DATA),
         "arrow": pyarrow.table(DATA),
         "csv": folder / "rows.csv",
         "parquet": folder / "rows.parquet",
     }
+
+
+def source_of(name, folder):
+    """The data from one source; the test is skipped where its library is not installed."""
+    return pytest.importorskip("polars").DataFrame(DATA) if name == "polars" else sources(folder)[name]
 
 
 SOURCES = ["arrays", "lists", "objects", "pandas", "nullable pandas", "floats", "polars", "arrow", "csv", "parquet"]
@@ -49,7 +49,7 @@ SOURCES = ["arrays", "lists", "objects", "pandas", "nullable pandas", "floats", 
 @pytest.mark.parametrize("source", SOURCES)
 def test_more_than_20_distinct_numbers_are_refused_with_both_ways_out(source, tmp_path):
     with pytest.raises(DataError) as error:
-        cb.fit(GRAPH, sources(tmp_path)[source])
+        cb.fit(GRAPH, source_of(source, tmp_path))
     distinct = len(set(AGES.tolist()))
     assert f"'age' is a column of numbers with {distinct} distinct values in 400 rows, from 18 to 80" in str(
         error.value
@@ -58,13 +58,13 @@ def test_more_than_20_distinct_numbers_are_refused_with_both_ways_out(source, tm
     assert "bins={'age': 4}" in str(error.value)
     assert "states={'age': [...]}" in str(error.value)
     with pytest.raises(DataError, match="column of numbers"):
-        cb.check(GRAPH, sources(tmp_path)[source])
+        cb.check(GRAPH, source_of(source, tmp_path))
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("bins", [EDGES, 4])
 def test_every_source_gives_the_same_binned_model(source, bins, tmp_path):
-    model = cb.fit(GRAPH, sources(tmp_path)[source], bins={"age": bins})
+    model = cb.fit(GRAPH, source_of(source, tmp_path), bins={"age": bins})
     assert model == cb.fit(GRAPH, DATA, bins={"age": bins})
     if bins == EDGES:
         assert model["age"].states == LABELS
