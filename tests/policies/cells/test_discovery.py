@@ -39,7 +39,7 @@ def plain_discovery_scores(problem, situation, kept, window):
     wanted = np.zeros(problem.configurations)
     for number, z in enumerate(np.ndindex(*problem.shape)):
         is_new = any(state not in states[i] for i, state in enumerate(z)) if len(states) >= len(z) else True
-        predicted = posterior.remainder <= 0.25 and not window.wants_combinations and not is_new
+        predicted = not window.wants_combinations and not is_new
         unseen = kept.count[number] == 0
         reachable = P[b, number] * max(3 * window.length, 300) < 1 <= P[:, number].max() * window.length
         wanted[number] = unseen and reachable and not predicted

@@ -19,7 +19,7 @@ from causalbandits.engine.compiled.gittins import ROUNDING_MARGIN, gittins_bonus
 from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, record_round, update_parameters
 from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 from causalbandits.policies import cells as policy_cells
-from causalbandits.policies.cells import ADDITIVE_RATIO, LOSS_TOLERANCE
+from causalbandits.policies.cells import LOSS_TOLERANCE
 
 favourite_rounds = register_jitable(policy_cells.favourite_rounds)
 
@@ -73,7 +73,7 @@ def has_unseen_state(statistic, cell):
 def find_wanted(p, rows, first, actions, b, cells, context, length, window, wanted):
     """As `policies.cells.discovery.wanted_configurations`; whether there is any."""
     statistic, found, window_length = p.kept, False, window[0]
-    wants_states_only = p.remainder <= ADDITIVE_RATIO and window[1] == 0.0
+    wants_combinations = window[1] > 0.0
     for i in range(length):
         c = compatible_cell(cells, context, i)
         wanted[i] = 0.0
@@ -81,7 +81,7 @@ def find_wanted(p, rows, first, actions, b, cells, context, length, window, want
             largest = 0.0
             for a in range(actions):
                 largest = max(largest, rows[first + a, i])
-            if largest * window_length >= 1.0 and (not wants_states_only or has_unseen_state(statistic, c)):
+            if largest * window_length >= 1.0 and (wants_combinations or has_unseen_state(statistic, c)):
                 wanted[i], found = 1.0, True
     return found
 

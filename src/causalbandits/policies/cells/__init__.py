@@ -1,6 +1,6 @@
 """Policies that learn one mean reward per configuration of the reward's parents."""
 
-from causalbandits.policies.cells.discovery import ADDITIVE_RATIO, LOSS_TOLERANCE, favourite_rounds
+from causalbandits.policies.cells.discovery import LOSS_TOLERANCE, favourite_rounds
 from causalbandits.policies.cells.gittins import (
     EQUAL_ROWS,
     ROWS_LIMIT,
@@ -20,7 +20,6 @@ from causalbandits.policies.cells.ucb import KLUCB, UCB, CausalKLUCB, CausalUCB
 from causalbandits.policies.cells.uniform import Uniform
 
 __all__ = [
-    "ADDITIVE_RATIO",
     "EQUAL_ROWS",
     "KLUCB",
     "LOSS_TOLERANCE",

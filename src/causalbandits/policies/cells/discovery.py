@@ -7,10 +7,9 @@ the policy plays an action that leads to the wanted configurations:
     wanted z:  no reward of z yet,  P(z | b) max(3 w, 300) < 1,  max_a P(z | a) w >= 1
     play argmax_a P(wanted | a) / (1 + loss_a / e),   loss_a = max(0, mean_b - mean_a),   e = sd of all rewards / 10
 
-Within 3 w rounds, and 300 at least, b is not expected to lead to z, and within w another action is. Where main effects
-explain the means so far (lambda_2 small), a configuration whose parents' states have all been observed is predicted
-by their effects, and is wanted only in the first sixth of a window; a state that was never observed is not predicted
-by anything.
+Within 3 w rounds, and 300 at least, b is not expected to lead to z, and within w another action is. A configuration
+whose parents' states have all been observed, only not together, is wanted in the first sixth of a window alone: main
+effects predict it as far as they explain the means; a state that was never observed is not predicted by anything.
 
 With a horizon T there is one window, rounds 30 to 30 + 0.03 T. Without one there are windows from round k = 30, 60,
 120, ... on, of 0.3 k rounds and 36 at most: the number of such rounds grows with log t. Windows count rewards, so that
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.posteriors import MainEffectCells, MainEffects
+from causalbandits.policies.posteriors import MainEffectCells
 
 FIRST_WINDOW = 30
 """Windows begin after so many rewards, and, without a horizon, whenever their number has doubled."""
@@ -44,9 +43,6 @@ FAVOURITE_FACTOR = 3.0
 
 MIN_FAVOURITE_ROUNDS = 300.0
 """Nor what it is expected to lead to within so many rounds."""
-
-ADDITIVE_RATIO = 0.25
-"""Main effects explain the means where lambda_2 is this at most."""
 
 LOSS_TOLERANCE = 0.1
 """e, as a multiple of the standard deviation of all rewards."""
@@ -95,15 +91,11 @@ def has_unseen_state(cells: MainEffectCells) -> Array:
     return np.where(is_seen[cells.positions].all(axis=1), 0.0, 1.0)
 
 
-def wanted_configurations(
-    rows: Array, b: int, count: Array, unseen_state: Array, posterior: MainEffects, window: Window
-) -> Array:
+def wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array, window: Window) -> Array:
     """1 for each wanted configuration, 0 for the others; `rows` are P(. | a), b is the best action by its mean."""
     is_rare = rows[b] * favourite_rounds(window.length) < 1.0
     wanted = np.where((count == 0) & is_rare & (rows.max(axis=0) * window.length >= 1.0), 1.0, 0.0)
-    if posterior.remainder <= ADDITIVE_RATIO and not window.wants_combinations:
-        wanted *= unseen_state
-    return wanted
+    return wanted if window.wants_combinations else wanted * unseen_state
 
 
 def discovery_scores(rows: Array, wanted: Array, losses: Array, standard_deviation: float) -> Array:

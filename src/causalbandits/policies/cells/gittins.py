@@ -327,7 +327,7 @@ class CausalGittins(GittinsPolicy):
         cells = slice(None) if relevant is None else relevant
         count = estimates.powers.in_tree_order(statistic.count[cells])
         unseen = estimates.powers.in_tree_order(has_unseen_state(statistic)[cells])
-        wanted = wanted_configurations(rows, b, count, unseen, p, window)
+        wanted = wanted_configurations(rows, b, count, unseen, window)
         if not wanted.any():
             return None
         losses = net.values[b] - net.values
