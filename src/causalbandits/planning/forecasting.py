@@ -325,7 +325,7 @@ def forecast(
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
     policy                  regret after 500  best found by then  rounds to find it for good 9 times in 10
     ------------------------------------------------------------------------------------------------------
-    c-gittins-effects    17.1 (11.3 to 22.8)    75% (53% to 89%)                             more than 500
+    c-gittins-effects    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
     ...
     """
     if not isinstance(problem, Problem):
