@@ -286,20 +286,19 @@ def test_the_page_of_regret_says_of_the_default_what_was_measured():
     )
     said = " ".join(page.split())
     assert f"{known['mean']:.1f} (standard error {known['standard_error']:.1f}), and {open_['mean']:.1f}" in said
-    assert f"{known['above']:.1%} of the replications lose more than 200" in said
+    assert f"replications lose {known['worst']:.0f} and {open_['worst']:.0f}" in said
     quantiles = f"{known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts-beta` is {plain['q99']:.0f}"
     assert f"quantiles on the e-mail campaign are {quantiles}" in said
-    assert all(sets[name][f"{IMMEDIATE_FEEDBACK.id}, anytime"]["above"] == 0 for name in ("e-mail", "lower bound"))
-    assert f"more than 200, and one {known['worst']:.0f}" in said
     default, paper = (
         sets["Figure 2"][IMMEDIATE_FEEDBACK.id]["mean"],
         [sets["Figure 2"][id]["mean"] for id in ("c-ts-gaussian", "c-ucb")],
     )
     assert "lose {:.0f} and {:.0f} times as much".format(*(mean / default for mean in paper)) in said
-    prize = sets["rare prize"]
-    assert f"({prize[IMMEDIATE_FEEDBACK.id]['mean']:.0f} against {prize['told']['mean']:.0f})" in said
+    exceptions = {"rare prize": f"{IMMEDIATE_FEEDBACK.id}, anytime", "means of any size": IMMEDIATE_FEEDBACK.id}
+    for name, id in exceptions.items():
+        assert f"({sets[name][id]['mean']:.0f} against {sets[name]['told']['mean']:.0f})" in said
     for name, by in sets.items():
         for id in (IMMEDIATE_FEEDBACK.id, f"{IMMEDIATE_FEEDBACK.id}, anytime"):
             own, told = by[id], by["told"]
             error = (own["standard_error"] ** 2 + told["standard_error"] ** 2) ** 0.5
-            assert name == "rare prize" or own["mean"] <= 1.05 * told["mean"] + 2 * error, (name, id)
+            assert name in exceptions or own["mean"] <= 1.05 * told["mean"] + 2 * error, (name, id)
