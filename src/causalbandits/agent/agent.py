@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import cached_property, partial
@@ -35,6 +35,7 @@ from causalbandits.campaign import (
     Pending,
     Resequencer,
     RewardComparison,
+    RewardMoments,
     condition_on_context,
     doubted_batches,
     history_checksum,
@@ -576,9 +577,9 @@ class Agent(Advice):
     def _campaign_state(self) -> Iterator[CampaignState]:
         statistic = self._replay_if_stale()
         doubted_past = self._doubted_past()
-        moments = partial(sum_cell_moments, self.policy, self._outcomes)
+        moments: Callable[[], RewardMoments] = partial(sum_cell_moments, self.policy, self._outcomes)
         if doubted_past is not None and doubted_past.is_dropped:
-            statistic, moments = doubted_past.statistic, partial(doubted_past.cell_moments)
+            statistic, moments = doubted_past.statistic, doubted_past.cell_moments
         trusted = [batch for batch in self._past if batch.trust == 1.0]
         yield CampaignState(
             self.problem,

@@ -334,7 +334,7 @@ def _abbreviate(value: object) -> str:
 
 
 def _encode_observed(
-    problem: Problem, action: Action, parents: object, observed: Mapping[str, State]
+    problem: Problem, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
 ) -> dict[str, int]:
     """The codes of what else was observed; it must not contradict what was done or told."""
     if not isinstance(observed, Mapping):
@@ -347,7 +347,7 @@ def _encode_observed(
     for fixed_values, relation in (
         (action.intervention, "was set to"),
         (context, "was known to be"),
-        (parents if isinstance(parents, Mapping) else {}, "was told as"),
+        (parents, "was told as"),
     ):
         for name in observed:
             if name in fixed_values and _contradicts(problem, name, observed[name], fixed_values[name]):

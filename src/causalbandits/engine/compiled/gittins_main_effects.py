@@ -19,9 +19,12 @@ from causalbandits.engine.compiled.gittins import ROUNDING_MARGIN, gittins_bonus
 from causalbandits.engine.compiled.primitives import add_to_cell, pool_reward, record_round, update_parameters
 from causalbandits.engine.compiled.sampling import context_buffer, sample_context, sample_number, sample_reward
 from causalbandits.policies import cells as policy_cells
-from causalbandits.policies.cells import LOSS_TOLERANCE
 
-favourite_rounds = register_jitable(policy_cells.favourite_rounds)
+favourite_rounds, discovery_score = (
+    register_jitable(policy_cells.favourite_rounds),
+    register_jitable(policy_cells.discovery_score),
+)
+reward_standard_deviation = register_jitable(policy_cells.reward_standard_deviation)
 
 
 @register_jitable
@@ -87,15 +90,14 @@ def find_wanted(p, rows, first, actions, b, cells, context, length, window, want
 
 
 @register_jitable
-def discovery_scores(p, rows, first, actions, length, wanted, net, best, scores):
-    """As `policies.cells.discovery.discovery_scores`."""
-    pooled = p.kept.pooled
-    tolerance = LOSS_TOLERANCE * math.sqrt(pooled[2] / max(1.0, pooled[0] - 1.0))
+def discovery_scores(p, rows, first, actions, length, wanted, best, scores):
+    """The score of every action, in the place of its mean less its cost."""
+    standard_deviation = reward_standard_deviation(p.kept.pooled)
     for a in range(actions):
         probability = 0.0
         for i in range(length):
             probability += wanted[i] * rows[first + a, i]
-        scores[a] = probability / (1.0 + max(0.0, best - net[a]) / tolerance)
+        scores[a] = discovery_score(probability, best - scores[a], standard_deviation)
 
 
 def gittins_main_effects_rounds(version):
@@ -151,7 +153,7 @@ def gittins_main_effects_rounds(version):
                 and find_wanted(p, rows, first, actions, b, flat_rows.cells, context, length, window, difference)
             )
             if is_discovery:
-                discovery_scores(p, rows, first, actions, length, difference, scores, best, scores)
+                discovery_scores(p, rows, first, actions, length, difference, best, scores)
                 scale = largest_magnitude(scores, actions)
             for a in range(0 if is_discovery else actions):
                 behind, most = tie_threshold(best, scale) - scores[a], 0.0

@@ -1,6 +1,6 @@
 """Policies that learn one mean reward per configuration of the reward's parents."""
 
-from causalbandits.policies.cells.discovery import LOSS_TOLERANCE, favourite_rounds
+from causalbandits.policies.cells.discovery import discovery_score, favourite_rounds, reward_standard_deviation
 from causalbandits.policies.cells.gittins import (
     EQUAL_ROWS,
     ROWS_LIMIT,
@@ -22,7 +22,6 @@ from causalbandits.policies.cells.uniform import Uniform
 __all__ = [
     "EQUAL_ROWS",
     "KLUCB",
-    "LOSS_TOLERANCE",
     "ROWS_LIMIT",
     "UCB",
     "CausalGittins",
@@ -39,12 +38,14 @@ __all__ = [
     "ThompsonSampling",
     "Uniform",
     "action_cell_count",
+    "discovery_score",
     "effective_horizon",
     "favourite_rounds",
     "gittins_bonus",
     "incumbent_by_means",
     "psi",
     "regret_per_uncertainty",
+    "reward_standard_deviation",
     "scores_by_ratio",
     "variance_reduction",
 ]

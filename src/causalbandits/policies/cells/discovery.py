@@ -19,7 +19,7 @@ a decision is a function of the rewards so far.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,12 +98,11 @@ def wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array
     return wanted if window.wants_combinations else wanted * unseen_state
 
 
-def discovery_scores(rows: Array, wanted: Array, losses: Array, standard_deviation: float) -> Array:
-    """P(wanted | a) / (1 + loss_a / e) of every action."""
-    return np.asarray((rows @ wanted) / (1.0 + np.maximum(0.0, losses) / (LOSS_TOLERANCE * standard_deviation)))
+def discovery_score(probability: Any, loss: Any, standard_deviation: float) -> Any:
+    """P(wanted | a) / (1 + loss_a / e), elementwise; compiled, too."""
+    return probability / (1.0 + np.maximum(0.0, loss) / (LOSS_TOLERANCE * standard_deviation))
 
 
-def reward_standard_deviation(cells: MainEffectCells) -> float:
-    """Of all rewards, around their mean."""
-    number, _, squares, _, _ = cells.pooled().tolist()
-    return math.sqrt(squares / max(1.0, number - 1.0))
+def reward_standard_deviation(pooled: Any) -> float:
+    """Of all rewards around their mean, from `MainEffectCells.pooled`; compiled, too."""
+    return math.sqrt(pooled[2] / max(1.0, pooled[0] - 1.0))

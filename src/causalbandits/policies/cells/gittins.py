@@ -41,7 +41,7 @@ from causalbandits.policies.base import HorizonPolicy, validate_draws
 from causalbandits.policies.cells.discovery import (
     DISCOVERY_SHARE,
     Window,
-    discovery_scores,
+    discovery_score,
     discovery_window,
     has_unseen_state,
     reward_standard_deviation,
@@ -330,8 +330,8 @@ class CausalGittins(GittinsPolicy):
         wanted = wanted_configurations(rows, b, count, unseen, window)
         if not wanted.any():
             return None
-        losses = net.values[b] - net.values
-        return Scores.of(discovery_scores(rows, wanted, losses, reward_standard_deviation(statistic)))
+        standard_deviation = reward_standard_deviation(statistic.pooled())
+        return Scores.of(discovery_score(rows @ wanted, net.values[b] - net.values, standard_deviation))
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
