@@ -21,6 +21,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.engine.driver import play
+from causalbandits.fitting import prior_model
 from causalbandits.policies.robust.evidence import alarm_of
 from causalbandits.policies.robust.monitor import ARROW, Monitor
 
@@ -63,7 +64,7 @@ def no_tables(replication: int) -> World:
     """The graph is known, and nothing of its tables."""
     model = BELIEF.model
     states = {name: model[name].states for name in model.order}
-    return World(EMAIL, BELIEF.with_model(cb.fit(model, None, states=states)))
+    return World(EMAIL, BELIEF.with_model(prior_model(model, values=states)))
 
 
 def rare(replication: int) -> World:
@@ -94,7 +95,9 @@ def priced(replication: int, inner: Callable[[int], World]) -> World:
     """The same where knobs cost something."""
 
     def with_costs(p: cb.Problem) -> cb.Problem:
-        return cb.Problem(p.model, p.manipulable, p.parents, costs=PRICES, context=p.context)
+        return cb.Problem(
+            p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=PRICES, context=p.context, optional=True
+        )
 
     env, belief = inner(replication)
     own = with_costs(env.problem)
@@ -103,7 +106,9 @@ def priced(replication: int, inner: Callable[[int], World]) -> World:
 
 def arrow(replication: int, knob: str, effect: float) -> World:
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
-    true = cb.Problem(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
+    true = cb.Problem(
+        BELIEF.model, manipulable=BELIEF.manipulable, reward_parents=[*BELIEF.parents, knob], optional=True
+    )
     shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
     return World(
         cb.Environment(true, cb.rewards.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99))), BELIEF
@@ -139,8 +144,8 @@ def two_views(replication: int, worst: bool, horizon: int) -> World:
             cb.Variable("z", [0, 1], parents=["a"], table=np.stack([1 - pz, pz], axis=1)),
         ]
     )
-    true = cb.Problem(model, ["a"], ["z", "a"], always=["a"])
-    belief = cb.Problem(model, ["a"], ["z"], always=["a"], reduce=False)
+    true = cb.Problem(model, manipulable=["a"], reward_parents=["z", "a"], optional=False)
+    belief = cb.Problem(model, manipulable=["a"], reward_parents=["z"], optional=False, reduce=False)
     return World(cb.Environment(true, cb.rewards.BernoulliReward(means)), belief)
 
 
@@ -159,8 +164,8 @@ class Part(NamedTuple):
 
 BETA, TS = cb.policies.CausalThompsonSampling(prior="beta"), cb.policies.ThompsonSampling(prior="beta")
 GUARD, WARNED = (cb.policies.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
-RIVALS = {"c-ts-beta": BETA, "guarded": GUARD, "ts-beta": TS, "hac-ucb": cb.policies.HACUCB()}
-LEARNT = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", draws=32)
+RIVALS = {"c-ts(prior=beta)": BETA, "guarded": GUARD, "ts(prior=beta)": TS, "hac-ucb": cb.policies.HACUCB()}
+LEARNT = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", samples=32)
 SOUND = cb.policies.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")
 
 TEMPLATE: dict[str, Any] = {"name": "template", "place": (0, 1)}
@@ -233,10 +238,10 @@ def asked(part: Part, policy: cb.Policy, replication: int) -> Run:
     agent, rng, regret = cb.Agent(belief, policy, seed=replication), np.random.default_rng(replication), 0.0
     for _ in range(part.horizon):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng)
-        lost = {name: None for name in belief.must_observe if name not in {*seen.parents, *decision.intervention}}
-        agent.tell(decision.id, seen.parents, seen.reward, observed=lost)
-        regret += env.gap(decision.intervention)
+        seen = env.pull(decision.action, rng)
+        lost = {name: None for name in belief.must_observe if name not in {*seen.parents, *decision.action}}
+        agent.tell(decision.id, reward=seen.reward, observed={**seen.parents, **lost})
+        regret += env.gap(decision.action)
     alarms = agent.evidence().alarms
     return regret, (alarms[0].decision, alarms[0].variable) if alarms else None
 

@@ -27,7 +27,7 @@ MODEL = cb.CausalModel([
                 table=[[[.8, .2], [.9, .1]], [[.2, .8], [.3, .7]]]),
     cb.Variable("sale", [0, 1], parents=["engagement"], table=[[.8, .2], [.2, .8]]),
 ])  # fmt: skip
-ENV = cb.Environment.from_model(MODEL, ["channel"], reward="sale")
+ENV = cb.Environment.from_model(MODEL, manipulable=["channel"], reward="sale", optional=True)
 GRAPH = MODEL.causal_graph.with_hidden(["segment"])
 IGNORED = {name: [cause for cause in GRAPH.parents[name] if cause != "segment"] for name in GRAPH.names}
 
@@ -45,14 +45,24 @@ def fitted(graph: Any, rows: int, of_an_experiment: int = 0) -> Belief:
         was_set = {"channel": np.arange(rows + of_an_experiment) >= rows}
         known = cb.fit(graph, data, interventions=was_set)
         always = ["channel"] if of_an_experiment else []
-        return cb.Problem(known, ["channel"], ["engagement"], always=always)
+        return cb.Problem(
+            known,
+            manipulable=["channel"],
+            reward_parents=["engagement"],
+            optional=[name for name in ["channel"] if name not in always],
+        )
 
     return believed
 
 
 def exact(replication: int) -> cb.Problem:
     """What is believed after rows without end."""
-    return cb.Problem(cb.ObservedModel.from_model(MODEL, hidden=["segment"]), ["channel"], ["engagement"])
+    return cb.Problem(
+        cb.LatentModel.from_model(MODEL, hidden=["segment"]),
+        manipulable=["channel"],
+        reward_parents=["engagement"],
+        optional=True,
+    )
 
 
 BELIEFS: dict[str, Belief] = {
@@ -70,12 +80,12 @@ def measured(believed: Belief) -> dict[str, float]:
     for replication in range(REPLICATIONS):
         problem = believed(replication)
         run = cb.simulate(
-            ENV, ["c-ts-beta"], problem=problem, horizon=HORIZON, rounds=[HORIZON // 2, HORIZON], replications=1,
-            seed=replication, progress=False,
+            ENV, ["c-ts(prior=beta)"], believed=problem, horizon=HORIZON, rounds=[HORIZON // 2, HORIZON],
+            replications=1, seed=replication, progress=False,
         )  # fmt: skip
         good = {str(do): problem.parent_distribution(do)[1] for do in problem.actions}
         best = max(good, key=lambda do: good[do])
-        found.append([*run.measures["regret"]["c-ts-beta"][0], best != "do(channel=0)"])
+        found.append([*run.measures["regret"]["c-ts(prior=beta)"][0], best != "do(channel=0)"])
     return summary(np.array(found, dtype=float))
 
 
@@ -94,7 +104,7 @@ def played_without_graph(policy: str) -> dict[str, float]:
 
 PARTS: dict[str, Callable[[], dict[str, float]]] = {
     **{name: partial(measured, believed) for name, believed in BELIEFS.items()},
-    **{f"no rows: {policy}": partial(played_without_graph, policy) for policy in ("ts-beta", "kl-ucb", "ucb")},
+    **{f"no rows: {policy}": partial(played_without_graph, policy) for policy in ("ts(prior=beta)", "kl-ucb", "ucb")},
 }
 
 

@@ -47,7 +47,7 @@ def settings(debug: Annotated[bool, typer.Option("--debug", help="Show the full 
 
       python benchmarks/run.py regret --quick
 
-      python benchmarks/run.py regret --sets my.toml --policy mine --policy c-ts-beta
+      python benchmarks/run.py regret --sets my.toml --policy mine --policy "c-ts(prior=beta)"
 
       python benchmarks/run.py trust --only coins --only "rare prize, 60"
     """
@@ -132,19 +132,19 @@ def regret(
     [bold]A policy of your own[/bold], class MyPolicy in my_policy.py beside my.toml, is two lines of my.toml:
 
       \\[policies]
-      mine = { id = "my_policy:MyPolicy" }
+      mine = { policy = "my_policy:MyPolicy" }
 
     [bold]Examples[/bold]
 
       python benchmarks/run.py regret --quick
 
-      python benchmarks/run.py regret --only e-mail --policy c-ts-beta --policy c-ucb
+      python benchmarks/run.py regret --only e-mail --policy "c-ts(prior=beta)" --policy c-ucb
 
-      python benchmarks/run.py regret --sets my.toml --policy mine --policy c-ts-beta
+      python benchmarks/run.py regret --sets my.toml --policy mine --policy "c-ts(prior=beta)"
 
       python benchmarks/run.py regret --costs --out benchmarks
 
-      python benchmarks/run.py regret --policy c-ts-effects --update --out benchmarks
+      python benchmarks/run.py regret --policy "c-ts(prior=main-effects)" --update --out benchmarks
     """
     if quick and replications is not None:
         raise CausalBanditsError("Give --quick or --replications, not both.")

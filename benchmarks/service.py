@@ -46,8 +46,8 @@ def kills(share: float) -> dict[str, Any]:
             while not stop.is_set():
                 key, k = f"{number}-{k}", k + 1
                 decision = _until_answered(study.ask, key=key)
-                parents, reward = outcome(decision.intervention, rng)
-                statuses = {_until_answered(study.tell, key, parents, reward).status for _ in range(2)}
+                parents, reward = outcome(decision.action, rng)
+                statuses = {_until_answered(study.tell, key, reward=reward, observed=parents).status for _ in range(2)}
                 assert statuses <= {"applied", "duplicate"}
                 told[key] = decision.id, reward
                 asked_again.append(_until_answered(study.ask, key=key) != decision)
@@ -80,17 +80,17 @@ def _until_answered(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
             continue
 
 
-def _compared(file: Path, told: dict[str, tuple[int, float]]) -> dict[str, Any]:
+def _compared(file: Path, told: dict[str, tuple[int | str, float]]) -> dict[str, Any]:
     """What was acknowledged against what is in the file."""
     with cb.Study.open(file) as study:
         kept = {row.key: row for row in study._log.decisions("reward IS NOT NULL")}
         return {
             "acknowledged": len(told),
             "lost": sum(key not in kept for key in told),
-            "doubled": study.rounds - len(kept),
+            "doubled": study.n_outcomes - len(kept),
             "changed": sum(
-                (kept[key].number, kept[key].reward) != (number, round(reward * 2**40))
-                for key, (number, reward) in told.items()
+                (kept[key].id, kept[key].reward) != (id, round(reward * 2**40))
+                for key, (id, reward) in told.items()
                 if key in kept
             ),
             "verified": bool(study.verify()),
@@ -108,8 +108,8 @@ def clients(share: float) -> dict[str, Any]:
             answer = await send("decisions", body)
             if k % 10 == 0:
                 different.append(await send("decisions", body) != answer)
-            parents, reward = outcome(answer["intervention"], rng)
-            await send("outcomes", {"items": [{"id": body["key"], "parents": parents, "reward": reward}]})
+            parents, reward = outcome(answer["action"], rng)
+            await send("outcomes", {"items": [{"id": body["key"], "observed": parents, "reward": reward}]})
 
     with served() as (file, servers):
         times = asyncio.run(load(servers.port, 64, one))
@@ -138,8 +138,8 @@ def http(share: float) -> dict[str, Any]:
         rng, until = np.random.default_rng(number), time.monotonic() + (1.0 if warm else seconds)
         while time.monotonic() < until:
             answer = await send("decisions", {})
-            parents, reward = outcome(answer["intervention"], rng)
-            await send("outcomes", {"items": [{"id": answer["id"], "parents": parents, "reward": reward}]})
+            parents, reward = outcome(answer["action"], rng)
+            await send("outcomes", {"items": [{"id": answer["id"], "observed": parents, "reward": reward}]})
 
     with served() as (_, servers):
         asyncio.run(load(servers.port, 64, one))
@@ -156,7 +156,7 @@ def batches(share: float) -> dict[str, Any]:
         rng = np.random.default_rng(0)
         with cb.Study.open(file) as study, study.together():
             asked = [study.ask() for _ in range(many)]
-        told = [dict(zip(("parents", "reward"), outcome(d.intervention, rng), strict=True), id=d.id) for d in asked]
+        told = [dict(zip(("observed", "reward"), outcome(d.action, rng), strict=True), id=d.id) for d in asked]
         parts = [told[start : start + 1000] for start in range(0, many, 1000)]
 
         async def one(send: Sender, number: int) -> None:
@@ -179,7 +179,8 @@ def events(share: float) -> dict[str, Any]:
             for start in range(0, many, 5000):
                 with study.together():
                     for decision in study.ask(min(5000, many - start)):
-                        study.tell(decision.id, *outcome(decision.intervention, rng))
+                        parents, reward = outcome(decision.action, rng)
+                        study.tell(decision, reward=reward, observed=parents)
         return looked_at(file)
 
 
@@ -227,14 +228,14 @@ def backends(share: float) -> dict[str, Any]:
     rounds = max(10, round(1000 * share))
     with running() as server:
         address = f"{server}&study=mail"
-        with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+        with cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1) as study:
             killed, told = used_while_killed(address, server, processes=4, rounds=rounds, kills=rounds)
             kept = {row.number: row.reward for row in study._log.decisions("reward IS NOT NULL")}
             return {
                 "killed": killed,
                 "acknowledged": len(told),
                 "lost": sum(kept.get(number) != reward * 2**40 for number, reward in told.items()),
-                "doubled": study.rounds - len(kept),
+                "doubled": study.n_outcomes - len(kept),
                 "verified": bool(study.verify()),
             }
 
@@ -270,7 +271,7 @@ def malformed(share: float) -> dict[str, Any]:
 
 def _nonsense(chance: random.Random) -> bytes:
     """JSON of the right names with wrong values, sometimes with bytes changed."""
-    names = ("key", "context", "eligible", "items", "id", "reward", "parents", "observed", "subject", "é")
+    names = ("key", "context", "eligible", "items", "id", "reward", "observed", "subject", "é")
 
     def value(depth: int) -> Any:
         kinds = [None, True, -1, 2**70, 1e308, "", "short", "\x00", "x" * 300, chance.random(), 0, 1]

@@ -94,7 +94,7 @@ def served(policy: Any = None) -> Iterator[tuple[Path, Servers]]:
     """A new study, served."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mail.db"
-        cb.Study.create(file, ENV.problem, policy or cb.policy("c-ts-beta", draws=16), seed=1).close()
+        cb.Study.create(file, ENV.problem, policy or cb.policy("c-ts", prior="beta", samples=16), seed=1).close()
         servers = Servers(file)
         try:
             servers.start()
@@ -137,7 +137,7 @@ async def load(port: int, connections: int, one: Callable[[Sender, int], Awaitab
         writer.close()
 
     started = time.monotonic()
-    await asyncio.take(*(client(number) for number in range(connections)))
+    await asyncio.gather(*(client(number) for number in range(connections)))
     return time.monotonic() - started, times
 
 

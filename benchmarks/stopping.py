@@ -63,7 +63,7 @@ class Part(NamedTuple):
     horizon: int
     policies: dict[str, cb.Policy]
     replications: int = 2000
-    epsilon: float = 0.0
+    tolerance: float = 0.0
 
 
 def known(ids: str, noise: float, **more: Any) -> dict[str, cb.Policy]:
@@ -75,8 +75,8 @@ def known(ids: str, noise: float, **more: Any) -> dict[str, cb.Policy]:
 
 
 SEEKING = "c-track-and-stop c-elimination c-design"
-GAUSSIAN = "c-ts-gaussian c-gittins-gaussian c-screen-gaussian c-ts-ucb-gaussian"
-BETA = "c-ucb c-kl-ucb c-ts-beta c-gittins-beta c-screen-beta c-ts-ucb-beta"
+GAUSSIAN = "c-ts(scales=given) c-gittins(scales=given) c-screen(scales=given) c-ts-ucb(scales=given)"
+BETA = "c-ucb c-kl-ucb c-ts(prior=beta) c-gittins(prior=beta) c-screen(prior=beta) c-ts-ucb(prior=beta)"
 WITHOUT = "ucb uniform"
 
 FIGURE, EMAIL = zoo.figure2(), zoo.email_campaign()
@@ -84,19 +84,23 @@ on_figure = partial(known, noise=0.1)
 on_coins = partial(known, noise=0.5)
 
 PARTS = {
-    "e-mail": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT} kl-ucb ts-beta")),
-    "e-mail, estimated prior": Part(EMAIL, 20_000, on_coins("c-ts-beta-scaled")),
-    "e-mail, to within 0.05": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT}"), epsilon=0.05),
+    "e-mail": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT} kl-ucb ts(prior=beta)")),
+    "e-mail, estimated prior": Part(EMAIL, 20_000, on_coins("c-ts(prior=beta, scales=estimated)")),
+    "e-mail, to within 0.05": Part(EMAIL, 20_000, on_coins(f"{SEEKING} {BETA} {WITHOUT}"), tolerance=0.05),
     "Figure 2": Part(
-        FIGURE, 1000, on_figure(f"{SEEKING} c-ucb {WITHOUT}") | on_figure(f"{GAUSSIAN} ts-gaussian", prior_scale=0.1)
+        FIGURE,
+        1000,
+        on_figure(f"{SEEKING} c-ucb {WITHOUT}") | on_figure(f"{GAUSSIAN} ts(scales=given)", prior_scale=0.1),
     ),
     "random graphs": Part(any_graph, 1000, on_coins(f"{SEEKING} {BETA} {WITHOUT}")),
-    "rare clicks, estimated prior": Part(rare_clicks, 5000, on_coins("c-ts-beta-scaled")),
+    "rare clicks, estimated prior": Part(rare_clicks, 5000, on_coins("c-ts(prior=beta, scales=estimated)")),
     "lines": Part(
-        line, 1000, known("cl-ucb-observed cl-ts-observed", 0.1) | known("cl-ucb cl-ts lin-ucb lin-ts", 0.27)
+        line,
+        1000,
+        known("cl-ucb(regressor=observed) cl-ts(regressor=observed)", 0.1) | known("cl-ucb cl-ts lin-ucb lin-ts", 0.27),
     ),
-    "Figure 2, one by one": Part(FIGURE, 1000, on_figure("c-ids-gaussian", prior_scale=0.1), 200),
-    "random graphs, one by one": Part(any_graph, 1000, on_coins("c-ids-beta c-ts-beta-guarded"), 200),
+    "Figure 2, one by one": Part(FIGURE, 1000, on_figure("c-ids(scales=given)", prior_scale=0.1), 200),
+    "random graphs, one by one": Part(any_graph, 1000, on_coins("c-ids(prior=beta) c-ts-guarded(prior=beta)"), 200),
 }
 """What is played one by one is not compiled, and so less often."""
 
@@ -117,9 +121,9 @@ class Quick:
     judged by the rule itself.
     """
 
-    def __init__(self, situation: Any, policy: cb.Policy, epsilon: float) -> None:
+    def __init__(self, situation: Any, policy: cb.Policy, tolerance: float) -> None:
         plain = isinstance(policy, CellPolicy) and policy.causal and not policy.traits.learns_scales
-        self.applies = plain and not policy.traits.learns_tables and epsilon == 0
+        self.applies = plain and not policy.traits.learns_cpts and tolerance == 0
         if self.applies:
             self.rows, self.noise = action_distributions(situation), sub_gaussian_scale(policy.index_parameters)
 
@@ -147,13 +151,13 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
     drawn = not isinstance(part.world, cb.Environment)
     env = part.world(stream(SEED, replication, ENVIRONMENT)) if drawn else part.world
     problem, rounds = (
-        env.problem.without_tables() if policy.traits.learns_tables else env.problem,
+        env.problem.without_tables() if policy.traits.learns_cpts else env.problem,
         looked_at(part.horizon),
     )
     own, risk, lost = policy.for_horizon(part.horizon), [], []
     situation = situation_for(own, problem)
 
-    quick = Quick(situation, own, part.epsilon)
+    quick = Quick(situation, own, part.tolerance)
 
     def watch(slot: int, statistic: Any, plays: Any) -> None:
         if quick.says_no(statistic):
@@ -161,7 +165,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
             lost.append(0.0)
             return
         best = find_incumbent(own, situation, statistic).action
-        risk.append(own.error_probability(situation, statistic, best, part.epsilon))
+        risk.append(own.error_probability(situation, statistic, best, part.tolerance))
         lost.append(env.gap(env.problem.actions.rank(best.choices)))
         if risk[-1] <= min(DELTAS):
             raise EnoughError
@@ -188,7 +192,7 @@ def summary(part: Part, risk: np.ndarray, lost: np.ndarray) -> dict[str, Any]:
     """When it stopped, and how often wrongly, for each delta."""
     found: dict[str, Any] = {"replications": len(risk)}
     for delta in DELTAS:
-        own = summarise_stopping("", looked_at(part.horizon), risk, lost, delta, part.epsilon)
+        own = summarise_stopping("", looked_at(part.horizon), risk, lost, delta, part.tolerance)
         found[str(delta)] = {
             "stopped": own.stopped,
             "rounds": round(own.rounds, 1),
@@ -210,7 +214,7 @@ def main(arguments: list[str]) -> None:
                 continue
             found = summary(part, *runs_of(part, policy, file, more))
             kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-            own = kept.setdefault(name, {"horizon": part.horizon, "epsilon": part.epsilon, "policies": {}})
+            own = kept.setdefault(name, {"horizon": part.horizon, "tolerance": part.tolerance, "policies": {}})
             own["policies"][id] = found
             RESULT.write_text(json.dumps({own: kept[own] for own in PARTS if own in kept}, indent=1) + "\n", "utf-8")
             print(name, id, json.dumps(found), flush=True)

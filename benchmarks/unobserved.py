@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import causalbandits as cb
+from causalbandits.fitting import prior_model
 
 VALUES, ROUNDS, REPLICATIONS = 5, 1000, 20
 GRAPHS: dict[str, dict[str, list[str]]] = {
@@ -35,7 +36,9 @@ def random_environment(world: str, replication: int) -> cb.Environment:
     )
     parents = ["m"] if world == "one child" else ["m", "n"]
     mean = [0.2, 0.8] if world == "one child" else [[0.8, 0.2], [0.2, 0.8]]
-    return cb.Environment(cb.Problem(model, ["k"], parents, always=["k"]), cb.rewards.BernoulliReward(mean))
+    return cb.Environment(
+        cb.Problem(model, manipulable=["k"], reward_parents=parents, optional=False), cb.rewards.BernoulliReward(mean)
+    )
 
 
 def believed_problem(env: cb.Environment, way: str) -> cb.Problem:
@@ -43,9 +46,9 @@ def believed_problem(env: cb.Environment, way: str) -> cb.Problem:
     model = env.problem.model
     left_out = {"u"} if way == "left out of the graph" else set()
     graph = {n: [c for c in v.parents if c not in left_out] for n, v in model.variables.items() if n not in left_out}
-    flat = cb.fit(graph, None, states={name: model[name].states for name in graph})
-    declared: dict[str, Any] = {"observable": env.problem.parents} if way == "declared" else {}
-    return cb.Problem(flat, ["k"], env.problem.parents, always=["k"], **declared)
+    flat = prior_model(graph, values={name: model[name].states for name in graph})
+    declared: dict[str, Any] = {"can_observe": env.problem.parents} if way == "declared" else {}
+    return cb.Problem(flat, manipulable=["k"], reward_parents=env.problem.parents, optional=False, **declared)
 
 
 def regret(world: str, way: str, replication: int) -> float:
@@ -55,11 +58,11 @@ def regret(world: str, way: str, replication: int) -> float:
     total = 0.0
     for _ in range(ROUNDS):
         decision = agent.ask()
-        do = env.problem.choices(decision.intervention)
+        do = env.problem.choices(decision.action)
         codes, z, reward = env.draw_all(do, rng)
         observed = {"u": codes["u"] if way == "u reported" else None} if "u" in agent.problem.must_observe else None
-        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=observed)
-        total += env.best().mean - env.mean_reward(decision.intervention)
+        agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **observed})
+        total += env.best().mean - env.mean_reward(decision.action)
     return total
 
 

@@ -176,7 +176,7 @@ def budget() -> str:
     """What money buys on the e-mail campaign: every action by cost and mean reward, and the envelope at a budget."""
     prices = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
     p = cb.zoo.email_campaign().problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, costs=prices)
+    problem = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=prices, optional=True)
     env = cb.Environment(problem, cb.zoo.email_campaign().reward)
     costs, means = np.array([problem.cost(do) for do in problem.actions]), env.means
     low, high = float(means.min()), float(means.max())
@@ -230,8 +230,13 @@ def guard() -> str:
         "purpose 0.3": "purpose → click, ±0.3",
         "HAC-UCB's worst case": "HAC-UCB's worst case",
     }
-    kinds = {"guarded": "knob", "c-ts-beta": "reward", "ts-beta": "faint", "hac-ucb": "soft"}
-    names = {"guarded": "guarded C-TS", "c-ts-beta": "C-TS", "ts-beta": "TS, no graph", "hac-ucb": "HAC-UCB"}
+    kinds = {"guarded": "knob", "c-ts(prior=beta)": "reward", "ts(prior=beta)": "faint", "hac-ucb": "soft"}
+    names = {
+        "guarded": "guarded C-TS",
+        "c-ts(prior=beta)": "C-TS",
+        "ts(prior=beta)": "TS, no graph",
+        "hac-ucb": "HAC-UCB",
+    }
     most = max(measured[world]["policies"][policy]["regret"] for world in worlds for policy in kinds)
     shapes = []
     for i, (world, title) in enumerate(worlds.items()):
@@ -262,7 +267,7 @@ def regret() -> str:
     policies = list(dict.fromkeys(policy for name in sets for policy in measured[name]))
     shapes = []
     for j, name in enumerate(sets):
-        x, by = 190 + 48 * j, {policy: own["mean"] for policy, own in measured[name].items()}
+        x, by = 310 + 48 * j, {policy: own["mean"] for policy, own in measured[name].items()}
         least = max(1.0, min(by.values()))  # less than 1 is nothing
         shapes.append(f'<text class="small" transform="translate({x + 20} 112) rotate(-45)">{name}</text>')
         for policy, mean in by.items():
@@ -271,12 +276,12 @@ def regret() -> str:
             shapes.append(f'<rect class="knob" x="{x}" y="{y}" width="46" height="20" fill-opacity="{shade:.2f}"/>')
             said = f"{mean:.0f}" if mean >= 10 else f"{mean:.1f}"
             shapes.append(text((x + 23, y + 15), said, f"mid small{' on' * (shade > 0.5)}"))
-    shapes += [text((182, 137 + 22 * i), policy, "end small") for i, policy in enumerate(policies)]
+    shapes += [text((302, 137 + 22 * i), policy, "end small") for i, policy in enumerate(policies)]
     what = (
         f"Mean regret after 5000 rounds of {len(policies)} policies on {len(sets)} sets of worlds; the darker, the "
         "nearer to the least of the set."
     )
-    return picture(230 + 48 * len(sets), 132 + 22 * len(policies), what, shapes)
+    return picture(350 + 48 * len(sets), 132 + 22 * len(policies), what, shapes)
 
 
 def context() -> str:

@@ -1,6 +1,7 @@
 """The tables on pages that are made from what was measured: benchmarks/regret.json, which `python benchmarks/run.py
 regret` writes, benchmarks/trust.json, which `python benchmarks/run.py trust` writes, and benchmarks/guard.json and
-benchmarks/service.json, which guard.py and service.py there write.
+benchmarks/service.json, which guard.py and service.py there write. The entries of a problem specification and their
+JSON schema, docs/problem.schema.json, are made from the code.
 
 python docs/tables.py        writes them into the pages
 """
@@ -17,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 
+from causalbandits.problem import SPEC_ENTRIES, format_toml, problem_schema  # noqa: E402
 from causalbandits.results import Grid, Heading, Text, as_markdown  # noqa: E402
 from causalbandits_bench.regret_report import (  # noqa: E402
     ABOUT_COSTS,
@@ -37,7 +39,7 @@ TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
 ABOUT_TAILS = (
     "Quantiles, the worst replication, and how many lose more than 200; benchmarks/regret.md has them for all sets."
 )
-RIVALS = {"guarded": "guarded C-TS", "c-ts-beta": "C-TS", "ts-beta": "TS, no graph", "hac-ucb": "HAC-UCB"}
+RIVALS = {"guarded": "guarded C-TS", "c-ts(prior=beta)": "C-TS", "ts(prior=beta)": "TS, no graph", "hac-ucb": "HAC-UCB"}
 WITHIN = "within a budget"
 ABOUT_WITHIN = """At the prices of that page, with 0.05 to spend in each round, 0.08 where there are segments or an
 arrow is missing; regret is against the best mixture for the money:"""
@@ -155,12 +157,12 @@ def of_guard() -> list[Any]:
 def of_hac() -> list[Any]:
     """On HAC-UCB's own page."""
     head, cases = ["", "its worst case", "its benign case"], ("HAC-UCB's worst case", "HAC-UCB's benign case")
-    ids = ("hac-ucb", "guarded", "ts-beta", "c-ts-beta")
+    ids = ("hac-ucb", "guarded", "ts(prior=beta)", "c-ts(prior=beta)")
     return [Grid(head, [[f"`{id_of(id)}`", *(mean(case, id) for case in cases)] for id in ids])]
 
 
 def id_of(policy: str) -> str:
-    return "c-ts-beta-guarded" if policy == "guarded" else policy
+    return "c-ts-guarded(prior=beta)" if policy == "guarded" else policy
 
 
 def mean(case: str, policy: str) -> str:
@@ -249,6 +251,20 @@ SERVICE = {
 """What the parts of benchmarks/service.py found, in words."""
 
 
+# --- specifications -------------------------------------------------------------------------------------
+
+
+def specification() -> list[Any]:
+    """The entries of a problem specification."""
+    rows = [[f"`{name}`", entry.description, f"`{format_toml(entry.example)}`"] for name, entry in SPEC_ENTRIES.items()]
+    return [Grid(["entry", "meaning", "example (TOML)"], rows)]
+
+
+def schema() -> str:
+    """The JSON schema of a specification, as it is published."""
+    return json.dumps(problem_schema(), indent=2) + "\n"
+
+
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "regret.md": [regret],
     "trust.md": [trust],
@@ -257,6 +273,7 @@ PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "algorithms/c-ts-guarded.md": [of_guard],
     "algorithms/hac-ucb.md": [of_hac],
     "service.md": [service],
+    "specification.md": [specification],
 }
 """Pages, and what is made for each of the places on them."""
 
@@ -264,3 +281,4 @@ if __name__ == "__main__":
     for name in PAGES:
         text = page(name)
         (ROOT / "docs" / name).write_text(text, encoding="utf-8")
+    (ROOT / "docs/problem.schema.json").write_text(schema(), encoding="utf-8")

@@ -19,7 +19,7 @@ def main() -> None:
     print(f"Best: {env.best().intervention}, {env.best().mean:.1%} clicks; doing nothing: {env.mean_reward({}):.1%}.\n")
 
     print("1. Before launch: four policies, 20 campaigns of 5000 mails each (some seconds) ...")
-    policies = ["ucb", "c-ucb", "ts-beta", "c-ts-beta"]
+    policies = ["ucb", "c-ucb", "ts(prior=beta)", "c-ts(prior=beta)"]
     run = cb.simulate(env, policies, horizon=5000, replications=20, seed=0, workers=2)
     print(run.summary(), "\n")
     OUT.mkdir(exist_ok=True)
@@ -32,13 +32,13 @@ def main() -> None:
     clicks = 0.0
     for mail in range(1000):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, rng=mail)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = env.pull(decision.action, rng=mail)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
         clicks += outcome.reward
     agent.save(OUT / "email_agent.json", overwrite=True)
     best = agent.recommend()
     print(f"{clicks:.0f} clicks. Its advice: {best.intervention}.")
-    interval = f"{best.level:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}"
+    interval = f"{best.confidence:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}"
     print(f"It expects {best.mean:.1%} clicks ({interval}).")
     print(f"It is saved in {OUT / 'email_agent.json'}; cb.Agent.load goes on from there.")
 

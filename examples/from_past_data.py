@@ -32,9 +32,12 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
     print(cb.check(GRAPH, data), "\n")
 
     print("2. Tables from data:")
-    model = cb.fit(GRAPH, data, states={"template": ["1", "2"]})  # names, not numbers
+    model = cb.fit(GRAPH, data, values={"template": ["1", "2"]})  # names, not numbers
     problem = cb.Problem(
-        model, manipulable=["product", "purpose", "send_time"], parents=["subject", "template", "send_time"]
+        model,
+        manipulable=["product", "purpose", "send_time"],
+        reward_parents=["subject", "template", "send_time"],
+        optional=True,
     )
     print(model, "\n")
 
@@ -47,12 +50,12 @@ def main(mails: int = 1000, worlds: int = 100) -> None:
     print(forecast, "\n")
 
     print(f"5. The campaign: {mails} mails, decided one by one.")
-    agent = cb.Agent(problem, "c-ts-beta", seed=7, impossible="accept")
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=7, zero_probability="allow")
     world = cb.zoo.email_campaign()  # stands for the real one
     for mail in range(mails):
         decision = agent.ask()
-        outcome = world.pull(decision.intervention, rng=mail)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = world.pull(decision.action, rng=mail)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     agent.save(OUT / "agent.json", overwrite=True)
     best = agent.recommend()
     print(f"Its advice: {best.intervention}, {best.lower:.0%} to {best.upper:.0%} clicks.")

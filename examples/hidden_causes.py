@@ -60,19 +60,19 @@ def main(rows: int = 1000, users: int = 300) -> None:
     print("P(engagement | do(channel)) =", graph.effect(["engagement"], do=["channel"]))
 
     known = cb.fit(graph, past)
-    problem = cb.Problem(known, ["channel"], reward="sale", separator="cheapest")
+    problem = cb.Problem(known, manipulable=["channel"], reward="sale", adjust="smallest", optional=True)
     print("With the hidden cause in the graph:")
     show(problem)
     without = {name: [cause for cause in graph.parents[name] if cause != "taste"] for name in graph.names}
     print("As if nothing were hidden:")
-    show(cb.Problem(cb.fit(without, past), ["channel"], reward="sale"))
+    show(cb.Problem(cb.fit(without, past), manipulable=["channel"], reward="sale", optional=True))
 
-    env = cb.Environment.from_model(world(), ["channel"], reward="sale")
-    agent = cb.Agent(problem, "c-ts-beta", seed=1)
+    env = cb.Environment.from_model(world(), manipulable=["channel"], reward="sale", optional=True)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
     for user in range(users):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng=user)
-        agent.tell(decision.id, {"engagement": seen.parents["engagement"]}, seen.reward)
+        seen = env.pull(decision.action, rng=user)
+        agent.tell(decision.id, reward=seen.reward, observed={"engagement": seen.parents["engagement"]})
     print(agent.recommend())
     agent.save(FOLDER / "agent.json", overwrite=True)
 

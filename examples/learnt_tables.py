@@ -21,8 +21,8 @@ import causalbandits as cb
 HORIZON = 5000
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "learnt_tables.png"
 KNOWN = cb.policies.CausalThompsonSampling(prior="beta")
-LEARNT = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
-BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt", trust=1.0)
+LEARNT = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned")
+BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust=1.0)
 
 
 def confounded(model: cb.CausalModel, rows: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def ten_settings(rng: np.random.Generator) -> cb.Environment:
     """One knob of ten values and a coin that it turns: nothing but tables is to be learnt."""
     knob = cb.Variable("x", range(10), table=[0.1] * 10)
     coin = cb.Variable("z", [0, 1], parents=["x"], table=rng.dirichlet([1, 1], size=10))
-    problem = cb.Problem(cb.CausalModel([knob, coin]), ["x"], ["z"], always=["x"])
+    problem = cb.Problem(cb.CausalModel([knob, coin]), manipulable=["x"], reward_parents=["z"], optional=False)
     return cb.Environment(problem, cb.rewards.BernoulliReward(np.array([0.2, 0.8])))
 
 
@@ -64,7 +64,7 @@ def from_past(kind: str, rows: int, policies: dict[str, Any], replications: int)
         model = env.problem.model
         data = model.sample(rows, rng=rng) if kind == "right" else confounded(model, rows, rng)
         problem = env.problem.with_model(cb.fit(model, data))
-        run = cb.simulate(env, policies, horizon=HORIZON, replications=range(r, r + 1), seed=1, problem=problem)
+        run = cb.simulate(env, policies, horizon=HORIZON, replications=range(r, r + 1), seed=1, believed=problem)
         for name in policies:
             found[name].append(run.regret(name)[0, -1])
     return {name: (np.mean(v), np.std(v, ddof=1) / np.sqrt(len(v))) for name, v in found.items()}

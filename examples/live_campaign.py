@@ -30,14 +30,14 @@ def mail_server(address: str, number: int, stop: threading.Event, pause: float) 
     with cb.connect(address) as study:
         for mail in range(10**9):
             name = f"server-{number}-mail-{mail}"
-            seen = env.pull(study.ask(key=name).intervention, rng)
-            study.tell(name, seen.parents, None)  # sent; what came of it is not known yet
+            seen = env.pull(study.ask(key=name).action, rng)
+            study.tell(name, reward=None, observed=seen.parents)  # sent; what came of it is not known yet
             if seen.reward or chance.random() < 0.8:
                 heappush(coming, (time.monotonic() + chance.expovariate(0.5), name, seen.reward))
             while coming and coming[0][0] <= time.monotonic():
                 _, came, reward = heappop(coming)
                 for _ in range(chance.choice([1, 1, 1, 2])):
-                    study.tell(came, None, reward)
+                    study.tell(came, reward=reward)
             if stop.wait(pause):
                 return
 
@@ -53,8 +53,10 @@ def main(seconds: float | None, port: int, a_second: float, servers: int = 2) ->
     """Serve and play until interrupted, or for so many seconds."""
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder) / "campaign.db"
-        policy = cb.policy("c-ts-beta", draws=32)  # with draws, "what if" can be answered afterwards
-        cb.Study.create(where, cb.zoo.email_campaign().problem, policy, window=WINDOW, default=0).close()
+        policy = cb.policy("c-ts", prior="beta", samples=32)  # with draws, "what if" can be answered afterwards
+        cb.Study.create(
+            where, cb.zoo.email_campaign().problem, policy, attribution_window=WINDOW, default_reward=0
+        ).close()
         stop, address = threading.Event(), f"http://127.0.0.1:{port}/campaign"
         cleaner = threading.Thread(target=housekeeping, args=(where, stop))
         others = [

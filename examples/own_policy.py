@@ -39,7 +39,7 @@ def main() -> None:
     for check in CHECKS:
         check(CausalGreedy())
         print(f"{check.__name__}: kept")
-    policies = [CausalGreedy(), CausalGreedy(epsilon=0.02), "c-ucb", "c-ts-beta"]
+    policies = [CausalGreedy(), CausalGreedy(epsilon=0.02), "c-ucb", "c-ts(prior=beta)"]
     print(cb.simulate(drawn_world, policies, horizon=2000, replications=20, seed=0).summary())
 
 

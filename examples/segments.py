@@ -27,7 +27,9 @@ def world(rng: np.random.Generator, additive: bool) -> cb.Environment:
     ]
     names = ["w0", "w1", "w2", "segment"]
     model = cb.CausalModel([segment, *knobs, *mediators])
-    problem = cb.Problem(model, [knob.name for knob in knobs], names, context=["segment"])
+    problem = cb.Problem(
+        model, manipulable=[knob.name for knob in knobs], reward_parents=names, context=["segment"], optional=True
+    )
     means = rng.random(problem.shape)
     if additive:
         effects = rng.uniform(-0.3, 0.3, (3, 3))
@@ -52,7 +54,7 @@ def main(replications: int = 100) -> None:
         "additive rewards": lambda rng: world(rng, additive=True),
     }
     for name, env in worlds.items():
-        policies = {"c-ts-beta": cb.policy("c-ts-beta"), **rivals()}
+        policies = {"c-ts(prior=beta)": cb.policy("c-ts", prior="beta"), **rivals()}
         run = cb.simulate(env, policies, horizon=HORIZON, replications=replications, seed=0)
         regrets = {policy: run.regret(policy)[:, -1] for policy in policies}
         print(f"{name}: regret after {HORIZON} rounds (standard error)")
@@ -60,7 +62,7 @@ def main(replications: int = 100) -> None:
             print(f"  {policy:<28}{values.mean():7.1f} ({values.std(ddof=1) / np.sqrt(len(values)):.1f})")
         for id in ("lin-ts", "lin-ucb"):
             best = min((policy for policy in policies if policy.startswith(id)), key=lambda p: regrets[p].mean())
-            print(f"  share of the best {id}: {regrets['c-ts-beta'].mean() / regrets[best].mean():.2f}")
+            print(f"  share of the best {id}: {regrets['c-ts(prior=beta)'].mean() / regrets[best].mean():.2f}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 import causalbandits as cb
 
 HORIZON = 5000
-POLICIES = ("c-ts-beta", "c-ucb")
+POLICIES = ("c-ts(prior=beta)", "c-ucb")
 
 
 def regrets(rows: int | None, datasets: int, replications: int) -> dict[str, np.ndarray]:
@@ -23,8 +23,8 @@ def regrets(rows: int | None, datasets: int, replications: int) -> dict[str, np.
         believed = None
         if rows is not None:
             fitted = cb.fit(truth.model, truth.model.sample(rows, rng=dataset))
-            believed = cb.Problem(fitted, truth.manipulable, truth.parents)
-        run = cb.simulate(env, POLICIES, horizon=HORIZON, replications=replications, seed=dataset, problem=believed)
+            believed = cb.Problem(fitted, manipulable=truth.manipulable, reward_parents=truth.parents, optional=True)
+        run = cb.simulate(env, POLICIES, horizon=HORIZON, replications=replications, seed=dataset, believed=believed)
         for policy in POLICIES:
             found[policy].append(run.regret(policy)[:, -1])
     return {policy: np.concatenate(parts) for policy, parts in found.items()}
@@ -42,7 +42,7 @@ def main(datasets: int = 40, replications: int = 5) -> None:
             means = values.reshape(datasets, -1).mean(axis=1)
             cells.append(f"{means.mean():.1f} ({means.std(ddof=1) / np.sqrt(datasets):.1f})")
         print(f"{label:<16}" + "".join(f"{cell:>18}" for cell in cells))
-    plain = cb.simulate(env, ["ts-beta", "ucb"], horizon=HORIZON, replications=datasets)
+    plain = cb.simulate(env, ["ts(prior=beta)", "ucb"], horizon=HORIZON, replications=datasets)
     print("Without the graph: " + ", ".join(f"{row.policy} {row.mean:.1f}" for row in plain.summary()) + ".")
 
 

@@ -16,6 +16,7 @@ FOUND = next((path for name in ("chromium", "chromium-browser", "google-chrome")
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+    "--host-resolver-rules=MAP bandits.test 127.0.0.1",  # a name of no secure context, as a machine in a network has
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
 )  # fmt: skip
 
@@ -103,10 +104,28 @@ class Chromium:
     def until(self, script: str, seconds: float = 30.0) -> None:
         """Wait until something is so."""
         end = time.monotonic() + seconds
-        while not self.value(script):
+        while not self._is_so(script):
             if time.monotonic() > end:
                 raise TimeoutError(script)
             self._next(0.1)
+
+    def _is_so(self, script: str) -> bool:
+        try:
+            return bool(self.value(script))
+        except AssertionError as error:
+            if "navigated or closed" in str(error) or "context was destroyed" in str(error):
+                return False  # another page is on its way
+            raise
+
+    def click(self, selector: str) -> None:
+        """Click with the mouse on the first element that a selector finds."""
+        place = self.value(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            " one.scrollIntoView({block: 'center'});"
+            " const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
     def picture(self, path: Path) -> None:
         """The whole page as it looks, as a PNG."""

@@ -6,6 +6,7 @@ import os
 import pwd
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -73,10 +74,10 @@ env, study = cb.zoo.email_campaign(), surely(lambda: cb.Study.open(sys.argv[1]))
 rng = np.random.default_rng(int(sys.argv[2]))
 for k in range(int(sys.argv[3])):
     decision = surely(lambda: study.ask(key=f"{sys.argv[2]}-{k}"))
-    seen = env.pull(decision.intervention, rng)
+    seen = env.pull(decision.action, rng)
     for _ in range(2):  # every outcome is sent twice
-        surely(lambda: study.tell(decision.id, seen.parents, seen.reward))
-    print(decision.id, int(seen.reward), flush=True)
+        surely(lambda: study.tell(decision, reward=seen.reward, observed=seen.parents))
+    print(decision.number, int(seen.reward), flush=True)
 """
 
 
@@ -106,3 +107,32 @@ def used_while_killed(
     assert not any(worker.returncode for worker in workers), printed
     lines = [line.split() for out, _ in printed for line in out.splitlines()]
     return killed, {int(decision): int(reward) for decision, reward in lines}
+
+
+@contextmanager
+def serving(address: str, processes: int) -> Iterator[list[int]]:
+    """The ports of service processes on one study, which are ended afterwards."""
+    ports = []
+    for _ in range(processes):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    command = [sys.executable, "-m", "causalbandits.cli", "serve", address, "--port"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    services = [subprocess.Popen([*command, str(port)], **quiet) for port in ports]
+    try:
+        until = time.monotonic() + 60
+        for port in ports:
+            while not _answers(port):
+                assert time.monotonic() < until, "a service does not answer"
+                time.sleep(0.1)
+        yield ports
+    finally:
+        for service in services:
+            service.terminate()
+        for service in services:
+            service.wait(30)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -47,8 +47,8 @@ def wide(knobs=40):
     for i in range(knobs):
         variables.append(cb.Variable(f"X{i}", range(10), table=np.full(10, 0.1)))
         variables.append(cb.Variable(f"W{i}", range(4), parents=[f"X{i}"], table=rng.dirichlet(np.ones(4), 10)))
-    names = [[f"{letter}{i}" for i in range(knobs)] for letter in "XW"]
-    problem = cb.Problem(cb.CausalModel(variables), *names)
+    names, mediators = [[f"{letter}{i}" for i in range(knobs)] for letter in "XW"]
+    problem = cb.Problem(cb.CausalModel(variables), manipulable=names, reward_parents=mediators, optional=True)
     return cb.Environment(problem, cb.rewards.LinearReward(np.linspace(-1, 1, knobs)))
 
 
@@ -62,7 +62,12 @@ def one_block(reward):
         if i < 6:
             table = rng.dirichlet(np.ones(2), 3)
             variables.append(cb.Variable(f"W{i}", [0, 1], parents=[f"X{i}"], table=table))
-    problem = cb.Problem(cb.CausalModel(variables), [f"X{i}" for i in range(12)], [f"W{i}" for i in range(6)])
+    problem = cb.Problem(
+        cb.CausalModel(variables),
+        manipulable=[f"X{i}" for i in range(12)],
+        reward_parents=[f"W{i}" for i in range(6)],
+        optional=True,
+    )
     return cb.Environment(problem, reward(problem))
 
 
@@ -162,6 +167,6 @@ def test_an_environment_forgets_problems_that_nobody_believes_any_more():
     env = cb.zoo.email_campaign()
     p = env.problem
     for i in range(3 * env.cache_size):
-        believed = cb.Problem(p.model, p.manipulable, p.parents)
+        believed = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, optional=True)
         env.compute_once(("world", True, believed), lambda i=i: np.zeros(i + 1))
         assert len(env._cache) <= env.cache_size

@@ -24,7 +24,7 @@ def against_loops(ids: tuple[str, ...], repeats: int) -> list[list[Any]]:
     matrices = plain_loops.matrices(env)
     timed = [(id, id, agent_task(env, id)) for id in ids]
     for name, (decide, learn) in peers(env.problem.actions.size).items():
-        timed.append((name, "ucb" if "UCB" in name else "ts-gaussian", _peer(decide, learn)))
+        timed.append((name, "ucb" if "UCB" in name else "ts(scales=given)", _peer(decide, learn)))
     rows = []
     for name, id, task in timed:
         best = side_by_side({"own": task, "loop": loop_task(matrices, id)}, repeats)
@@ -43,30 +43,42 @@ def against_without(repeats: int) -> list[list[Any]]:
 
 def _with_and_without() -> list[tuple[str, str, Task, str, Task]]:
     figure2, campaign, segments = zoo.figure2(), zoo.email_campaign(), zoo.email_segments()
-    gaussian, beta = agent_task(figure2, "c-ts-gaussian"), agent_task(campaign, "c-ts-beta")
-    told, not_told = (agent_task(env, "c-ts-beta") for env in (segments, without_context(segments)))
-    few, draws = agent_task(figure2, "c-ucb", some=ELIGIBLE), agent_task(figure2, policy("c-ts-gaussian", draws=32))
+    gaussian, beta = agent_task(figure2, "c-ts(scales=given)"), agent_task(campaign, "c-ts(prior=beta)")
+    told, not_told = (agent_task(env, "c-ts(prior=beta)") for env in (segments, without_context(segments)))
+    few, draws = (
+        agent_task(figure2, "c-ucb", some=ELIGIBLE),
+        agent_task(figure2, policy("c-ts", scales="given", samples=32)),
+    )
     return [
         ("Figure 2", f"c-ucb, {ELIGIBLE} actions eligible", few, "c-ucb", agent_task(figure2, "c-ucb")),
-        ("Figure 2", "c-ts-gaussian, draws=32", draws, "c-ts-gaussian", gaussian),
-        ("Figure 2", "c-ts-gaussian-guarded", agent_task(figure2, "c-ts-gaussian-guarded"), "c-ts-gaussian", gaussian),
-        ("e-mail", "c-ts-beta-guarded", agent_task(campaign, "c-ts-beta-guarded"), "c-ts-beta", beta),
-        ("e-mail", "c-ts-beta-learnt", _learning(campaign), "c-ts-beta", beta),
+        ("Figure 2", "c-ts(scales=given), samples=32", draws, "c-ts(scales=given)", gaussian),
+        ("Figure 2", "c-ts-guarded", agent_task(figure2, "c-ts-guarded"), "c-ts(scales=given)", gaussian),
+        (
+            "e-mail",
+            "c-ts-guarded(prior=beta)",
+            agent_task(campaign, "c-ts-guarded(prior=beta)"),
+            "c-ts(prior=beta)",
+            beta,
+        ),
+        ("e-mail", "c-ts(prior=beta, cpts=learned)", _learning(campaign), "c-ts(prior=beta)", beta),
         (
             "e-mail, segments",
-            "c-ts-beta, told the segment",
+            "c-ts(prior=beta), told the segment",
             told,
             "not told",
             not_told,
         ),
-        ("e-mail, segments", "c-ts-beta-learnt", _learning(segments), "c-ts-beta", told),
+        ("e-mail, segments", "c-ts(prior=beta, cpts=learned)", _learning(segments), "c-ts(prior=beta)", told),
     ]
 
 
 def without_context(env: Environment) -> Environment:
     """The same world, where the context is not told."""
     problem = env.problem
-    return Environment(Problem(problem.model, problem.manipulable, problem.parents), env.reward)
+    return Environment(
+        Problem(problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, optional=True),
+        env.reward,
+    )
 
 
 def loop_task(matrices: plain_loops.Matrices, id: str, horizon: int = 1000) -> Task:
@@ -80,7 +92,7 @@ def loop_task(matrices: plain_loops.Matrices, id: str, horizon: int = 1000) -> T
 
 
 def _learning(env: Environment) -> Task:
-    return agent_task(env, "c-ts-beta-learnt", problem=env.problem.without_tables())
+    return agent_task(env, "c-ts(prior=beta, cpts=learned)", problem=env.problem.without_tables())
 
 
 def _peer(decide: Callable[[], int], learn: Callable[[int, float], None], rounds: int = 40) -> Task:

@@ -9,7 +9,7 @@ from causalbandits_bench.agent_cost import without_context
 from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task
 
-IDS = ("c-ts-beta", "c-ucb", "ts-beta", "ucb", "cl-ts", "lin-ts", "lin-ucb")
+IDS = ("c-ts(prior=beta)", "c-ucb", "ts(prior=beta)", "ucb", "cl-ts", "lin-ts", "lin-ucb")
 
 
 def compare_contexts(repeats: int) -> list[list[Any]]:

@@ -17,7 +17,7 @@ from causalbandits_bench.regret import Benchmark
 from causalbandits_bench.timing import Task, side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task
 
-YARDSTICK = "c-ts-beta"
+YARDSTICK = "c-ts(prior=beta)"
 ROUNDS, ASKS = 5000, 200
 """How many are timed, in the engine and of an agent."""
 
@@ -45,7 +45,7 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, Cost]:
 
 
 def _tasks(env: Environment, own: AnyPolicy) -> dict[str, Task]:
-    believed = env.problem.without_tables() if own.traits.learns_tables else env.problem
+    believed = env.problem.without_tables() if own.traits.learns_cpts else env.problem
     agent = agent_task(env, own, ASKS, problem=believed)
     if not can_play(env, own, believed):
         return {"agent": agent}

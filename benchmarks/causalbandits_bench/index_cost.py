@@ -19,9 +19,9 @@ from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task
 
 GROUPS = (
-    ("c-ts-gaussian-scaled", "c-screen-scaled", "c-gittins-scaled", "c-ts-effects", "c-gittins-effects"),
-    ("c-ts-gaussian", "c-screen-gaussian", "c-gittins-gaussian"),
-    ("c-ts-beta", "c-screen-beta", "c-gittins-beta"),
+    ("c-ts", "c-screen", "c-gittins", "c-ts(prior=main-effects)", "c-gittins(prior=main-effects)"),
+    ("c-ts(scales=given)", "c-screen(scales=given)", "c-gittins(scales=given)"),
+    ("c-ts(prior=beta)", "c-screen(prior=beta)", "c-gittins(prior=beta)"),
 )
 """The first of each is what the others are compared with."""
 
@@ -82,7 +82,9 @@ def one_knob(actions: int, shape: tuple[int, ...]) -> Environment:
         for i, states in enumerate(shape)
     ]
     model, names = CausalModel([knob, *parents]), [parent.name for parent in parents]
-    problem = Problem(model, ["x"], names, actions=[{"x": value} for value in range(actions)])
+    problem = Problem(
+        model, manipulable=["x"], reward_parents=names, actions=[{"x": value} for value in range(actions)]
+    )
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, shape)))
 
 
@@ -94,7 +96,9 @@ def three_knobs(actions: int, values: int, states: int = 10) -> Environment:
     parents = [Variable(f"z{i}", range(states), parents=[knob], table=tables[i]) for i, knob in enumerate(knobs)]
     chosen = np.unravel_index(rng.choice(values**3, actions, replace=False), (values,) * 3)
     listed = [dict(zip(knobs, one, strict=True)) for one in np.transpose(chosen).tolist()]
-    problem = Problem(CausalModel([*causes, *parents]), knobs, ["z0", "z1", "z2"], actions=listed)
+    problem = Problem(
+        CausalModel([*causes, *parents]), manipulable=knobs, reward_parents=["z0", "z1", "z2"], actions=listed
+    )
     return Environment(problem, BernoulliReward(rng.uniform(0.2, 0.8, (states,) * 3)))
 
 
@@ -105,4 +109,4 @@ def with_horizon(id: str) -> AnyPolicy:
 
 def _fits(id: str, problem: Problem) -> bool:
     """C-Gittins with main effects is refused beyond so many numbers."""
-    return id != "c-gittins-effects" or problem.situation().size * problem.configurations <= ROWS_LIMIT
+    return id != "c-gittins(prior=main-effects)" or problem.situation().size * problem.configurations <= ROWS_LIMIT

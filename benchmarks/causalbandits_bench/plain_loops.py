@@ -181,12 +181,12 @@ def _regressing(m: Matrices, V: Array, g: Array, observed: bool) -> Learn:
 LOOPS: dict[str, Callable[[Matrices, int, np.random.Generator], tuple[Decide, Learn]]] = {
     "ucb": ucb,
     "c-ucb": c_ucb,
-    "ts-gaussian": ts_gaussian,
-    "c-ts-gaussian": c_ts_gaussian,
-    "ts-beta": ts_beta,
-    "c-ts-beta": c_ts_beta,
+    "ts(scales=given)": ts_gaussian,
+    "c-ts(scales=given)": c_ts_gaussian,
+    "ts(prior=beta)": ts_beta,
+    "c-ts(prior=beta)": c_ts_beta,
     "cl-ucb": cl_ucb,
-    "cl-ucb-observed": lambda m, horizon, rng: cl_ucb(m, horizon, rng, observed=True),
+    "cl-ucb(regressor=observed)": lambda m, horizon, rng: cl_ucb(m, horizon, rng, observed=True),
     "cl-ts": cl_ts,
-    "cl-ts-observed": lambda m, horizon, rng: cl_ts(m, horizon, rng, observed=True),
+    "cl-ts(regressor=observed)": lambda m, horizon, rng: cl_ts(m, horizon, rng, observed=True),
 }

@@ -27,12 +27,12 @@ from causalbandits.errors import CausalBanditsError, ScaleWarning, unknown_name_
 from causalbandits.planning.experiment_spec import (
     parse_policy,
     parse_simulation,
-    read_toml,
     require_table,
     validate_names,
 )
 from causalbandits.policies.base import AnyPolicy
 from causalbandits.policies.cells.thompson import CausalThompsonSampling
+from causalbandits.problem import read_spec_content
 from causalbandits_bench.oracle_policy import oracle_thompson
 from causalbandits_bench.policy_code import code_of_policy
 from causalbandits_bench.world_sets import WorldSet, set_from
@@ -107,7 +107,7 @@ def read_benchmark(path: Path | None = None, **simulation: int | None) -> Benchm
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content = read_toml(path)
+    content = read_spec_content(path)
     validate_names(content, ("alone", "simulation", "policies", "sets"), "entry of a benchmark:")
     alone = content.pop("alone", False)
     if not isinstance(alone, bool):

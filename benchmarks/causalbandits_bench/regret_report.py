@@ -109,9 +109,9 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.{1 if value >= 1 else 2}f}"
 
 
-DEFAULTS = ("c-gittins-effects", "c-gittins-effects, anytime")
+DEFAULTS = ("c-gittins(prior=main-effects)", "c-gittins(prior=main-effects), anytime")
 """The default policy with a horizon, and without."""
-REFERENCES = ("c-ts-beta", "c-ts-gaussian", "ts-beta", "ts-gaussian")
+REFERENCES = ("c-ts(prior=beta)", "c-ts(scales=given)", "ts(prior=beta)", "ts(scales=given)")
 """C-TS and TS as they are published, with scales of 1."""
 BLIND = "uniform"
 ALLOWED_RATIO, ALLOWED_RATIO_ON_PRIZES, PRIZES = 1.5, 2.0, ("rare prize",)

@@ -23,8 +23,17 @@ from causalbandits_bench.index_cost import against_thompson
 from causalbandits_bench.timing import Task, megabytes_in_new_process, seconds_in_new_process, side_by_side
 from causalbandits_bench.workloads import agent_task, engine_task
 
-GAUSSIAN = ("c-ucb", "c-ts-gaussian", "cl-ucb", "cl-ucb-observed", "cl-ts", "cl-ts-observed", "ucb", "ts-gaussian")
-BERNOULLI = ("c-ucb", "c-ts-beta", "ucb", "ts-beta")
+GAUSSIAN = (
+    "c-ucb",
+    "c-ts(scales=given)",
+    "cl-ucb",
+    "cl-ucb(regressor=observed)",
+    "cl-ts",
+    "cl-ts(regressor=observed)",
+    "ucb",
+    "ts(scales=given)",
+)
+BERNOULLI = ("c-ucb", "c-ts(prior=beta)", "ucb", "ts(prior=beta)")
 
 
 @dataclass(frozen=True)
@@ -82,9 +91,9 @@ def growth(repeats: int) -> Measurements:
     tasks = {str(n): engine_task(_parallel(n), "ucb") for n in (2, 4, 6, 8)}
     for n, seconds in side_by_side(tasks, repeats).items():
         rows.append(["ucb", f"4^{n} actions", 4 ** int(n), seconds * 1e9])
-    tasks = {str(n): engine_task(_parallel(n), "c-ts-gaussian", 2000) for n in (2, 4, 6, 8, 10)}
+    tasks = {str(n): engine_task(_parallel(n), "c-ts(scales=given)", 2000) for n in (2, 4, 6, 8, 10)}
     for n, seconds in side_by_side(tasks, repeats).items():
-        rows.append(["c-ts-gaussian", f"2^{n} configurations", 2 ** int(n), seconds * 1e9])
+        rows.append(["c-ts(scales=given)", f"2^{n} configurations", 2 ** int(n), seconds * 1e9])
     tasks = {str(horizon): engine_task(zoo.figure2(), "c-ucb", horizon) for horizon in (10**3, 10**4, 10**5, 10**6)}
     for horizon, seconds in side_by_side(tasks, repeats).items():
         rows.append(["c-ucb, Figure 2", f"{int(horizon):,} rounds", int(horizon), seconds * 1e9])
@@ -99,17 +108,21 @@ def drawing(repeats: int) -> Measurements:
         return lambda: len([rng.standard_normal(count) for _ in range(times)])
 
     for name, env in (("256 actions", zoo.figure2()), ("4096 actions", _parallel(6))):
-        tasks = {"ours": engine_task(env, "ts-gaussian", 1000), "drawing": normals(env.problem.actions.size, 200)}
+        tasks = {"ours": engine_task(env, "ts(scales=given)", 1000), "drawing": normals(env.problem.actions.size, 200)}
         best = side_by_side(tasks, repeats)
-        rows.append(_against("ts-gaussian in the engine", name, best))
+        rows.append(_against("ts(scales=given) in the engine", name, best))
     env = _parallel(16)
-    tasks = {"ours": engine_task(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": engine_task(env, "c-ts(scales=given)", 40), "drawing": normals(2**16, 40)}
     rows.append(
-        _against("c-ts-gaussian in the engine", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
+        _against(
+            "c-ts(scales=given) in the engine", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats)
+        )
     )
-    tasks = {"ours": agent_task(env, "c-ts-gaussian", 40), "drawing": normals(2**16, 40)}
+    tasks = {"ours": agent_task(env, "c-ts(scales=given)", 40), "drawing": normals(2**16, 40)}
     rows.append(
-        _against("c-ts-gaussian's ask and tell", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats))
+        _against(
+            "c-ts(scales=given)'s ask and tell", "4^16 actions, 65,536 configurations", side_by_side(tasks, repeats)
+        )
     )
     n = 1000
     env, matrix, vector = _parallel(n), rng.standard_normal((n, n)), rng.standard_normal(n)
@@ -120,7 +133,7 @@ def drawing(repeats: int) -> Measurements:
             rng.standard_normal(n)
         return 100
 
-    for id in ("cl-ts", "cl-ts-observed"):
+    for id in ("cl-ts", "cl-ts(regressor=observed)"):
         best = side_by_side({"ours": engine_task(env, id, 100), "drawing": product}, repeats)
         rows.append(_against(f"{id} in the engine", "4^1000 actions; a 1000 x 1000 product and 1000 normals", best))
     return Measurements(
@@ -163,9 +176,14 @@ def counting(repeats: int) -> Measurements:
     rng, sizes = np.random.default_rng(0), [2, 3, 4, 5, 2, 3, 4, 5]
     codes = {name: rng.integers(size, size=rows) for name, size in zip(graph, sizes, strict=True)}
     states = {name: range(size) for name, size in zip(graph, sizes, strict=True)}
+
+    def fitted(data: Any, **options: Any) -> int:
+        fit(graph, data, **options)
+        return rows
+
     tasks: dict[str, Task] = {
-        "fit, states given": lambda: fit(graph, codes, states=states).rows,
-        "fit, states found": lambda: fit(graph, codes).rows,
+        "fit, states given": lambda: fitted(codes, values=states),
+        "fit, states found": lambda: fitted(codes),
     }
     if importlib.util.find_spec("pandas"):
         frame = import_pandas().DataFrame(codes)
@@ -175,7 +193,7 @@ def counting(repeats: int) -> Measurements:
                 frame.groupby([*parents, name]).size()
             return rows
 
-        tasks |= {"fit, a DataFrame": lambda: fit(graph, frame).rows, "pandas groupby, 8 times": grouped}
+        tasks |= {"fit, a DataFrame": lambda: fitted(frame), "pandas groupby, 8 times": grouped}
     best = side_by_side(tasks, max(1, repeats // 4))
     groupby = best.get("pandas groupby, 8 times", math.nan)
     return Measurements(
@@ -209,7 +227,7 @@ def index(repeats: int) -> Measurements:
 
 SIMULATE = (
     "import causalbandits as cb\n"
-    "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts-gaussian', 'cl-ts'], horizon=10_000, replications=10)\n"
+    "cb.simulate(cb.zoo.figure2(), ['c-ucb', 'c-ts(scales=given)', 'cl-ts'], horizon=10_000, replications=10)\n"
 )
 
 
@@ -243,9 +261,9 @@ def memory(repeats: int) -> Measurements:
         ("c-ucb, lower bound, 3^3 actions", play.format(env="cb.zoo.lower_bound(3, .1)", id="c-ucb", rounds=10**5)),
         ("c-ucb, lower bound, 3^14 actions", play.format(env="cb.zoo.lower_bound(14, .1)", id="c-ucb", rounds=10**5)),
         (
-            "c-ts-gaussian, 4^16 actions",
+            "c-ts(scales=given), 4^16 actions",
             play.format(
-                env="cb.zoo.random_parallel(3, 16, theta=np.ones(16) / 16, rng=0)", id="c-ts-gaussian", rounds=10
+                env="cb.zoo.random_parallel(3, 16, theta=np.ones(16) / 16, rng=0)", id="c-ts(scales=given)", rounds=10
             ),
         ),
         (

@@ -131,10 +131,13 @@ class Cell:
 
 
 def policy_of(player: str) -> AnyPolicy | None:
-    """A policy by its name in the benchmark; None for the default. c-ts-gaussian has the scales of `normal` worlds."""
+    """A policy by its name in the benchmark; None for the default.
+
+    c-ts(scales=given) has the scales of `normal` worlds.
+    """
     if player == "default":
         return None
-    return cb.policy(player, noise_scale=1.0, prior_scale=1.0) if player == "c-ts-gaussian" else cb.policy(player)
+    return cb.policy(player, noise_scale=1.0, prior_scale=1.0) if player == "c-ts(scales=given)" else cb.policy(player)
 
 
 def players_of(kind: Kind) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ def play(job: Job, schedule: Schedule) -> list[Judgement]:
         if job.player == GUARDED:
             return [_judge_guard(kind, world, rng, seed, schedule)]
         agent = cb.Agent(
-            world.belief, policy_of(job.player), late=job.player == "default" and world.delay > 0, seed=seed
+            world.belief, policy_of(job.player), delayed=job.player == "default" and world.delay > 0, seed=seed
         )
         return _judge_campaign(agent, world, rng, schedule)
 
@@ -172,7 +175,7 @@ def play(job: Job, schedule: Schedule) -> list[Judgement]:
 class Told(NamedTuple):
     """A decision's outcome, until it is told."""
 
-    id: int
+    id: int | str
     parents: Mapping[str, State]
     reward: float
     observed: Mapping[str, State] | None
@@ -184,8 +187,8 @@ def draw_outcome(
     """What a decision leads to; in full, with the values of all variables on the way."""
     env = world.env if context is None else world.env.condition(context)
     if not in_full:
-        return Told(decision.id, *env.pull(decision.intervention, rng), None)
-    codes, z, reward = env.draw_all(env.problem.choices(decision.intervention), rng)
+        return Told(decision.id, *env.pull(decision.action, rng), None)
+    codes, z, reward = env.draw_all(env.problem.choices(decision.action), rng)
     observed = {name: env.problem.model[name].states[code] for name, code in codes.items()}
     return Told(decision.id, env.problem.decode_parents(z), reward, observed)
 
@@ -200,14 +203,14 @@ def run_campaign(agent: cb.Agent, world: World, rng: np.random.Generator, rounds
             context = None if world.context is None else world.env.draw_context(rng)
             waiting.append(draw_outcome(world, agent.ask(context=context), context, rng, in_full))
         outcome = waiting.popleft()
-        agent.tell(outcome.id, outcome.parents, outcome.reward, observed=outcome.observed)
+        agent.tell(outcome.id, reward=outcome.reward, observed={**outcome.parents, **(outcome.observed or {})})
         yield told
 
 
 def _judge_campaign(agent: cb.Agent, world: World, rng: np.random.Generator, schedule: Schedule) -> list[Judgement]:
     judgements, rule = [], StoppingRule(agent, world)
     rounds = schedule.checkpoints[-1]
-    for told in run_campaign(agent, world, rng, rounds, agent.policy.traits.learns_tables):
+    for told in run_campaign(agent, world, rng, rounds, agent.policy.traits.learns_cpts):
         is_checkpoint = told in schedule.checkpoints
         if told % schedule.look_every == 0 and rule.stopped_after is None:
             rule.look(told, is_checkpoint)
@@ -219,7 +222,7 @@ def _judge_campaign(agent: cb.Agent, world: World, rng: np.random.Generator, sch
 def judge_recommendation(agent: cb.Agent, world: World, told: int) -> list[Judgement]:
     """The interval and the probability of what is recommended now."""
     try:
-        found = agent.recommend(context=world.context, level=LEVEL)
+        found = agent.recommend(context=world.context, confidence=LEVEL)
     except CausalBanditsError as error:
         return [Judgement(statement, told, None, reason=str(error)) for statement in (INTERVAL, PROBABILITY)]
     truth = world.env.mean_reward(found.intervention, world.context)
@@ -283,7 +286,7 @@ class StoppingRule:
         if not could_stop and not in_full:
             return
         try:
-            found = self._agent.recommend(context=self._world.context, level=LEVEL)
+            found = self._agent.recommend(context=self._world.context, confidence=LEVEL)
         except CausalBanditsError as error:
             self._reason = str(error)
             return
@@ -322,7 +325,7 @@ class StoppingRule:
 def _judge_guard(kind: Kind, world: World, rng: np.random.Generator, seed: int, schedule: Schedule) -> Judgement:
     """Whether a guard rings, ever, though nothing is wrong."""
     policy = cb.policies.GuardedThompsonSampling(
-        prior="beta" if kind.is_binary else "gaussian", level=DELTA, on_alarm="warn"
+        prior="beta" if kind.is_binary else "gaussian", alpha=DELTA, on_alarm="warn"
     )
     agent, rounds = cb.Agent(world.belief, policy, seed=seed), schedule.checkpoints[-1]
     deque(run_campaign(agent, world, rng, rounds, in_full=True), maxlen=0)
@@ -331,7 +334,7 @@ def _judge_guard(kind: Kind, world: World, rng: np.random.Generator, seed: int, 
 
 def _judge_alarms(statement: str, after: int, campaign: cb.Agent | cb.Study) -> Judgement:
     try:
-        alarms = campaign.evidence(level=DELTA).alarms
+        alarms = campaign.evidence(alpha=DELTA).alarms
     except CausalBanditsError as error:
         return Judgement(statement, after, None, reason=str(error))
     return Judgement(statement, after, float(bool(alarms)), alarms[0].decision if alarms else None)
@@ -339,7 +342,7 @@ def _judge_alarms(statement: str, after: int, campaign: cb.Agent | cb.Study) -> 
 
 def _judge_log(kind: Kind, world: World, rng: np.random.Generator, seed: int, schedule: Schedule) -> list[Judgement]:
     """What an action drawn at random would bring, from what Thompson sampling logged; and evidence from that log."""
-    policy = cb.policy("c-ts-beta" if kind.is_binary else "c-ts-gaussian-scaled", draws=DRAWS)
+    policy = cb.policy("c-ts(prior=beta)" if kind.is_binary else "c-ts", samples=DRAWS)
     actions = world.belief.actions
     target = actions.action(int(rng.integers(actions.size))).intervention
     judgements: list[Judgement] = []
@@ -352,7 +355,7 @@ def _judge_log(kind: Kind, world: World, rng: np.random.Generator, seed: int, sc
                     for _ in range(outcomes - told):
                         context = None if world.context is None else world.env.draw_context(rng)
                         outcome = draw_outcome(world, study.ask(context=context), context, rng, in_full=False)
-                        study.tell(outcome.id, outcome.parents, outcome.reward)
+                        study.tell(outcome.id, reward=outcome.reward, observed=outcome.parents)
                 told = outcomes
                 judgements += _judge_estimates(study, target, outcomes, world)
             judgements.append(_judge_alarms(EVIDENCE, told, study))

@@ -7,7 +7,7 @@ replication, so that what is said holds on average over such worlds, not in one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -75,7 +75,13 @@ def draw_problem(rng: Generator, **arguments: Any) -> cb.Problem:
 
 
 def _draw_tables(
-    rng: Generator, knobs: list[str], sizes: Mapping[str, int], causes: Mapping[str, list[str]], **arguments: Any
+    rng: Generator,
+    knobs: list[str],
+    sizes: Mapping[str, int],
+    causes: Mapping[str, list[str]],
+    *,
+    always: Sequence[str] = (),
+    **arguments: Any,
 ) -> cb.Problem:
     variables = []
     for name, size in sizes.items():
@@ -83,7 +89,10 @@ def _draw_tables(
         shape = (*(sizes[parent] for parent in parents), size)
         variables.append(cb.Variable(name, list(range(size)), parents=parents, table=_draw_rows(rng, shape)))
     effects = [name for name in sizes if name.startswith("w")]
-    return cb.Problem(cb.CausalModel(variables), knobs, effects, **arguments)
+    optional = [name for name in knobs if name not in always]
+    return cb.Problem(
+        cb.CausalModel(variables), manipulable=knobs, reward_parents=effects, optional=optional, **arguments
+    )
 
 
 def _simple(env: cb.Environment) -> World:
@@ -189,7 +198,7 @@ def draw_fitted(rng: Generator, rows: int) -> World:
     env = draw_coins(rng).env
     model = env.problem.model
     states = {name: model[name].states for name in model.order}
-    return World(env, env.problem.with_model(cb.fit(model, model.sample(rows, rng=rng), states=states)))
+    return World(env, env.problem.with_model(cb.fit(model, model.sample(rows, rng=rng), values=states)))
 
 
 def draw_contexts(rng: Generator) -> World:
@@ -228,8 +237,8 @@ def draw_delayed(rng: Generator) -> World:
 
 
 KINDS: dict[str, Kind] = {
-    "coins": Kind(draw_coins, "rewards are 0 or 1", ("default", "c-ts-beta"), is_binary=True),
-    "normal": Kind(draw_normal, "standard normal means and noise", ("default", "c-ts-gaussian")),
+    "coins": Kind(draw_coins, "rewards are 0 or 1", ("default", "c-ts(prior=beta)"), is_binary=True),
+    "normal": Kind(draw_normal, "standard normal means and noise", ("default", "c-ts(scales=given)")),
     "heteroscedastic": Kind(draw_heteroscedastic, "normal; the noise of a configuration is 0.05 or 3"),
     "heavy tails": Kind(draw_heavy_tails, "noise of Student's t with 3 degrees of freedom"),
     "rare prize, 12": Kind(
@@ -248,12 +257,14 @@ KINDS: dict[str, Kind] = {
     "rare disaster, declared": Kind(
         partial(draw_rare_disaster, is_declared=True), "the same with reward_range=(-52, 3)"
     ),
-    "low rates": Kind(draw_low_rates, "coins with rates of 0.1% to 1%", ("default", "c-ts-beta"), is_binary=True),
+    "low rates": Kind(
+        draw_low_rates, "coins with rates of 0.1% to 1%", ("default", "c-ts(prior=beta)"), is_binary=True
+    ),
     "revenue": Kind(draw_revenue, "zeros, and a lognormal sum in 3% to 15% of cases"),
     "many configurations": Kind(
         draw_many_configurations,
         "coins, 1,000 configurations",
-        ("default", "c-ts-beta"),
+        ("default", "c-ts(prior=beta)"),
         is_binary=True,
         is_guarded=False,
     ),
@@ -261,16 +272,18 @@ KINDS: dict[str, Kind] = {
         f"CPTs from {rows:,} rows": Kind(
             partial(draw_fitted, rows=rows),
             f"coins; the tables were fitted to {rows:,} rows",
-            ("default", "c-ts-beta", "c-gittins-effects"),
+            ("default", "c-ts(prior=beta)", "c-gittins(prior=main-effects)"),
             is_binary=True,
         )
         for rows in (30, 100, 1000)
     },
-    "contexts": Kind(draw_contexts, "coins; a segment is known beforehand", ("default", "c-ts-beta"), is_binary=True),
+    "contexts": Kind(
+        draw_contexts, "coins; a segment is known beforehand", ("default", "c-ts(prior=beta)"), is_binary=True
+    ),
     "confounded past": Kind(
         draw_confounded_past,
         f"coins; a log of {PAST_ROWS} rows is learnt, in which a hidden cause moved a knob and the reward",
-        ("default", "c-ts-beta"),
+        ("default", "c-ts(prior=beta)"),
         is_binary=True,
         is_logged=False,
         is_guarded=False,
@@ -278,7 +291,7 @@ KINDS: dict[str, Kind] = {
     "delayed": Kind(
         draw_delayed,
         f"coins; outcomes come {DELAY} decisions later",
-        ("default", "c-ts-beta", "c-gittins-effects"),
+        ("default", "c-ts(prior=beta)", "c-gittins(prior=main-effects)"),
         is_binary=True,
         is_logged=False,
     ),

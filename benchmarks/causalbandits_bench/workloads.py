@@ -44,17 +44,17 @@ def agent_task(
     rehearsal, happened = Agent(believed, given, seed=1), []
     for context in contexts:
         decision = rehearsal.ask(context=context, eligible=eligible)
-        parents, reward = env.pull(decision.intervention, rng, context=context)
-        known = {*parents, *decision.intervention}
-        lost = {name: None for name in believed.must_observe if name not in known} or None
+        parents, reward = env.pull(decision.action, rng, context=context)
+        known = {*parents, *decision.action}
+        lost = {name: None for name in believed.must_observe if name not in known}
         happened.append((parents, reward, lost))
-        rehearsal.tell(decision.id, parents, reward, observed=lost)
+        rehearsal.tell(decision.id, reward=reward, observed={**parents, **lost})
 
     def run() -> int:
         agent = Agent(believed, given, seed=1)
         for context, (parents, reward, lost) in zip(contexts, happened, strict=True):
             decision = agent.ask(context=context, eligible=eligible)
-            agent.tell(decision.id, parents, reward, observed=lost)
+            agent.tell(decision.id, reward=reward, observed={**parents, **lost})
         return rounds
 
     return run

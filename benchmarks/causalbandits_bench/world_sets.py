@@ -27,8 +27,8 @@ from causalbandits.environments import zoo
 from causalbandits.environments.environment import Environment
 from causalbandits.environments.rewards import BernoulliReward, LinearReward, Reward
 from causalbandits.errors import CausalBanditsError, ProblemWarning, short_repr, unknown_name_message
-from causalbandits.planning.problem_spec import REWARD_CLASSES, parse_environment
-from causalbandits.problem.problem import Problem
+from causalbandits.planning.environment_spec import REWARD_CLASSES, parse_environment
+from causalbandits.problem import SPEC_ENTRIES, Problem
 from causalbandits.testing.permuted_environment import permute_environment
 from causalbandits_bench.random_numbers import draw, is_law
 
@@ -73,9 +73,14 @@ class WorldSet(Cached):
 
     def _world(self, rng: np.random.Generator) -> Environment | Problem:
         given = {entry: _as_list(draw(value, rng)) for entry, value in self.settings.items()}
-        make = getattr(zoo, given["zoo"], None) if given.get("zoo") in zoo.__all__ else None
-        chance = {"rng": rng} if make is not None and "rng" in inspect.signature(make).parameters else {}
-        return parse_environment({**chance, **given}, folder=self.folder)
+        if given.get("zoo") not in zoo.__all__:
+            environment = {"zoo": given.pop("zoo")} if "zoo" in given else None
+            return parse_environment(given, environment, folder=self.folder)
+        accepted = inspect.signature(getattr(zoo, given["zoo"])).parameters
+        entries = {entry: value for entry, value in given.items() if entry in SPEC_ENTRIES and entry not in accepted}
+        chance = {"rng": rng} if "rng" in accepted else {}
+        parameters = {entry: value for entry, value in given.items() if entry not in entries}
+        return parse_environment(entries, {**chance, **parameters}, folder=self.folder)
 
     def _with_reward(self, world: Environment | Problem, rng: np.random.Generator) -> Environment:
         if isinstance(world, Environment) and not self.reward:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
     from causalbandits.fitting import check, fit
     from causalbandits.formats import read, write
-    from causalbandits.model import CausalGraph, CausalModel, Intervention, ObservedModel, Variable
+    from causalbandits.model import CausalGraph, CausalModel, Intervention, LatentModel, Variable
     from causalbandits.planning import describe, forecast
     from causalbandits.policies import Policy, default_policy, policy
     from causalbandits.problem import Budget, Problem, design
@@ -30,7 +30,7 @@ else:
             "causalbandits.errors": ["CausalBanditsError", "CausalBanditsWarning"],
             "causalbandits.fitting": ["check", "fit"],
             "causalbandits.formats": ["read", "write"],
-            "causalbandits.model": ["CausalGraph", "CausalModel", "Intervention", "ObservedModel", "Variable"],
+            "causalbandits.model": ["CausalGraph", "CausalModel", "Intervention", "LatentModel", "Variable"],
             "causalbandits.planning": ["describe", "forecast"],
             "causalbandits.policies": ["Policy", "default_policy", "policy"],
             "causalbandits.problem": ["Budget", "Problem", "design"],
@@ -60,7 +60,7 @@ __all__ = [
     "Decision",
     "Environment",
     "Intervention",
-    "ObservedModel",
+    "LatentModel",
     "Policy",
     "Problem",
     "Recommendation",

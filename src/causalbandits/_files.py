@@ -1,15 +1,17 @@
-"""Paths from outside, and files that are there whole or not at all."""
+"""Paths and JSON from outside, and files that are there whole or not at all."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import secrets
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,74 @@ HEAD = 2**16
 """A file is known by so many of its bytes."""
 
 _FORMAT_FIELD = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
+
+
+class DuplicateKeyError(ValueError):
+    """An object in JSON has a key twice; `path` leads to it."""
+
+    def __init__(self, path: tuple[str | int, ...]) -> None:
+        super().__init__(f"the key {json.dumps(path[-1], ensure_ascii=False)} is there twice in one object")
+        self.path = path
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The content of a document in JSON whose objects have every key once, else a `DuplicateKeyError`.
+
+    >>> parse_json('{"a": {"b": 1, "b": 2}}')
+    Traceback (most recent call last):
+    causalbandits._files.DuplicateKeyError: the key "b" is there twice in one object
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys)
+    except _RepeatedKeyError:
+        path = next(find_duplicate_keys(text))
+        raise DuplicateKeyError(path) from None
+
+
+def has_duplicate_keys(text: str | bytes) -> bool:
+    """Whether an object of a document in JSON has a key more than once; False of a text that is not JSON.
+
+    >>> has_duplicate_keys('{"a": 1, "a": 2}'), has_duplicate_keys('{"a": 1}')
+    (True, False)
+    """
+    try:
+        json.loads(text, object_pairs_hook=_unique_keys)
+    except _RepeatedKeyError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def find_duplicate_keys(text: str | bytes) -> Iterator[tuple[str | int, ...]]:
+    """Paths to the keys that an object of a document in JSON has more than once."""
+    return _duplicates(json.loads(text, object_pairs_hook=_Pairs), ())
+
+
+class _RepeatedKeyError(Exception):
+    """Some object has a key twice."""
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of an object, in their order."""
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise _RepeatedKeyError
+    return content
+
+
+def _duplicates(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, _Pairs):
+        counts = Counter(name for name, _ in value)
+        yield from ((*path, name) for name, n in counts.items() if n > 1)
+        for name, item in value:
+            yield from _duplicates(item, (*path, name))
+    elif isinstance(value, list):
+        for k, item in enumerate(value):
+            yield from _duplicates(item, (*path, k))
 
 
 def parse_path(path: object, example: str) -> Path:
@@ -109,22 +179,22 @@ def _read_head(path: Path, compressed: bool) -> bytes:
 
 
 @contextmanager
-def open_atomically(path: Path) -> Iterator[BinaryIO]:
+def open_atomically(path: Path, permissions: int | None = None) -> Iterator[BinaryIO]:
     """A file to write to, which then takes its place: whoever looks sees the old one or the new one, whole.
 
     Any number of threads and processes, on any machine, may do so at once: the last one's file stays. A file that is
-    replaced keeps its permissions.
+    replaced keeps its permissions, unless others are given.
     """
-    with _translate_errors(path), _open_temporary(path) as (file, temporary):
+    with _translate_errors(path), _open_temporary(path, permissions) as (file, temporary):
         yield file
         _flush_and_close(file)
         os.replace(temporary, path)
     _sync_folder(path.parent)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, permissions: int | None = None) -> None:
     """The whole content of a file, at once."""
-    with open_atomically(path) as file:
+    with open_atomically(path, permissions) as file:
         file.write(content)
 
 
@@ -156,6 +226,23 @@ def write_if_absent(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def temporary_path(path: Path) -> Path:
+    """A name beside a file, for it while it is unfinished: nobody else's."""
+    return path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
+
+
+def move_if_free(temporary: Path, path: Path) -> bool:
+    """Give a finished file its name; whether that was free. A file without content does not count."""
+    with _translate_errors(path):
+        if path.exists() and not path.stat().st_size:
+            os.replace(temporary, path)
+        elif not _link_if_free(temporary, path):
+            return False
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return True
+
+
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
     try:
@@ -171,15 +258,17 @@ def _flush_and_close(file: BinaryIO) -> None:
     file.close()
 
 
-def _link_if_free(temporary: Path, path: Path) -> None:
-    """Give a file its name, if that is free."""
+def _link_if_free(temporary: Path, path: Path) -> bool:
+    """Give a file its name, if that is free; whether it was."""
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return
+        return False
     except OSError:  # a file system without links: nothing there both takes a free name and refuses a taken one
-        if not path.exists():
-            os.replace(temporary, path)
+        if path.exists():
+            return False
+        os.replace(temporary, path)
+    return True
 
 
 def _existing_permissions(path: Path) -> int | None:
@@ -195,10 +284,11 @@ def _existing_permissions(path: Path) -> int | None:
 
 
 @contextmanager
-def _open_temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+def _open_temporary(path: Path, permissions: int | None = None) -> Iterator[tuple[BinaryIO, Path]]:
     """A new file beside the path, to be written, finished and moved; gone at the end, unless it was moved."""
-    permissions = _existing_permissions(path)
-    temporary = path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
+    existing_permissions = _existing_permissions(path)
+    permissions = existing_permissions if permissions is None else permissions
+    temporary = temporary_path(path)
     # Private until it has the permissions of the file that it replaces: who opens it before could read on after.
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, mode=0o666 if permissions is None else 0o600)

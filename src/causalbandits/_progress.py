@@ -1,14 +1,36 @@
-"""What is said while something takes longer than two seconds; nothing before."""
+"""What is said while something takes longer than two seconds; nothing before.
+
+Within `progress_lines`, steps are reported as lines where stderr is no terminal.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
 PATIENCE = 2.0
+LINE_INTERVAL = 10.0
+"""Seconds between two lines about steps where there is no terminal."""
+
+
+_LINE_HINT: ContextVar[str | None] = ContextVar("line_hint", default=None)
+
+
+@contextmanager
+def progress_lines(hint: str = "") -> Iterator[None]:
+    """Progress within is reported in lines on stderr where that is no terminal; `hint` ends each, to say what helps."""
+    token = _LINE_HINT.set(hint)
+    try:
+        yield
+    finally:
+        _LINE_HINT.reset(token)
 
 
 class _DelayedDisplay(ABC):
@@ -72,6 +94,8 @@ class Progress(_DelayedDisplay):
     ) -> None:
         super().__init__(visible=visible and total > 0)
         self._total, self._description, self._done, self._on_advance = total, description, 0, on_advance
+        self._hint = _LINE_HINT.get() if visible and not sys.stderr.isatty() else None
+        self._started = self._last_line = time.monotonic()
 
     def advance(self, steps: int) -> None:
         """So many more steps are done."""
@@ -81,6 +105,14 @@ class Progress(_DelayedDisplay):
                 self._on_advance(steps)
             if self._display is not None:
                 self._display.update(0, completed=self._done)
+            elif self._hint is not None and time.monotonic() - self._last_line >= LINE_INTERVAL:
+                self._print_line(self._hint)
+
+    def _print_line(self, hint: str) -> None:
+        self._last_line = time.monotonic()
+        seconds, share = self._last_line - self._started, self._done / self._total
+        remaining = f", about {seconds * (1 / share - 1):,.0f} s left" if share else ""
+        print(f"{self._description}: {share:.0%} after {seconds:,.0f} s{remaining}. {hint}".strip(), file=sys.stderr)
 
     def _build_display(self, console: Any) -> Any:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -20,6 +20,7 @@ CausalBanditsError (a ValueError)
 CausalBanditsWarning (a UserWarning)
 ├── DataWarning           data that can be used and look odd, or estimates that claim more than the data said
 ├── BatchWarning          several decisions at once by a policy that repeats one action
+├── ClockWarning          a computer's clock was set, or contradicts what a study has recorded
 ├── EvidenceWarning       outcomes that contradict the graph or a table, and what was done about it
 ├── ProblemWarning        a knob or a constraint of a problem that does nothing
 ├── ScaleWarning          rewards far from the scale that a policy was told to expect
@@ -29,17 +30,28 @@ CausalBanditsWarning (a UserWarning)
 from __future__ import annotations
 
 import difflib
+import inspect
 import itertools
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 MESSAGE_LIMIT = 4000
 """An error is for people: longer ones are cut in the middle."""
 
+LISTED_NAMES = 40
+"""So many names that exist are listed for one that does not."""
+
 
 class CausalBanditsError(ValueError):
-    """Any refusal by this library."""
+    """Any refusal by this library.
 
-    def __init__(self, message: str = "") -> None:
+    `path` leads to the offending value where that is known: the name of the argument, then keys and positions in it.
+    """
+
+    def __init__(self, message: str = "", *, path: tuple[str | int, ...] = ()) -> None:
+        self.path = path
         if len(message) > MESSAGE_LIMIT:
             message = (
                 f"{message[: MESSAGE_LIMIT // 2]} ... ({len(message):,} characters) ... "
@@ -117,7 +129,7 @@ class TellError(CausalBanditsError):
 
 
 class ConflictError(TellError):
-    """What contradicts what a study was told before, or a key that was used for another question."""
+    """What contradicts what a study was told before, or a key that was used for another request."""
 
 
 class UnknownDecisionError(TellError):
@@ -144,6 +156,10 @@ class BatchWarning(CausalBanditsWarning):
     """Several decisions were asked for at once, and the policy is deterministic: it repeats one action."""
 
 
+class ClockWarning(CausalBanditsWarning):
+    """A computer's clock was set, or contradicts what a study has recorded; says by how much, and which time counts."""
+
+
 class EvidenceWarning(CausalBanditsWarning):
     """Outcomes contradict the graph or a table; says which, how strongly, and what was done about it."""
 
@@ -160,8 +176,60 @@ class TheoryWarning(CausalBanditsWarning):
     """A regret bound whose assumptions are known to be broken."""
 
 
-def unknown_name_message(kind: str, value: object, options: Iterable[object]) -> str:
-    """The message for a name that does not exist, with the nearest one that does.
+_COLLECTED: ContextVar[list[str] | None] = ContextVar("collected_warnings", default=None)
+
+
+@contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """The texts of this library's warnings within, in this thread or task alone; they are not shown."""
+    collected: list[str] = []
+    token = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(token)
+
+
+def warn(message: str, category: type[CausalBanditsWarning], *, stacklevel: int) -> None:
+    """Warn as `warnings.warn` does, or hand the text to `collect_warnings`.
+
+    >>> with collect_warnings() as collected:
+    ...     warn("Nothing leads to the reward.", ProblemWarning, stacklevel=1)
+    >>> collected
+    ['Nothing leads to the reward.']
+    """
+    collected = _COLLECTED.get()
+    if collected is None:
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    elif message not in collected:
+        collected.append(message)
+
+
+@contextmanager
+def within(*path: str | int) -> Iterator[None]:
+    """Errors raised within are about a part of this argument, to which `path` leads."""
+    try:
+        yield
+    except CausalBanditsError as error:
+        error.path = (*path, *error.path)
+        raise
+
+
+def closest_name(value: object, names: Iterable[str]) -> str | None:
+    """The name that is most like a value; None where none is.
+
+    >>> closest_name("betta", ["beta", "gaussian"]), closest_name(7, ["beta"])
+    ('beta', None)
+    """
+    # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
+    if not isinstance(value, str) or len(value) > 100:
+        return None
+    short = [name for name in names if len(name) <= 100][:2000]
+    return next(iter(difflib.get_close_matches(value, short, n=1, cutoff=0.5)), None)
+
+
+def unknown_name_message(kind: str, value: object, options: Iterable[object], *, closest: str | None = None) -> str:
+    """The message for a name that does not exist, with the nearest one that does: `closest`, or the most similar.
 
     >>> unknown_name_message("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
@@ -169,13 +237,10 @@ def unknown_name_message(kind: str, value: object, options: Iterable[object]) ->
     ("Unknown extension ''. It is empty. Known: '.bif'.", "Unknown parameter 'x'. There are none.")
     """
     names = {k if isinstance(k, str) else short_repr(k): k for k in options}
-    text = value if isinstance(value, str) else short_repr(value)
-    # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
-    short = [name for name in names if len(name) <= 100][:2000] if len(text) <= 100 else []
-    closest = difflib.get_close_matches(text, short, n=1, cutoff=0.5)
-    hint = f" Did you mean {short_repr(names[closest[0]])}?" if closest else ""
-    listed_options = [short_repr(k) for k in itertools.islice(names.values(), 20)]
-    ellipsis_text = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    suggestion = closest or closest_name(value if isinstance(value, str) else short_repr(value), names)
+    hint = f" Did you mean {short_repr(names[suggestion])}?" if suggestion else ""
+    listed_options = [short_repr(k) for k in itertools.islice(names.values(), LISTED_NAMES)]
+    ellipsis_text = f", ... ({len(names)} in all)" if len(names) > LISTED_NAMES else ""
     empty = " It is empty." if isinstance(value, str) and not value else ""
     options_text = f"Known: {', '.join(listed_options)}{ellipsis_text}." if listed_options else "There are none."
     return f"Unknown {kind} {short_repr(value)}.{empty}{hint} {options_text}"
@@ -185,10 +250,20 @@ def short_repr(value: object, most: int = 200) -> str:
     """A value as it appears in an error: never a megabyte of it.
 
     >>> short_repr([1, 2]), short_repr("x" * 500, most=5), short_repr(10**5000)
-    ('[1, 2]', "'xxxx... (502 characters)", 'a value of type int')
+    ('[1, 2]', "'xxxxx'... (500 characters)", 'a value of type int')
     """
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # of numbers beyond thousands of digits, of lists within lists within ...
         return f"a value of type {type(value).__name__}"
+    if isinstance(value, str):  # whose quotes are closed, wherever it is cut
+        return text if len(value) <= most else f"{value[:most]!r}... ({len(value):,} characters)"
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def caller_stacklevel() -> int:
+    """The `stacklevel` with which a warning points at the line that called the library."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
+        level, frame = level + 1, frame.f_back
+    return level - 1

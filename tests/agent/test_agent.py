@@ -10,8 +10,9 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import BatchWarning, InterventionError, PolicyError, StateError, TellError
-from causalbandits.policies.registry import POLICIES
+from causalbandits.fitting import prior_model
 from oracles import known_to
+from oracles.policies import POLICIES
 
 CLICK = {"subject": "short", "template": "1", "send_time": "morning"}
 
@@ -26,9 +27,9 @@ def converse(agent, env, rounds, seed=0):
     decided = []
     for _ in range(rounds):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, world)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
-        decided.append(decision.intervention)
+        outcome = env.pull(decision.action, world)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
+        decided.append(decision.action)
     return decided
 
 
@@ -39,12 +40,12 @@ def state(agent, path):
 
 
 def test_a_second_telling_changes_nothing(env, tmp_path):
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1)
     decision = agent.ask(eligible=[{"send_time": "morning"}])
-    agent.tell(decision.id, CLICK, 1)
+    agent.tell(decision.id, reward=1, observed=CLICK)
     before = state(agent, tmp_path / "a.json")
     with pytest.raises(TellError, match="told already"):
-        agent.tell(decision.id, CLICK, 1)
+        agent.tell(decision.id, reward=1, observed=CLICK)
     assert state(agent, tmp_path / "a.json") == before
 
 
@@ -56,9 +57,9 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
         ("0", CLICK, 1, "Unknown decision '0'"),
         (0, {**CLICK, "template": "3"}, 1, "Unknown value of 'template': '3'"),
         (0, {**CLICK, "send_time": "mornin"}, 1, "Did you mean 'morning'"),
-        (0, {"subject": "short"}, 1, "missing: 'template'"),
-        (0, {**CLICK, "product": "Photoshop"}, 1, "Unknown parent 'product'"),
-        (0, "short", 1, "must be a mapping from each parent to its value"),
+        (0, {"subject": "short"}, 1, "The outcome lacks 'template': "),
+        (0, {**CLICK, "produkt": "Photoshop"}, 1, "observed: Unknown variable 'produkt'"),
+        (0, "short", 1, "observed must map variables to their values"),
         (0, CLICK, math.nan, "finite number"),
         (0, CLICK, math.inf, "finite number"),
         (0, CLICK, "1", "finite number"),
@@ -69,55 +70,60 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
             0,
             {**CLICK, "send_time": "evening"},
             1,
-            "'send_time' was set to 'morning' by the decision; it is told as 'evening'",
+            "'send_time' was set to 'morning' by the decision; observed has 'evening'",
         ),
     ],
 )
 def test_a_bad_telling_is_refused_and_changes_nothing(env, tmp_path, id, parents, reward, complaint):
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1)
     agent.ask(eligible=[{"send_time": "morning"}])
     before = state(agent, tmp_path / "a.json")
     with pytest.raises(TellError, match=complaint):
-        agent.tell(id, parents, reward)
+        agent.tell(id, reward=reward, observed=parents)
     assert state(agent, tmp_path / "a.json") == before
-    agent.tell(0, CLICK, 1)
+    agent.tell(0, reward=1, observed=CLICK)
 
 
 def test_impossible_configurations_are_taken_on_request():
     model = cb.CausalModel(
         [cb.Variable("x", [0, 1], table=[0.5, 0.5]), cb.Variable("y", [0, 1], parents=["x"], table=np.eye(2))]
     )
-    env = cb.Environment(cb.Problem(model, ["x"], ["y"]), cb.rewards.BernoulliReward([0.2, 0.8]))
+    env = cb.Environment(
+        cb.Problem(model, manipulable=["x"], reward_parents=["y"], optional=True),
+        cb.rewards.BernoulliReward([0.2, 0.8]),
+    )
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
-    with pytest.raises(TellError, match=r'impossible under do.*impossible="accept"'):
-        agent.tell(agent.ask(eligible=[{"x": 0}]).id, {"y": 1}, 1)
-    agent = cb.Agent(env.problem, "c-ucb", seed=1, impossible="accept")
+    with pytest.raises(TellError, match=r'probability 0 under do.*zero_probability="allow"'):
+        agent.tell(agent.ask(eligible=[{"x": 0}]).id, reward=1, observed={"y": 1})
+    agent = cb.Agent(env.problem, "c-ucb", seed=1, zero_probability="allow")
     decision = agent.ask(eligible=[{"x": 0}])
-    agent.tell(decision.id, {"y": 1}, 1)
-    assert agent.rounds == 1
-    with pytest.raises(cb.CausalBanditsError, match="'refuse' or 'accept'"):
-        cb.Agent(env.problem, "c-ucb", impossible="maybe")
+    agent.tell(decision.id, reward=1, observed={"y": 1})
+    assert agent.n_outcomes == 1
+    with pytest.raises(cb.CausalBanditsError, match="'raise' or 'allow'"):
+        cb.Agent(env.problem, "c-ucb", zero_probability="maybe")
 
 
 def test_parents_that_the_action_set_may_be_left_out(env):
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
     ids = [agent.ask(eligible=[{"send_time": "morning"}]).id for _ in range(2)]
-    agent.tell(ids[0], {"subject": "short", "template": "1"}, 1)
-    agent.tell(ids[1], CLICK, 1)
+    agent.tell(ids[0], reward=1, observed={"subject": "short", "template": "1"})
+    agent.tell(ids[1], reward=1, observed=CLICK)
     assert len({outcome.z for outcome in agent._outcomes}) == 1
-    with pytest.raises(TellError, match="missing: 'send_time'"):
-        agent.tell(agent.ask(eligible=[{}]).id, {"subject": "short", "template": "1"}, 1)
-    with pytest.raises(TellError, match=r"Tell the values of subject, template: "):
+    with pytest.raises(TellError, match="The outcome lacks 'send_time': "):
+        agent.tell(agent.ask(eligible=[{}]).id, reward=1, observed={"subject": "short", "template": "1"})
+    with pytest.raises(TellError, match="The outcome lacks 'subject', 'template': "):
         agent.tell(agent.ask(eligible=[{"send_time": "evening"}]).id, reward=1)
 
 
 def test_the_first_outcome_of_the_readme_can_be_told_for_every_seed():
     states = {"purpose": ["Promo", "Nurture"], "subject": ["short", "long"], "send_time": ["morning", "evening"]}
-    model = cb.fit({"subject": ["purpose"], "send_time": []}, None, states=states)
-    problem = cb.Problem(model, ["purpose", "send_time"], ["subject", "send_time"], always=["send_time"])
+    model = prior_model({"subject": ["purpose"], "send_time": []}, values=states)
+    problem = cb.Problem(
+        model, manipulable=["purpose", "send_time"], reward_parents=["subject", "send_time"], optional=["purpose"]
+    )
     for seed in range(50):
-        agent = cb.Agent(problem, "c-ts-beta-learnt", seed=seed)
-        agent.tell(agent.ask().id, parents={"subject": "short"}, reward=1)
+        agent = cb.Agent(problem, "c-ts(prior=beta, cpts=learned)", seed=seed)
+        agent.tell(agent.ask().id, reward=1, observed={"subject": "short"})
 
 
 def test_all_parents_may_be_left_out_where_the_action_sets_all():
@@ -127,67 +133,67 @@ def test_all_parents_may_be_left_out_where_the_action_sets_all():
     assert [outcome.z for outcome in agent._outcomes] == [(1,)]
 
 
-@pytest.mark.parametrize("impossible", ["refuse", "accept"])
-def test_a_value_that_contradicts_what_was_set_is_refused_without_advice_to_accept_it(env, impossible):
-    agent = cb.Agent(env.problem, "c-ucb", seed=1, impossible=impossible)
+@pytest.mark.parametrize("zero_probability", ["raise", "allow"])
+def test_a_value_that_contradicts_what_was_set_is_refused_without_advice_to_accept_it(env, zero_probability):
+    agent = cb.Agent(env.problem, "c-ucb", seed=1, zero_probability=zero_probability)
     decision = agent.ask(eligible=[{"send_time": "morning"}])
-    with pytest.raises(TellError, match="was set to 'morning' by the decision; it is told as 'evening'") as error:
-        agent.tell(decision.id, {**CLICK, "send_time": "evening"}, 1)
-    assert "forget(id)" in str(error.value)
-    assert "accept" not in str(error.value)
+    with pytest.raises(TellError, match="was set to 'morning' by the decision; observed has 'evening'") as error:
+        agent.tell(decision.id, reward=1, observed={**CLICK, "send_time": "evening"})
+    assert "Leave it out: it is filled in" in str(error.value)
+    assert "allow" not in str(error.value)
 
 
 @pytest.mark.parametrize("reward", [1, 0.5, True])
-def test_a_reward_in_the_place_of_the_parents_is_refused_with_the_name_of_its_argument(env, reward):
+def test_a_reward_in_the_place_of_observed_values_is_refused_with_the_name_of_its_argument(env, reward):
     agent = cb.Agent(env.problem, "c-ucb", seed=1)
     with pytest.raises(TellError) as error:
-        agent.tell(agent.ask().id, reward)
-    assert f"tell(id, parents={{...}}, reward={reward})" in str(error.value)
+        agent.tell(agent.ask().id, observed=reward)
+    assert f"tell(decision, reward={reward}, observed={{...}})" in str(error.value)
     assert "nan" not in str(error.value)
     with pytest.raises(TellError, match="it is missing, or nan"):
-        agent.tell(0, CLICK)
+        agent.tell(0, observed=CLICK)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-gaussian", "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts(scales=given)", "cl-ucb", "cl-ts(regressor=observed)"])
 def test_the_order_of_tellings_does_not_matter(env, id):
     """Statistics are sums: telling a batch backwards leads to the same decisions."""
     outcomes = {}
     agents = [cb.Agent(env.problem, id, seed=3) for _ in range(2)]
     for agent in agents:
         for decision in agent.ask(30):
-            outcomes.setdefault(decision.id, env.pull(decision.intervention, 100 + decision.id))
+            outcomes.setdefault(decision.id, env.pull(decision.action, 100 + decision.id))
     for agent, ids in zip(agents, (sorted(outcomes), sorted(outcomes, reverse=True)), strict=True):
         for decision in ids:
-            agent.tell(decision, outcomes[decision].parents, outcomes[decision].reward)
-    assert [d.intervention for d in agents[0].ask(5)] == [d.intervention for d in agents[1].ask(5)]
+            agent.tell(decision, reward=outcomes[decision].reward, observed=outcomes[decision].parents)
+    assert [d.action for d in agents[0].ask(5)] == [d.action for d in agents[1].ask(5)]
 
 
 def test_rewards_may_never_come(env):
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=0)
     first, second = agent.ask(2)
-    outcome = env.pull(second.intervention, 0)
-    agent.tell(second.id, outcome.parents, outcome.reward)
-    assert agent.pending == {first.id: first.intervention}
-    assert agent.rounds == 1
+    outcome = env.pull(second.action, 0)
+    agent.tell(second.id, reward=outcome.reward, observed=outcome.parents)
+    assert agent.pending == {first.id: first.action}
+    assert agent.n_outcomes == 1
     assert agent.ask().id == 2
 
 
 def test_a_batch_of_a_deterministic_policy_is_one_action_and_of_thompson_sampling_is_not(env):
     with pytest.warns(BatchWarning):
-        assert len({d.intervention for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
-    assert len({d.intervention for d in cb.Agent(env.problem, "c-ts-beta", seed=0).ask(20)}) > 5
+        assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
+    assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ts(prior=beta)", seed=0).ask(20)}) > 5
     for bad in (0, -1, 1.5, True, "3"):
         with pytest.raises(cb.CausalBanditsError, match="whole number"):
             cb.Agent(env.problem, "c-ucb").ask(bad)
 
 
 def test_a_decision_stays_among_the_eligible(env):
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=0)
     some = [{"purpose": "Promo"}, {"send_time": "evening", "product": "Photoshop"}]
-    chosen = {agent.ask(eligible=some).intervention for _ in range(40)}
+    chosen = {cb.Intervention(agent.ask(eligible=some).action) for _ in range(40)}
     assert chosen == {cb.Intervention(a) for a in some}
     by_rule = agent.ask(40, eligible=lambda do: "product" not in do and len(do) == 1)
-    assert all(set(d.intervention) <= {"purpose", "send_time"} for d in by_rule)
+    assert all(set(d.action) <= {"purpose", "send_time"} for d in by_rule)
     with pytest.raises(InterventionError, match="No action is eligible"):
         agent.ask(eligible=[])
     with pytest.raises(InterventionError, match="Did you mean 'purpose'"):
@@ -199,12 +205,12 @@ def test_eligible_actions_are_chosen_as_if_there_were_no_others(env):
     agent = cb.Agent(env.problem, "c-ucb", seed=0)
     converse(agent, env, 100)
     p = env.problem
-    every = cb.Problem(p.model, p.manipulable, p.parents, reduce=False)
+    every = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True)
     situation = every.situation()
     scores = agent.policy.score(situation, agent._statistic, np.random.default_rng()).values
     some = [3, 17, 60, 79]
     decision = agent.ask(eligible=[env.problem.actions[i] for i in some])
-    assert env.problem.actions.index(decision.intervention) == max(some, key=lambda i: scores[i])
+    assert env.problem.actions.index(decision.action) == max(some, key=lambda i: scores[i])
 
 
 @pytest.mark.parametrize("id", POLICIES)
@@ -216,20 +222,20 @@ def test_a_saved_agent_goes_on_as_if_it_had_never_stopped(env, tmp_path, id):
     resumed = cb.Agent.load(tmp_path / "agent.json")
     assert resumed.pending == agent.pending
     for one in (agent, resumed):
-        outcome = env.pull(waiting[1].intervention, 3)
-        one.tell(waiting[1].id, outcome.parents, outcome.reward)
+        outcome = env.pull(waiting[1].action, 3)
+        one.tell(waiting[1].id, reward=outcome.reward, observed=outcome.parents)
     assert converse(resumed, env, 60, seed=8) == converse(agent, env, 60, seed=8)
     assert resumed.recommend() == agent.recommend()
 
 
-def test_fractional_rewards_use_the_saved_random_state(env, tmp_path):
-    """The coin that a Beta prior flips for a reward of 0.5 comes from the stream that is saved."""
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=5)
+def test_fractional_rewards_use_the_saved_seed(env, tmp_path):
+    """The coin that a Beta prior flips for a reward of 0.5 comes from the seed that is saved."""
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=5)
     agent.save(tmp_path / "a.json")
     pair = [agent, cb.Agent.load(tmp_path / "a.json")]
     for one in pair:
         for decision in one.ask(50, eligible=[{"send_time": "morning"}]):
-            one.tell(decision.id, CLICK, 0.5)
+            one.tell(decision.id, reward=0.5, observed=CLICK)
     assert state(pair[0], tmp_path / "a.json") == state(pair[1], tmp_path / "b.json")
     assert 10 < pair[0]._statistic.total.sum() < 40
 
@@ -237,7 +243,12 @@ def test_fractional_rewards_use_the_saved_random_state(env, tmp_path):
 def test_parameters_and_constraints_survive_the_file(env, tmp_path):
     p = env.problem
     problem = cb.Problem(
-        p.model, p.manipulable, p.parents, at_most=2, always=["send_time"], forbid=lambda do: "purpose" in do
+        p.model,
+        manipulable=p.manipulable,
+        reward_parents=p.parents,
+        max_set=2,
+        optional=[name for name in p.manipulable if name not in ["send_time"]],
+        forbid=lambda do: "purpose" in do,
     )
     policy = cb.policies.CausalUCB(noise_scale=0.5, horizon=100)
     cb.Agent(problem, policy, seed=0).save(tmp_path / "a.json")
@@ -312,20 +323,20 @@ def test_a_recommendation_never_crashes_and_names_its_kind(env, id):
         converse(agent, env, rounds, seed=rounds)
         best = agent.recommend()
         believes = any(word in id for word in ("ts", "gittins", "screen", "ids"))
-        assert best.kind == ("posterior" if believes else "confidence")
+        assert best.kind == ("credible" if believes else "confidence")
         assert best.lower <= best.mean <= best.upper
-        if agent.rounds < 4 and any(word in id for word in ("scaled", "effects")) and "beta" not in id:
+        if agent.n_outcomes < 4 and cb.policy(id).traits.learns_scales and "beta" not in id:
             assert math.isinf(best.upper - best.lower)  # nothing is known of the scale yet, and that is said
-            assert "do not say by how much" in best.assumes
+            assert "interval not available: the noise scale is estimated once there are four rewards" in repr(best)
             continue
         assert math.isfinite(best.lower)
         assert math.isfinite(best.upper)
-        wider = agent.recommend(level=0.99)
+        wider = agent.recommend(confidence=0.99)
         assert wider.upper - wider.lower > best.upper - best.lower or best.upper - best.lower == 1.0
 
 
 def test_more_rewards_narrow_the_interval_and_find_the_best(env):
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=2)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=2)
     widths = []
     for _ in range(3):
         converse(agent, env, 700, seed=len(widths))
@@ -356,22 +367,22 @@ def test_an_unseen_configuration_widens_the_interval(env):
 def test_an_untried_action_is_not_recommended_on_its_prior_alone():
     """Rewards of 2 percent: a Beta(1, 1) prior's mean of one half must not beat what has been measured."""
     arm = cb.Variable("arm", [1, 2, 3], table=[1 / 3, 1 / 3, 1 / 3])
-    problem = cb.Problem(cb.CausalModel([arm]), ["arm"], ["arm"], always=["arm"])
-    for id in ("ts-beta", "c-ts-beta"):
+    problem = cb.Problem(cb.CausalModel([arm]), manipulable=["arm"], reward_parents=["arm"], optional=False)
+    for id in ("ts(prior=beta)", "c-ts(prior=beta)"):
         agent = cb.Agent(problem, id, seed=0)
         for i in range(200):
             decision = agent.ask(eligible=[{"arm": 1 + i % 2}])
-            agent.tell(decision.id, {"arm": 1 + i % 2}, 1.0 if i in (3, 5) else 0.0)
+            agent.tell(decision.id, reward=1.0 if i in (3, 5) else 0.0, observed={"arm": 1 + i % 2})
         assert agent.recommend().intervention == cb.Intervention(arm=2)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-kl-ucb", "cl-ucb-observed", "uniform"])
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-kl-ucb", "cl-ucb(regressor=observed)", "uniform"])
 def test_confidence_intervals_hold_at_all_times_under_adaptive_sampling(id):
     """Nominal 95%; over 60 runs and every 20th round, more than 10 misses would have probability below 0.002."""
     misses = 0
     arm = cb.Variable("arm", [0, 1, 2], table=[0.2, 0.3, 0.5])
     screen = cb.Variable("screen", [0, 1], parents=["arm"], table=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
-    problem = cb.Problem(cb.CausalModel([arm, screen]), ["arm"], ["screen"])
+    problem = cb.Problem(cb.CausalModel([arm, screen]), manipulable=["arm"], reward_parents=["screen"], optional=True)
     env = cb.Environment(problem, cb.rewards.BernoulliReward([0.3, 0.6]))
     for seed in range(60):
         agent = cb.Agent(problem, cb.policy(id), seed=seed)
@@ -384,13 +395,15 @@ def test_confidence_intervals_hold_at_all_times_under_adaptive_sampling(id):
     assert misses <= 10
 
 
-@pytest.mark.parametrize("id", ["ts-beta", "c-ts-beta", "ts-gaussian", "c-ts-gaussian", "cl-ts-observed"])
+@pytest.mark.parametrize(
+    "id", ["ts(prior=beta)", "c-ts(prior=beta)", "ts(scales=given)", "c-ts(scales=given)", "cl-ts(regressor=observed)"]
+)
 def test_posterior_intervals_cover_at_their_level_when_the_prior_is_true(id):
     """Means drawn from the prior, 300 runs at level 0.8: outside [215, 265] of 240 expected has probability < 0.002."""
     arm = cb.Variable("arm", ["a", "b", "c"], table=[0.2, 0.3, 0.5])
     screen = cb.Variable("screen", ["x", "y"], parents=["arm"], table=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     parents = ["screen"] if id.startswith("c") else ["arm"]
-    problem = cb.Problem(cb.CausalModel([arm, screen]), ["arm"], parents, always=["arm"])
+    problem = cb.Problem(cb.CausalModel([arm, screen]), manipulable=["arm"], reward_parents=parents, optional=False)
     covered = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -401,7 +414,7 @@ def test_posterior_intervals_cover_at_their_level_when_the_prior_is_true(id):
             env = cb.Environment(problem, cb.rewards.GaussianReward(rng.standard_normal(size), sd=1.0))
         agent = cb.Agent(problem, id, seed=seed)
         converse(agent, env, 25, seed=seed + 10_000)
-        best = agent.recommend(level=0.8)
+        best = agent.recommend(confidence=0.8)
         covered += best.lower <= env.mean_reward(best.intervention) <= best.upper
     assert 215 <= covered <= 265
 
@@ -425,12 +438,12 @@ def test_rewards_far_from_the_expected_scale_warn_once(env):
     for decision, expectation in zip(
         agent.ask(2), (pytest.warns(cb.errors.ScaleWarning, match="50"), None), strict=True
     ):
-        outcome = env.pull(decision.intervention, 0)
+        outcome = env.pull(decision.action, 0)
         if expectation is None:
-            agent.tell(decision.id, outcome.parents, 50.0)
+            agent.tell(decision.id, reward=50.0, observed=outcome.parents)
         else:
             with expectation:
-                agent.tell(decision.id, outcome.parents, 50.0)
+                agent.tell(decision.id, reward=50.0, observed=outcome.parents)
 
 
 def test_a_wrong_policy_or_problem_is_refused(env):
@@ -442,8 +455,8 @@ def test_a_wrong_policy_or_problem_is_refused(env):
         cb.Agent(env, "c-ucb")
     with pytest.raises(cb.CausalBanditsError, match="seed"):
         cb.Agent(env.problem, "c-ucb", seed=-1)
-    with pytest.raises(cb.CausalBanditsError, match="level"):
-        cb.Agent(env.problem, "c-ucb").recommend(level=95)
+    with pytest.raises(cb.CausalBanditsError, match=r"confidence must be a number above 0 and up to .*; got 95"):
+        cb.Agent(env.problem, "c-ucb").recommend(confidence=95)
 
 
 def test_numpy_numbers_as_parameters_survive_the_file(env, tmp_path):
@@ -477,10 +490,10 @@ def test_saving_through_a_link_keeps_the_link(env, tmp_path):
 def test_a_forgotten_decision_is_no_longer_waited_for(env):
     agent = cb.Agent(env.problem, "c-ucb")
     decision = agent.ask()
-    agent.forget(decision.id)
+    agent.cancel(decision.id)
     assert agent.pending == {}
-    for again in (agent.forget, lambda id: agent.tell(id, CLICK, 1)):
-        with pytest.raises(TellError, match="forgotten"):
+    for again in (agent.cancel, lambda id: agent.tell(id, reward=1, observed=CLICK)):
+        with pytest.raises(TellError, match="cancelled"):
             again(decision.id)
 
 
@@ -499,13 +512,13 @@ CHANGED = {
         "costs": {"send_time": {"morning": 0.02, "afternoon": 0.01}}
     },
     "costs are send_time {.*}, not none": {"costs": None},
-    r"what it requires is nothing, not \[\['subject', \[1\], 0.8\]\]": {"require": {"subject": {"long": 0.8}}},
-    "it has other actions: 80, where these are 44": {"at_most": 2},
+    r"what it requires is nothing, not \[\['subject', \[1\], 0.8\]\]": {"max_probability": {"subject": {"long": 0.8}}},
+    "it has other actions: 80, where these are 44": {"max_set": 2},
     r"its manipulable is \['product', 'purpose', 'send_time'\], not \['product', 'purpose'\]": {
         "manipulable": ["product", "purpose"],
         "costs": None,
     },
-    r"its parents are \[.*'send_time'\], not \['subject', 'template'\]": {"parents": ["subject", "template"]},
+    r"its parents are \[.*'send_time'\], not \['subject', 'template'\]": {"reward_parents": ["subject", "template"]},
 }
 
 
@@ -513,8 +526,9 @@ CHANGED = {
 @pytest.mark.filterwarnings("ignore:No path leads")
 def test_a_file_of_another_problem_says_in_what_that_differs(said, tmp_path):
     p = cb.zoo.email_campaign().problem
-    usual = {"manipulable": p.manipulable, "parents": p.parents, "costs": {"send_time": {"morning": 0.02}}}
-    cb.Agent(cb.Problem(p.model, **usual), "c-ts-beta").save(tmp_path / "agent.json")
+    usual = {"manipulable": p.manipulable, "reward_parents": p.parents, "optional": True}
+    usual["costs"] = {"send_time": {"morning": 0.02}}
+    cb.Agent(cb.Problem(p.model, **usual), "c-ts(prior=beta)").save(tmp_path / "agent.json")
     with pytest.raises(StateError, match=f"belongs to another problem: .*{said}"):
         cb.Agent.load(tmp_path / "agent.json", problem=cb.Problem(p.model, **{**usual, **CHANGED[said]}))
 
@@ -523,7 +537,12 @@ def test_a_file_of_other_states_or_arrows_names_them(tmp_path):
     def problem(states, parents):
         table = np.full((2,) * len(parents) + (len(states),), 1 / len(states))
         x, c = (cb.Variable(n, [0, 1], table=[0.5, 0.5]) for n in "xc")
-        return cb.Problem(cb.CausalModel([x, c, cb.Variable("z", states, parents=parents, table=table)]), ["x"], ["z"])
+        return cb.Problem(
+            cb.CausalModel([x, c, cb.Variable("z", states, parents=parents, table=table)]),
+            manipulable=["x"],
+            reward_parents=["z"],
+            optional=True,
+        )
 
     cb.Agent(problem([0, 1], ["x"]), "c-ucb").save(tmp_path / "agent.json")
     with pytest.raises(StateError, match=r"its states of 'z' are \[0, 1\], not \[0, 1, 2\]"):

@@ -8,8 +8,8 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, PolicyError, TellError
 from causalbandits.policies.feedback import OutcomeSums
-from causalbandits.policies.registry import POLICIES
 from oracles import played_compiled
+from oracles.policies import POLICIES
 
 SEGMENTS = ["new", "regular", "lapsed"]
 
@@ -29,7 +29,8 @@ def campaign(*, in_reward: bool = False) -> cb.Problem:
         ]
     )
     parents = ["subject", "picture", *(["segment"] if in_reward else [])]
-    return cb.Problem(model, ["purpose", "tone"], parents, context=["segment"])
+    knobs = ["purpose", "tone"]
+    return cb.Problem(model, manipulable=knobs, reward_parents=parents, context=["segment"], optional=True)
 
 
 MEANS = np.array([[0.1, 0.8], [0.6, 0.3]])
@@ -40,7 +41,7 @@ def happen(problem, decision, context, rng):
     view = problem.condition(context)
     z = np.unravel_index(
         rng.choice(
-            problem.configurations, p=view.parent_distribution(problem.actions.index(decision.intervention)).reshape(-1)
+            problem.configurations, p=view.parent_distribution(problem.actions.index(decision.action)).reshape(-1)
         ),
         problem.shape,
     )
@@ -53,9 +54,9 @@ def conversation(agent, rounds, seed=0, *, log=None):
         context = {"segment": SEGMENTS[int(rng.integers(3))]}
         decision = agent.ask(context=context)
         parents, reward = happen(agent.problem, decision, context, rng)
-        agent.tell(decision.id, parents, reward)
+        agent.tell(decision.id, reward=reward, observed=parents)
         if log is not None:
-            log.append((context["segment"], repr(decision.intervention)))
+            log.append((context["segment"], repr(decision.action)))
     return agent
 
 
@@ -63,7 +64,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 @pytest.mark.parametrize("id", POLICIES)
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
-    problem = problem.without_tables() if cb.policy(id).traits.learns_tables else problem
+    problem = problem.without_tables() if cb.policy(id).traits.learns_cpts else problem
     whole, log = conversation(cb.Agent(problem, id, seed=5), 40), []
     conversation(whole, 20, 7, log=log)
     half, again = conversation(cb.Agent(problem, id, seed=5), 40), []
@@ -85,8 +86,9 @@ def test_what_was_learnt_is_a_fold_of_outcomes_and_of_their_sums(id):
     summed = policy.from_sums(problem, OutcomeSums.of(outcomes))
     for name, value in summed.to_record().items():
         np.testing.assert_allclose(value, agent._statistic.to_record()[name], atol=1e-9)
-    agent.correct(3, {"subject": "short", "picture": "no"}, 0.0)
-    agent.correct(3, *_told(outcomes[3], problem))
+    agent.correct(3, reward=0.0, observed={"subject": "short", "picture": "no"})
+    parents, reward = _told(outcomes[3], problem)
+    agent.correct(3, reward=reward, observed=parents)
     np.testing.assert_allclose(agent._replay_if_stale().to_record()[name], summed.to_record()[name], atol=1e-9)
 
 
@@ -113,23 +115,25 @@ def test_a_baseline_in_a_context_is_the_one_that_never_saw_another():
         context = {"segment": "regular" if t % 2 else "new"}
         decision = both.ask(context=context)
         if t % 2:
-            assert decision.intervention == one.ask().intervention
+            assert decision.action == one.ask().action
         parents, reward = happen(problem, decision, context, rng)
-        both.tell(decision.id, parents, reward)
+        both.tell(decision.id, reward=reward, observed=parents)
         if t % 2:
-            one.tell(one._next_id - 1, parents, reward)
+            one.tell(one._next_id - 1, reward=reward, observed=parents)
 
 
 def test_a_baseline_needs_the_whole_context_and_says_so():
-    agent = cb.Agent(campaign(), "ts-beta", seed=0)
-    with pytest.raises(PolicyError, match=r"'ts-beta' keeps a number for every action in every context, .*nothing"):
+    agent = cb.Agent(campaign(), "ts(prior=beta)", seed=0)
+    with pytest.raises(
+        PolicyError, match=r"'ts\(prior=beta\)' keeps a number for every action in every context, .*nothing"
+    ):
         agent.ask()
-    assert cb.Agent(campaign(), "c-ts-beta", seed=0).ask()
+    assert cb.Agent(campaign(), "c-ts(prior=beta)", seed=0).ask()
     with pytest.raises(PolicyError, match="needs all of it"):
         agent.recommend()
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta"])
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(prior=beta)"])
 def test_scores_in_a_context_are_means_under_its_own_distribution(id):
     problem = campaign(in_reward=True)
     agent = conversation(cb.Agent(problem, id, seed=1), 50)
@@ -144,30 +148,28 @@ def test_scores_in_a_context_are_means_under_its_own_distribution(id):
 
 
 def test_known_parents_may_be_left_out_and_must_agree():
-    agent = cb.Agent(campaign(in_reward=True), "c-ts-beta", seed=0)
+    agent = cb.Agent(campaign(in_reward=True), "c-ts(prior=beta)", seed=0)
     ids = [agent.ask(context={"segment": "lapsed"}).id for _ in range(3)]
-    agent.tell(ids[0], {"subject": "short", "picture": "no"}, 1)
-    agent.tell(ids[1], {"subject": "short", "picture": "no", "segment": "lapsed"}, 1)
+    agent.tell(ids[0], reward=1, observed={"subject": "short", "picture": "no"})
+    agent.tell(ids[1], reward=1, observed={"subject": "short", "picture": "no", "segment": "lapsed"})
     assert len({outcome.z for outcome in agent._outcomes}) == 1
-    with pytest.raises(TellError, match="'segment' was known to be 'lapsed' before the decision; it is told as 'new'"):
-        agent.tell(ids[2], {"subject": "short", "picture": "no", "segment": "new"}, 1)
-    with pytest.raises(TellError, match="observed says segment='new', but it was known to be 'lapsed'"):
-        agent.tell(ids[2], {"subject": "short", "picture": "no"}, 1, observed={"segment": "new"})
-    with pytest.raises(TellError, match="missing: 'segment'"):
-        agent.tell(agent.ask().id, {"subject": "short", "picture": "no"}, 1)
-    assert agent.rounds == 2
+    with pytest.raises(TellError, match="'segment' was 'lapsed' in the context of the decision; observed has 'new'"):
+        agent.tell(ids[2], reward=1, observed={"subject": "short", "picture": "no", "segment": "new"})
+    with pytest.raises(TellError, match="The outcome lacks 'segment': "):
+        agent.tell(agent.ask().id, reward=1, observed={"subject": "short", "picture": "no"})
+    assert agent.n_outcomes == 2
 
 
 def test_decisions_that_wait_know_their_context(tmp_path):
     problem = campaign()
     agent = cb.Agent(problem, "ucb", seed=0)
     one, other = (agent.ask(context={"segment": segment}).id for segment in ("new", "lapsed"))
-    agent.tell(one, {"subject": "short", "picture": "no"}, 1)
+    agent.tell(one, reward=1, observed={"subject": "short", "picture": "no"})
     agent.retract(one)
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json", problem=problem)
     for id in (other, one):
-        again.tell(id, {"subject": "long", "picture": "no"}, 1)
+        again.tell(id, reward=1, observed={"subject": "long", "picture": "no"})
     assert [outcome.context for outcome in again._outcomes] == [(2,), (0,)]
     assert again._statistic.count.reshape(3, -1).sum(axis=1).tolist() == [1, 0, 1]
 
@@ -181,12 +183,12 @@ def test_eligible_actions_in_a_context_are_decided_by_its_scores():
         scores = agent.policy.score(situation, agent._statistic, np.random.default_rng(0)).values
         best = max(some, key=lambda do: scores[problem.actions.index(do)])
         for eligible in (some, lambda do: dict(do) in some):
-            assert agent.ask(context={"segment": segment}, eligible=eligible).intervention == best
+            assert agent.ask(context={"segment": segment}, eligible=eligible).action == best
 
 
 def test_recommendations_are_one_for_each_context_the_likeliest_first():
     problem = campaign()
-    agent = conversation(cb.Agent(problem, "c-ts-beta", seed=0), 3000)
+    agent = conversation(cb.Agent(problem, "c-ts(prior=beta)", seed=0), 3000)
     found = agent.recommendations()
     assert [(share, r.context["segment"]) for share, r in found] == [(0.5, "new"), (0.3, "regular"), (0.2, "lapsed")]
     for _, recommended in found:
@@ -196,14 +198,14 @@ def test_recommendations_are_one_for_each_context_the_likeliest_first():
         true = means[problem.actions.index(recommended.intervention)]
         assert true >= means.max() - 0.02
         assert recommended.lower < true < recommended.upper
-    assert repr(found).startswith("50.0%  segment=new: do(")
+    assert repr(found).startswith("Share of decisions: 50.0%\n  Context: segment=new\n  Action: do(")
     assert agent.recommend().context == {}
-    with pytest.raises(CausalBanditsError, match="level"):
-        agent.recommendations(level=2.0)
+    with pytest.raises(CausalBanditsError, match="confidence"):
+        agent.recommendations(confidence=2.0)
 
 
 def test_a_problem_without_context_has_one_recommendation():
-    agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=0)
     ((share, only),) = agent.recommendations()
     assert share == 1.0
     assert only == agent.recommend()
@@ -216,12 +218,12 @@ def test_intervals_carry_what_fitted_tables_leave_uncertain_in_the_context():
     fitted = cb.fit(
         graph,
         {k: v.tolist() for k, v in rows.items()},
-        states={name: v.states for name, v in exact.model.variables.items()},
+        values={name: v.states for name, v in exact.model.variables.items()},
     )
     guess = exact.with_model(fitted)
     known = cb.CausalModel(fitted.variables.values())
     context = {"segment": "lapsed"}
-    one, other = (conversation(cb.Agent(p, "c-ts-beta", seed=2), 2000) for p in (guess, exact.with_model(known)))
+    one, other = (conversation(cb.Agent(p, "c-ts(prior=beta)", seed=2), 2000) for p in (guess, exact.with_model(known)))
     wide, narrow = (agent.recommend(context=context) for agent in (one, other))
     assert wide.upper - wide.lower > 2 * (narrow.upper - narrow.lower)
 
@@ -234,12 +236,12 @@ def test_contexts_that_cannot_occur_are_refused_unless_accepted():
             cb.Variable("z", [0, 1], parents=["x", "c"], table=np.random.default_rng(0).dirichlet([1, 1], (2, 3))),
         ]
     )
-    problem = cb.Problem(model, ["x"], ["z"], context=["c"])
-    with pytest.raises(CausalBanditsError, match="has probability 0, says the model"):
+    problem = cb.Problem(model, manipulable=["x"], reward_parents=["z"], context=["c"], optional=True)
+    with pytest.raises(CausalBanditsError, match=r"gives the context {'c': 2} probability 0\."):
         cb.Agent(problem, "c-ucb").ask(context={"c": 2})
-    agent = cb.Agent(problem, "c-ucb", impossible="accept")
-    agent.tell(agent.ask(context={"c": 2}).id, {"z": 1}, 0.5)
-    assert agent.rounds == 1
+    agent = cb.Agent(problem, "c-ucb", zero_probability="allow")
+    agent.tell(agent.ask(context={"c": 2}).id, reward=0.5, observed={"z": 1})
+    assert agent.n_outcomes == 1
 
 
 def test_the_past_teaches_each_context_its_own():

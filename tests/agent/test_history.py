@@ -7,8 +7,8 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import DataError, PolicyError, StateError, TellError
-from causalbandits.policies.registry import POLICIES
 from oracles import known_to
+from oracles.policies import POLICIES
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +48,19 @@ def test_learning_from_an_experiment_is_being_told_of_it(env, id):
         decision = told.ask(eligible=[do])
         values = {name: rows[name][i] for name in env.problem.parents}
         lost = {name: None for name in told.problem.must_observe if name not in (*values, *do)}
-        told.tell(decision.id, values, rows["click"][i], observed=lost)
+        told.tell(decision.id, reward=rows["click"][i], observed={**values, **lost})
     kept, same = (agent._statistic.to_record() for agent in (learner, told))
     if learner.policy.traits.sequential:  # evidence is made of own decisions only
         assert (learner._statistic.witnessed, told._statistic.witnessed) == (0, 60)
         kept, same = ({key: record[key] for key in record if key in DECIDING} for record in (kept, same))
     assert kept == same
-    assert learner.rounds == 60
+    assert learner.n_outcomes == 60
 
 
 def test_without_interventions_nothing_was_set(env):
     rows = history(env, 200)
-    causal, plain = (cb.Agent(env.problem, id, seed=0) for id in ("c-ts-beta", "ts-beta"))
-    assert repr(causal.learn(rows, reward="click")) == "Learnt from 200 of 200 rows, at trust 0.5."
+    causal, plain = (cb.Agent(env.problem, id, seed=0) for id in ("c-ts(prior=beta)", "ts(prior=beta)"))
+    assert repr(causal.learn(rows, reward="click")) == "Learned from 200 of 200 rows, at trust_past 0.5."
     plain.learn(rows, reward="click")
     assert plain._statistic.count[0] == 200
     assert causal._statistic.count.sum() == 200
@@ -73,12 +73,12 @@ def test_what_cannot_be_used_is_counted_with_its_reason(env):
     rows["click"][4] = 7.0
     rows["subject"][5] = None
     rows["subject"][6] = None
-    agent = cb.Agent(env.problem, "c-ts-beta")
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)")
     learnt = agent.learn(rows, reward="click")
     assert learnt.used == 26
     assert dict(learnt.left_out) == {
         "the reward is missing": 1,
-        "the policy 'c-ts-beta' needs rewards in [0, 1]": 1,
+        "the policy 'c-ts(prior=beta)' needs rewards in [0, 1]": 1,
         "a parent's value is missing": 2,
     }
     assert "Left out 2: a parent's value is missing." in repr(learnt)
@@ -86,7 +86,7 @@ def test_what_cannot_be_used_is_counted_with_its_reason(env):
 
 
 def test_bad_pasts_are_refused_and_change_nothing(env):
-    agent, rows = cb.Agent(env.problem, "c-ts-beta"), history(env, 5)
+    agent, rows = cb.Agent(env.problem, "c-ts(prior=beta)"), history(env, 5)
     with pytest.raises(cb.CausalBanditsError, match="which column has the rewards"):
         agent.learn(rows)
     with pytest.raises(DataError, match="clicks"):
@@ -97,36 +97,41 @@ def test_bad_pasts_are_refused_and_change_nothing(env):
         agent.learn(rows, reward="subject")
     with pytest.raises(DataError, match="Unknown value of 'template'"):
         agent.learn({**rows, "template": ["9"] * 5}, reward="click")
-    assert agent.rounds == 0
+    assert agent.n_outcomes == 0
 
 
 def test_a_warm_start_survives_the_file_and_corrections(env, tmp_path):
     rows = history(env, 50, experiment=True)
     rows["click"] = [y * 0.5 + 0.25 for y in rows["click"]]  # coins are flipped
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=0)
     agent.learn(rows, reward="click", interventions="set")
     decision = agent.ask()
-    seen = env.pull(decision.intervention, 0)
-    agent.tell(decision.id, seen.parents, 1)
+    seen = env.pull(decision.action, 0)
+    agent.tell(decision.id, reward=1, observed=seen.parents)
     agent.save(tmp_path / "agent.json")
     loaded = cb.Agent.load(tmp_path / "agent.json")
     for one in (agent, loaded):
-        one.correct(decision.id, seen.parents, 0)
+        one.correct(decision.id, reward=0, observed=seen.parents)
         one.learn(rows, reward="click")
     assert loaded._replay_if_stale().to_record() == agent._replay_if_stale().to_record()
-    assert len({outcome.number for outcome in agent._outcomes}) == agent.rounds == 101
+    assert len({outcome.number for outcome in agent._outcomes}) == agent.n_outcomes == 101
 
 
 def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configurations(env, tmp_path):
     p = env.problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, always=["purpose"])
-    causal, *others = (cb.Agent(problem, id, seed=0) for id in ("c-ts-beta", "ts-beta", "hac-ucb"))
+    problem = cb.Problem(
+        p.model,
+        manipulable=p.manipulable,
+        reward_parents=p.parents,
+        optional=[name for name in p.manipulable if name not in ["purpose"]],
+    )
+    causal, *others = (cb.Agent(problem, id, seed=0) for id in ("c-ts(prior=beta)", "ts(prior=beta)", "hac-ucb"))
     rows = history(env, 40)
     assert causal.learn(rows, reward="click").used == 40
     for plain in others:  # both learn about actions, too
         assert dict(plain.learn(rows, reward="click").left_out) == {"it was no action of this problem": 40}
     causal.save(tmp_path / "agent.json")
-    assert cb.Agent.load(tmp_path / "agent.json").rounds == 40
+    assert cb.Agent.load(tmp_path / "agent.json").n_outcomes == 40
 
 
 @pytest.mark.parametrize("id", POLICIES)
@@ -134,40 +139,42 @@ def test_a_reward_whose_parents_were_lost_teaches_those_who_need_only_the_action
     agent = cb.Agent(known_to(id, env), id, seed=0)
     decision = agent.ask()
     if agent.policy.traits.needs_parents:
-        with pytest.raises(TellError, match=r"learns what a reward owes to subject, template, send_time.*forget"):
-            agent.tell(decision.id, None, 1)
-        assert (agent.rounds, list(agent.pending)) == (0, [0])
+        with pytest.raises(
+            TellError, match=r"estimates the mean reward given subject, template, send_time, and cannot learn"
+        ):
+            agent.tell(decision.id, reward=1)
+        assert (agent.n_outcomes, list(agent.pending)) == (0, [0])
         return
     other = cb.Agent(env.problem, id, seed=0)
     other.ask()
-    agent.tell(decision.id, None, 1)
-    other.tell(0, env.pull(decision.intervention, 0).parents, 1)
+    agent.tell(decision.id, reward=1)
+    other.tell(0, reward=1, observed=env.pull(decision.action, 0).parents)
     assert agent._statistic.to_record() == other._statistic.to_record()
     assert not id.startswith("c-")
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "cl-ts", "cl-ucb-observed", "ucb"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "cl-ts", "cl-ucb(regressor=observed)", "ucb"])
 def test_better_tables_for_a_running_agent_keep_its_rewards(env, tmp_path, id):
     """As if it had been told under these tables from the start."""
     p = env.problem
     rough = p.with_model(cb.fit(p.model, p.model.sample(100, rng=0)))
-    agent = cb.Agent(rough, id, seed=0, impossible="accept")
+    agent = cb.Agent(rough, id, seed=0, zero_probability="allow")
     rng = np.random.default_rng(0)
     rounds = []
     for _ in range(50):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
-        rounds.append((decision.intervention, seen))
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
+        rounds.append((decision.action, seen))
     agent.save(tmp_path / "agent.json")
     better = cb.Agent.load(tmp_path / "agent.json", problem=p)
-    afresh = cb.Agent(p, id, impossible="accept")
+    afresh = cb.Agent(p, id, zero_probability="allow")
     for do, seen in rounds:
-        afresh.tell(afresh.ask(eligible=[do]).id, seen.parents, seen.reward)
-    assert better.rounds == 50
+        afresh.tell(afresh.ask(eligible=[do]).id, reward=seen.reward, observed=seen.parents)
+    assert better.n_outcomes == 50
     assert better._replay_if_stale().to_record() == afresh._statistic.to_record()
     assert better.problem is p
-    narrowed = cb.Problem(p.model, p.manipulable, p.parents, at_most=1)
+    narrowed = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, max_set=1)
     with pytest.raises(StateError, match="belongs to another problem"):
         cb.Agent.load(tmp_path / "agent.json", problem=narrowed)
 
@@ -176,11 +183,13 @@ def test_a_prior_for_low_rates(env):
     """Before anything is seen the means are as the prior says; with the uniform one, twelve times as hopeful."""
     low = cb.policies.CausalThompsonSampling(prior="beta", successes=2, failures=50)
     assert cb.Agent(env.problem, low).recommend().mean == pytest.approx(2 / 52)
-    assert cb.Agent(env.problem, low).recommend().assumes == "means are Beta(2, 50) beforehand"
-    agents = [cb.Agent(env.problem, policy, seed=0) for policy in ("c-ts-beta", low)]
+    assert (
+        cb.Agent(env.problem, low).recommend().assumes == "independent Beta(2, 50) priors on the configurations' means"
+    )
+    agents = [cb.Agent(env.problem, policy, seed=0) for policy in ("c-ts(prior=beta)", low)]
     for agent in agents:  # a hundred mails, of which none was clicked
         for decision in agent.ask(100):
-            agent.tell(decision.id, env.pull(decision.intervention, decision.id).parents, 0)
+            agent.tell(decision.id, reward=0, observed=env.pull(decision.action, decision.id).parents)
     assert agents[1].recommend().mean < 0.04 < 0.5 * agents[0].recommend().mean
     for wrong in ({"successes": 0}, {"failures": -1}, {"prior": "gaussian", "successes": 2}):
         with pytest.raises(PolicyError):
@@ -213,8 +222,8 @@ def test_an_intercept_mends_an_affine_reward():
         env.problem, cb.rewards.LinearReward([5, 0.25, 0.25, -0.25, -0.25], lambda *w: [1, *w], sd=0.1)
     )
     policies = {
-        "without": cb.policy("cl-ts-observed", prior_scale=5),
-        "with": cb.policy("cl-ts-observed", prior_scale=5, intercept=True),
+        "without": cb.policy("cl-ts", regressor="observed", prior_scale=5),
+        "with": cb.policy("cl-ts", regressor="observed", prior_scale=5, intercept=True),
     }
     final = {r.policy: r.mean for r in cb.simulate(shifted, policies, horizon=800, replications=4).summary()}
     assert final["with"] < 0.3 * final["without"]
@@ -223,11 +232,11 @@ def test_an_intercept_mends_an_affine_reward():
 def test_rewards_that_would_overflow_are_refused_at_once(env):
     agent = cb.Agent(env.problem, "c-ucb", seed=0)
     decision = agent.ask()
-    parents = env.pull(decision.intervention, 0).parents
+    parents = env.pull(decision.action, 0).parents
     for reward in (1e308, -1e200, 10**400):
         with pytest.raises(TellError, match=r"of size 1e\+150 at most; got"):
-            agent.tell(decision.id, parents, reward)
-    assert agent.rounds == 0
+            agent.tell(decision.id, reward=reward, observed=parents)
+    assert agent.n_outcomes == 0
 
 
 def left_alone_is_another_thing():
@@ -245,12 +254,12 @@ def left_alone_is_another_thing():
 @pytest.mark.parametrize("hides", [False, True])
 def test_rows_left_alone_teach_nothing_where_only_what_is_always_set_makes_parents_separate(hides):
     model = left_alone_is_another_thing()
-    known = cb.ObservedModel.from_model(model, hidden=["u"]) if hides else model
-    problem = cb.Problem(known, ["x"], ["z"], reward="y", always=["x"])
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    known = cb.LatentModel.from_model(model, hidden=["u"]) if hides else model
+    problem = cb.Problem(known, manipulable=["x"], reward_parents=["z"], reward="y", optional=False)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     rows = {name: column.tolist() for name, column in model.sample(400, rng=1).items() if name != "u"}
     learnt = agent.learn(rows)
-    assert (learnt.used, agent.rounds) == (0, 0)
+    assert (learnt.used, agent.n_outcomes) == (0, 0)
     assert "where x is left alone the same parents have another mean reward" in str(learnt)
     assert "interventions= says what was set" in str(learnt)
     for x in (0, 1):
@@ -264,8 +273,12 @@ def test_rows_left_alone_teach_nothing_where_only_what_is_always_set_makes_paren
 def test_rows_left_alone_teach_where_parents_separate_without_what_is_always_set():
     model = cb.CausalModel([v for v in left_alone_is_another_thing().variables.values() if v.name != "y"])
     model = cb.CausalModel([*model.variables.values(), cb.Variable("y", [0, 1], parents=["z"], table=[[0.5, 0.5]] * 2)])
-    known = cb.ObservedModel.from_model(model, hidden=["u"])
-    agent = cb.Agent(cb.Problem(known, ["x"], ["z"], reward="y", always=["x"]), "c-ts-beta", seed=0)
+    known = cb.LatentModel.from_model(model, hidden=["u"])
+    agent = cb.Agent(
+        cb.Problem(known, manipulable=["x"], reward_parents=["z"], reward="y", optional=False),
+        "c-ts(prior=beta)",
+        seed=0,
+    )
     assert agent.learn({"z": [0, 1, 1], "y": [1, 0, 1]}).used == 3
 
 
@@ -279,9 +292,15 @@ def test_rows_in_which_something_else_than_a_knob_was_set_are_left_out():
             cb.Variable("y", [0, 1], parents=["z", "h"], table=[[[0.2, 0.8], [0.9, 0.1]], [[0.1, 0.9], [0.8, 0.2]]]),
         ]
     )
-    problem = cb.Problem(cb.ObservedModel.from_model(model, hidden=["h"]), ["x"], ["x", "z"], reward="y")
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    problem = cb.Problem(
+        cb.LatentModel.from_model(model, hidden=["h"]),
+        manipulable=["x"],
+        reward_parents=["x", "z"],
+        reward="y",
+        optional=True,
+    )
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     rows = {"x": [0, 1, 1, 0], "z": [0, 1, 0, 1], "y": [1, 0, 1, 0], "set": ["z", "x", "x,z", "y"]}
     left_out = dict(agent.learn(rows, interventions="set").left_out)
     assert left_out == {"z was set, and is no knob of this problem": 2, "y was set, and is no knob of this problem": 1}
-    assert agent.rounds == 1
+    assert agent.n_outcomes == 1

@@ -44,11 +44,11 @@ def section(page, heading):
     return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-@pytest.mark.parametrize("id", cb.policies.POLICIES)
-def test_every_policy_has_an_algorithm_page_that_names_it_and_its_class(id):
-    pages = [page for page in ALGORITHMS if f"`{id}`" in opening(page)]
+@pytest.mark.parametrize("family", cb.policies.FAMILIES)
+def test_every_family_has_an_algorithm_page_that_names_it_and_its_class(family):
+    pages = [page for page in ALGORITHMS if f"`{family}`" in opening(page)]
     assert len(pages) == 1
-    assert f"`cb.policies.{cb.policies.POLICIES[id][0].__name__}" in opening(pages[0])
+    assert f"`cb.policies.{cb.policies.FAMILIES[family].__name__}" in opening(pages[0])
     assert f"(algorithms/{pages[0].name})" in text("docs/policies.md")
 
 
@@ -61,7 +61,7 @@ def test_an_algorithm_page_has_the_listing_the_use_the_parameters_and_the_regret
 
 @pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
 def test_an_algorithm_page_lists_every_parameter_or_refers_to_the_page_that_does(page):
-    kinds = {kind for id, (kind, _) in cb.policies.POLICIES.items() if f"`{id}`" in opening(page)}
+    kinds = {kind for family, kind in cb.policies.FAMILIES.items() if f"`{family}`" in opening(page)}
     listed = section(text(page), "Parameters")
     for linked in re.findall(r"\]\((\S+\.md)#parameters\)", listed):
         listed += section(text(page.parent / linked), "Parameters")
@@ -141,7 +141,7 @@ def test_every_public_name_is_in_the_reference():
     errors = {name for name in cb.__all__ if hasattr(cb.errors, name)}
     assert {"errors", "zoo", "testing"} <= described
     assert {f"rewards.{name}" for name in cb.rewards.__all__} <= described
-    classes = {kind.__name__ for kind, _ in cb.policies.POLICIES.values()}
+    classes = {kind.__name__ for kind in cb.policies.FAMILIES.values()}
     assert {f"policies.{name}" for name in classes} <= described
     parts_of = {name.split(".")[0] for name in described}
     assert set(cb.__all__) - errors <= described | parts_of
@@ -274,7 +274,7 @@ def test_the_files_that_a_page_names_are_there(page):
 
 def test_the_tables_on_pages_are_those_that_were_measured():
     made = runpy.run_path(str(DOCS / "tables.py"))
-    assert len(made["PAGES"]) == 7
+    assert len(made["PAGES"]) == 8
     for name in made["PAGES"]:
         assert text(f"docs/{name}") == made["page"](name), "python docs/tables.py"
 
@@ -282,16 +282,16 @@ def test_the_tables_on_pages_are_those_that_were_measured():
 def test_the_page_of_regret_says_of_the_default_what_was_measured():
     page, sets = text("docs/regret.md"), json.loads(text("benchmarks/regret.json"))["sets"]
     known, open_, plain = (
-        sets["e-mail"][id] for id in (IMMEDIATE_FEEDBACK.id, f"{IMMEDIATE_FEEDBACK.id}, anytime", "c-ts-beta")
+        sets["e-mail"][id] for id in (IMMEDIATE_FEEDBACK.id, f"{IMMEDIATE_FEEDBACK.id}, anytime", "c-ts(prior=beta)")
     )
     said = " ".join(page.split())
     assert f"{known['mean']:.1f} (standard error {known['standard_error']:.1f}), and {open_['mean']:.1f}" in said
     assert f"replications lose {known['worst']:.0f} and {open_['worst']:.0f}" in said
-    quantiles = f"{known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts-beta` is {plain['q99']:.0f}"
+    quantiles = f"{known['q99']:.0f} and {open_['q99']:.0f}; that of `c-ts(prior=beta)` is {plain['q99']:.0f}"
     assert f"quantiles on the e-mail campaign are {quantiles}" in said
     default, paper = (
         sets["Figure 2"][IMMEDIATE_FEEDBACK.id]["mean"],
-        [sets["Figure 2"][id]["mean"] for id in ("c-ts-gaussian", "c-ucb")],
+        [sets["Figure 2"][id]["mean"] for id in ("c-ts(scales=given)", "c-ucb")],
     )
     assert "lose {:.0f} and {:.0f} times as much".format(*(mean / default for mean in paper)) in said
     exceptions = {"rare prize": f"{IMMEDIATE_FEEDBACK.id}, anytime", "means of any size": IMMEDIATE_FEEDBACK.id}

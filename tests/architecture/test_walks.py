@@ -54,8 +54,8 @@ def trace(call) -> Walk:
 def play_rounds(agent_or_study, env, rounds, rng):
     for _ in range(rounds):
         decision = agent_or_study.ask()
-        outcome = env.pull(decision.intervention, rng)
-        agent_or_study.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = env.pull(decision.action, rng)
+        agent_or_study.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
 
 
 def ask_and_tell(agent_or_study, env, rng):
@@ -64,9 +64,9 @@ def ask_and_tell(agent_or_study, env, rng):
     for _ in range(10):
         made = []
         asks.append(trace(lambda: made.append(agent_or_study.ask())))  # noqa: B023
-        outcome = env.pull(made[0].intervention, rng)
-        told = made[0].id, outcome.parents, outcome.reward
-        tells.append(trace(lambda: agent_or_study.tell(*told)))  # noqa: B023
+        outcome = env.pull(made[0].action, rng)
+        told = {"reward": outcome.reward, "observed": outcome.parents}
+        tells.append(trace(lambda: agent_or_study.tell(made[0], **told)))  # noqa: B023
     return min(asks, key=lambda walk: len(walk.files)), min(tells, key=lambda walk: len(walk.files))
 
 
@@ -77,8 +77,8 @@ def env():
 
 @pytest.mark.parametrize(
     ("policy", "ask", "tell"),
-    [("c-ts-beta", (8, 7), (8, 6)), ("c-ucb", (9, 8), (8, 6)), (None, (13, 9), (11, 8))],
-    ids=["c-ts-beta", "c-ucb", "default"],
+    [("c-ts(prior=beta)", (10, 7), (8, 6)), ("c-ucb", (11, 8), (8, 6)), (None, (14, 9), (11, 8))],
+    ids=["c-ts(prior=beta)", "c-ucb", "default"],
 )
 def test_a_decision_and_an_outcome_of_an_agent(env, policy, ask, tell):
     agent, rng = cb.Agent(env.problem, policy, seed=0), np.random.default_rng(0)
@@ -90,9 +90,9 @@ def test_a_decision_and_an_outcome_of_an_agent(env, policy, ask, tell):
 
 def test_a_decision_and_an_outcome_of_a_study(env, tmp_path):
     rng = np.random.default_rng(0)
-    with cb.Study.create(tmp_path / "campaign.db", env.problem, "c-ts-beta", seed=0) as study:
+    with cb.Study.create(tmp_path / "campaign.db", env.problem, "c-ts(prior=beta)", seed=0) as study:
         play_rounds(study, env, 60, rng)
-        for walk, (files, depth) in zip(ask_and_tell(study, env, rng), ((17, 11), (16, 10)), strict=True):
+        for walk, (files, depth) in zip(ask_and_tell(study, env, rng), ((20, 11), (17, 10)), strict=True):
             assert len(walk.files) <= files, walk
             assert walk.depth <= depth, walk
 
@@ -112,7 +112,7 @@ def test_a_plain_simulated_round(env):
         elif children:
             children[-1][1].add(code.co_filename.removeprefix(PACKAGE))
 
-    chosen = cb.policy("c-ts-beta")
+    chosen = cb.policy("c-ts", prior="beta")
     sys.setprofile(profile)
     try:
         play(env, chosen, env.problem, np.array([horizon]), seed=0, replication=0)

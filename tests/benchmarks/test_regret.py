@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import causalbandits as cb
 from causalbandits.engine.driver import ENVIRONMENT, stream
-from causalbandits.policies.registry import POLICIES
 from causalbandits_bench import decision_cost, policy_code, regret
 from causalbandits_bench.decision_cost import Cost, decision_costs
 from causalbandits_bench.oracle_policy import oracle_thompson
@@ -24,6 +23,7 @@ from causalbandits_bench.random_numbers import LAWS, draw
 from causalbandits_bench.regret import Benchmark, Tail, play_benchmark, read_benchmark, regrets_so_far, tail_of
 from causalbandits_bench.regret_report import compare_default, read_regret, tails_of, with_error, write_regret
 from causalbandits_bench.world_sets import set_from
+from oracles.policies import POLICIES
 from run import app
 
 SMALL = {"horizon": 60, "replications": 5}
@@ -46,7 +46,7 @@ def written(folder, text):
 
 
 def test_what_was_played_so_far_is_reported_and_nothing_is_played(shipped, tmp_path, monkeypatch):
-    some = shipped.only(["Figure 2", "e-mail"], ["c-ts-gaussian", "c-ucb"])
+    some = shipped.only(["Figure 2", "e-mail"], ["c-ts(scales=given)", "c-ucb"])
     with pytest.raises(cb.CausalBanditsError, match="leave --played out"):
         regrets_so_far(some, tmp_path)
     monkeypatch.setattr(regret, "PLAYED_AT_ONCE", 2)
@@ -88,21 +88,21 @@ def test_every_set_makes_worlds_that_every_policy_that_fits_can_play(shipped, tm
     found = play_benchmark(replace(shipped.only([], fast), horizon=20), tmp_path)
     assert set(found) == set(shipped.sets)
     for by_policy in found.values():
-        assert {"told", "c-ts-gaussian", "c-ucb", "uniform"} <= set(by_policy)
+        assert {"told", "c-ts(scales=given)", "c-ucb", "uniform"} <= set(by_policy)
         assert all(np.isfinite(own).all() and (own >= -1e-9).all() for own in by_policy.values())
-    assert "c-ts-beta" in found["e-mail"]
-    assert "c-ts-beta" not in found["Figure 2"]
+    assert "c-ts(prior=beta)" in found["e-mail"]
+    assert "c-ts(prior=beta)" not in found["Figure 2"]
 
 
 def test_regret_is_what_simulate_says_of_the_same_worlds(shipped, tmp_path):
-    found = play_benchmark(shipped.only(["e-mail"], ["c-ucb", "c-ts-beta"]), tmp_path)["e-mail"]
-    run = cb.simulate(shipped.sets["e-mail"], ["c-ts-beta", "c-ucb"], seed=0, **SMALL)
+    found = play_benchmark(shipped.only(["e-mail"], ["c-ucb", "c-ts(prior=beta)"]), tmp_path)["e-mail"]
+    run = cb.simulate(shipped.sets["e-mail"], ["c-ts(prior=beta)", "c-ucb"], seed=0, **SMALL)
     for policy in run.policies:
         assert found[policy].tolist() == run.regret(policy)[:, -1].tolist()
 
 
 def test_workers_change_no_number_and_what_was_played_is_not_played_again(shipped, tmp_path, monkeypatch):
-    some = shipped.only(["Figure 2", "rare prize"], ["told", "c-ts-gaussian"])
+    some = shipped.only(["Figure 2", "rare prize"], ["told", "c-ts(scales=given)"])
     one, two = play_benchmark(some, tmp_path / "one", 1), play_benchmark(some, tmp_path / "two", 2)
     monkeypatch.setattr(regret, "simulate", None)
     again = play_benchmark(some, tmp_path / "one")
@@ -160,7 +160,8 @@ def test_a_policy_may_be_played_less_often(tmp_path):
 
 def test_a_file_adds_to_what_is_shipped_or_stands_alone(tmp_path, shipped):
     text = (
-        '[sets.mine]\nzoo = "figure2"\n[simulation]\nseed = 7\n[policies]\nquiet = { id = "c-ucb", noise_scale = 1 }\n'
+        '[sets.mine]\nzoo = "figure2"\n[simulation]\nseed = 7\n[policies]\n'
+        'quiet = { policy = "c-ucb", noise_scale = 1 }\n'
     )
     more = read_benchmark(written(tmp_path, text), **SMALL)
     assert list(more.sets) == [*shipped.sets, "mine"]
@@ -189,8 +190,8 @@ def test_a_file_adds_to_what_is_shipped_or_stands_alone(tmp_path, shipped):
         ('[sets.a]\nzoo = "figure2"\nreward = { sd = { uniform = [1, 0] } }', "What is drawn is one of"),
         ('[sets.a]\nzoo = "figure2"\nreward = { mean = [1, 2] }', "The mean reward must have axes W1"),
         ('[sets.a]\nzoo = "email_campaign"\nreward = { times = 2 }', "Rewards that are 0 or 1 have no times or plus"),
-        ('[sets.a]\nzoo = "figure2"\nat_most = 1', "Only worlds without constraints"),
-        ("[policies]\nc-ucbb = {}", "Unknown policy 'c-ucbb'"),
+        ('[sets.a]\nzoo = "figure2"\nmax_set = 1', "Only worlds without constraints"),
+        ("[policies]\nc-ucbb = {}", "Unknown policy family 'c-ucbb'"),
         ("[policies]\nc-ucb = { replications = 1 }", "replications must be a whole number, 2 or more; got 1"),
         ("[policies]\ntold = 3", r"\[policies\] told"),
         ("[simulation]\nhorizon = 0", r"\[simulation\] horizon: expected a whole number, 1 or more"),
@@ -259,7 +260,7 @@ def test_told_knows_noise_and_prior():
         *worlds({"zoo": "figure2", "reward": {"sd": 0, "mean": 0}}),
         *worlds({"zoo": "email_campaign", "reward": {"mean": 0}}),
     ]:
-        assert cb.Agent(env.problem, oracle_thompson(env), seed=0).ask().intervention is not None
+        assert cb.Agent(env.problem, oracle_thompson(env), seed=0).ask().action is not None
 
 
 def test_tails_are_quantiles_and_shares():
@@ -283,22 +284,22 @@ def test_means_have_the_digits_that_their_errors_allow(mean, error, shown):
 
 
 def test_the_files_say_the_same(shipped, tmp_path):
-    some = shipped.only(["e-mail", "equal means"], ["c-ts-beta", "c-ucb"])
+    some = shipped.only(["e-mail", "equal means"], ["c-ts(prior=beta)", "c-ucb"])
     found = play_benchmark(some, tmp_path / "parts")
     write_regret(tmp_path, some, found, {"c-ucb": Cost(1.0, 2.0, 3.0, 4.0)})
     content = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
     tails = tails_of(found)
-    assert content["sets"]["e-mail"]["c-ts-beta"] == tails["e-mail"]["c-ts-beta"]._asdict()
+    assert content["sets"]["e-mail"]["c-ts(prior=beta)"] == tails["e-mail"]["c-ts(prior=beta)"]._asdict()
     lines = (tmp_path / "regret.csv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     assert {(row["set"], row["policy"]) for row in rows} == {
-        ("e-mail", "c-ts-beta"),
+        ("e-mail", "c-ts(prior=beta)"),
         ("e-mail", "c-ucb"),
         ("equal means", "c-ucb"),
     }
-    assert float(rows[0]["mean"]) == tails["e-mail"]["c-ts-beta"].mean
+    assert float(rows[0]["mean"]) == tails["e-mail"]["c-ts(prior=beta)"].mean
     page = (tmp_path / "regret.md").read_text(encoding="utf-8")
-    assert f"| c-ts-beta | {with_error(tails['e-mail']['c-ts-beta'])} |  |" in page
+    assert f"| c-ts(prior=beta) | {with_error(tails['e-mail']['c-ts(prior=beta)'])} |  |" in page
     assert (tmp_path / "figures/regret.svg").exists()
 
 
@@ -335,7 +336,7 @@ def test_the_command_plays_a_policy_of_your_own(tmp_path):
         "from causalbandits.policies import CausalUCB\n\n\nclass Greedy(CausalUCB):\n    id = 'mine'\n",
         encoding="utf-8",
     )
-    path = written(tmp_path, '[policies]\nmine = { id = "greedy_of_mine:Greedy", noise_scale = 0.01 }\n')
+    path = written(tmp_path, '[policies]\nmine = { policy = "greedy_of_mine:Greedy", noise_scale = 0.01 }\n')
     chosen = ["--sets", str(path), "--only", "e-mail", "--policy", "mine", "--policy", "c-ucb"]
     done = run_command("regret", "--quick", *chosen, "--workers", "1", "--repeats", "1", "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.output
@@ -365,39 +366,39 @@ def test_the_command_refuses_what_does_not_fit_together(arguments, message):
 def test_a_benchmark_names_what_it_plays(shipped):
     assert isinstance(shipped, Benchmark)
     unit = shipped.playing(shipped.sets["low rates"])
-    assert "c-ts-beta" in unit
+    assert "c-ts(prior=beta)" in unit
     assert shipped.sets["low rates"](stream(0, 0, ENVIRONMENT)).configuration_means.max() <= 0.05
 
 
 def test_who_learns_tables_is_timed_without_them_and_who_guards_with_outcomes_that_fit(shipped):
     with warnings.catch_warnings(action="error"):
-        found = decision_costs(shipped.only([], ["c-ts-beta-learnt", "c-ts-beta-guarded"]), 1)
+        found = decision_costs(shipped.only([], ["c-ts(prior=beta, cpts=learned)", "c-ts-guarded(prior=beta)"]), 1)
     assert all(cost.agent_us > 0 for cost in found.values())
-    assert found["c-ts-beta-learnt"].engine_ns > 0
+    assert found["c-ts(prior=beta, cpts=learned)"].engine_ns > 0
 
 
 def test_costs_are_those_beside_c_ts_timed_in_turn(shipped, monkeypatch):
     seconds = {"own agent": 6e-6, "agent": 3e-6, "own engine": 5e-9, "engine": 2e-9}
     monkeypatch.setattr(decision_cost, "side_by_side", lambda tasks, repeats: {name: seconds[name] for name in tasks})
-    found = decision_costs(shipped.only([], ["c-ucb", "c-ids-beta"]), 1)
+    found = decision_costs(shipped.only([], ["c-ucb", "c-ids(prior=beta)"]), 1)
     assert found["c-ucb"] == pytest.approx(Cost(5.0, 6.0, 2.5, 2.0))
-    assert found["c-ids-beta"] == (None, pytest.approx(6.0), None, pytest.approx(2.0))
+    assert found["c-ids(prior=beta)"] == (None, pytest.approx(6.0), None, pytest.approx(2.0))
 
 
 def test_costs_are_written_into_what_was_played_before(shipped, tmp_path):
-    some = shipped.only(["e-mail"], ["c-ts-beta", "c-ids-beta"])
-    found = {"e-mail": {"c-ts-beta": np.arange(3.0), "c-ids-beta": np.arange(4.0)}}
-    write_regret(tmp_path, some, found, {"c-ids-beta": Cost(None, 2.0, None, 4.0)})
+    some = shipped.only(["e-mail"], ["c-ts(prior=beta)", "c-ids(prior=beta)"])
+    found = {"e-mail": {"c-ts(prior=beta)": np.arange(3.0), "c-ids(prior=beta)": np.arange(4.0)}}
+    write_regret(tmp_path, some, found, {"c-ids(prior=beta)": Cost(None, 2.0, None, 4.0)})
     before = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
-    done = run_command("regret", "--costs", "--policy", "c-ts-beta", "--repeats", "1", "--out", str(tmp_path))
+    done = run_command("regret", "--costs", "--policy", "c-ts(prior=beta)", "--repeats", "1", "--out", str(tmp_path))
     assert done.exit_code == 0, done.output
     after = json.loads((tmp_path / "regret.json").read_text(encoding="utf-8"))
     assert (after["about"], after["sets"]) == (before["about"], before["sets"])
-    assert after["costs"]["c-ids-beta"] == before["costs"]["c-ids-beta"]
-    assert all(number > 0 for number in after["costs"]["c-ts-beta"].values())
+    assert after["costs"]["c-ids(prior=beta)"] == before["costs"]["c-ids(prior=beta)"]
+    assert all(number > 0 for number in after["costs"]["c-ts(prior=beta)"].values())
     page = (tmp_path / "regret.md").read_text(encoding="utf-8")
-    assert "| c-ids-beta |  | 2 |  | 4.0 |" in page
-    assert f"| c-ts-beta | {after['costs']['c-ts-beta']['engine (ns)']:.0f} |" in page
+    assert "| c-ids(prior=beta) |  | 2 |  | 4.0 |" in page
+    assert f"| c-ts(prior=beta) | {after['costs']['c-ts(prior=beta)']['engine (ns)']:.0f} |" in page
 
 
 def test_costs_without_anything_played_are_refused_with_the_way_out(tmp_path):
@@ -407,14 +408,14 @@ def test_costs_without_anything_played_are_refused_with_the_way_out(tmp_path):
 
 
 def test_an_update_keeps_the_other_policies_and_says_what_was_played_again(shipped, tmp_path):
-    some = shipped.only(["Figure 2"], ["c-ts-gaussian", "c-ucb"])
-    found = {"Figure 2": {"c-ts-gaussian": np.array([1.0, 2.0]), "c-ucb": np.array([5.0, 7.0])}}
+    some = shipped.only(["Figure 2"], ["c-ts(scales=given)", "c-ucb"])
+    found = {"Figure 2": {"c-ts(scales=given)": np.array([1.0, 2.0]), "c-ucb": np.array([5.0, 7.0])}}
     write_regret(tmp_path, some, found, {"c-ucb": Cost(1.0, 2.0, 3.0, 4.0)})
     before = read_regret(tmp_path)
     again = {"Figure 2": {"c-ucb": np.array([8.0, 10.0])}, "e-mail": {"c-ucb": np.array([1.0, 1.0])}}
     write_regret(tmp_path, shipped.only(["Figure 2", "e-mail"], ["c-ucb"]), again, {}, before)
     after = read_regret(tmp_path)
-    assert after["sets"]["Figure 2"]["c-ts-gaussian"] == before["sets"]["Figure 2"]["c-ts-gaussian"]
+    assert after["sets"]["Figure 2"]["c-ts(scales=given)"] == before["sets"]["Figure 2"]["c-ts(scales=given)"]
     assert after["sets"]["Figure 2"]["c-ucb"]["mean"] == 9.0
     assert after["sets"]["e-mail"]["c-ucb"]["mean"] == 1.0
     assert list(after["about"]["updated"]) == ["c-ucb"]
@@ -436,7 +437,12 @@ def test_the_default_is_compared_with_the_better_of_c_ts_and_ts(own, uniform, na
     def tail(mean):
         return Tail(mean, 0.1, mean, mean, mean, 0.0, 100)
 
-    by = {"c-gittins-effects": tail(own), "c-ts-beta": tail(10.0), "ts-beta": tail(50.0), "uniform": tail(uniform)}
-    comparison = compare_default(name, by, "c-gittins-effects")
-    assert (comparison.reference, comparison.ratio, comparison.holds) == ("c-ts-beta", own / 10.0, holds)
-    assert compare_default(name, by, "c-gittins-effects, anytime") is None
+    by = {
+        "c-gittins(prior=main-effects)": tail(own),
+        "c-ts(prior=beta)": tail(10.0),
+        "ts(prior=beta)": tail(50.0),
+        "uniform": tail(uniform),
+    }
+    comparison = compare_default(name, by, "c-gittins(prior=main-effects)")
+    assert (comparison.reference, comparison.ratio, comparison.holds) == ("c-ts(prior=beta)", own / 10.0, holds)
+    assert compare_default(name, by, "c-gittins(prior=main-effects), anytime") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,11 +54,11 @@ def cell_of(values, statement="interval"):
 def campaign():
     """An agent after some outcomes, and its world."""
     env = cb.zoo.email_campaign()
-    agent, rng = cb.Agent(env.problem, "c-ts-beta", seed=1), np.random.default_rng(1)
+    agent, rng = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1), np.random.default_rng(1)
     for _ in range(30):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     return agent, World(env, env.problem)
 
 
@@ -150,7 +151,7 @@ def test_the_log_of_the_confounded_past_contradicts_the_world_and_is_learnt_all_
             chi_square += (rewards - rate).sum() ** 2 / (len(rewards) * rate * (1 - rate))
             degrees += 1
     assert chi_square > degrees + 4 * math.sqrt(2 * degrees)
-    agent = cb.Agent(world.belief, "c-ts-beta", seed=1)
+    agent = cb.Agent(world.belief, "c-ts(prior=beta)", seed=1)
     assert agent.learn(world.past, reward="reward").used == PAST_ROWS  # nothing tells it that a cause is hidden
 
 
@@ -186,7 +187,7 @@ def test_a_cell_says_how_often_the_statement_was_made_and_why_not():
 
 def test_statements_that_are_none_are_withdrawn_with_their_reason(campaign, monkeypatch):
     agent, world = campaign
-    silent = agent.recommend()._replace(lower=None, upper=None, certainty=Certainty(), caveats=("noise unknown",))
+    silent = replace(agent.recommend(), lower=None, upper=None, certainty=Certainty(), caveats=("noise unknown",))
     monkeypatch.setattr(agent, "recommend", lambda **asked: silent)
     interval, probability = judge_recommendation(agent, world, 50)
     assert (interval.value, interval.reason) == (None, "noise unknown")
@@ -202,9 +203,11 @@ def test_what_is_said_is_judged_by_the_world(campaign, monkeypatch):
     bad = world.env.problem.actions.action(worst).intervention
     for action, is_best in ((best.intervention, True), (bad, False)):
         mean = world.env.mean_reward(action)
-        said = agent.recommend()._replace(intervention=action, certainty=Certainty(probability=0.7, risk=0.01))
+        said = replace(
+            agent.recommend(), intervention=action, certainty=Certainty(probability=0.7, error_probability=0.01)
+        )
         for lower, upper, covers in ((mean - 0.1, mean + 0.1, 1.0), (mean + 0.01, mean + 0.1, 0.0)):
-            found = said._replace(lower=lower, upper=upper)
+            found = replace(said, lower=lower, upper=upper)
             monkeypatch.setattr(agent, "recommend", lambda found=found, **asked: found)
             interval, probability = judge_recommendation(agent, world, 50)
             assert interval.value == covers
@@ -217,7 +220,7 @@ def test_what_is_said_is_judged_by_the_world(campaign, monkeypatch):
 
 def test_a_stop_that_the_quick_look_would_miss_is_an_error(campaign, monkeypatch):
     agent, world = campaign
-    said = agent.recommend()._replace(certainty=Certainty(risk=0.01))
+    said = replace(agent.recommend(), certainty=Certainty(error_probability=0.01))
     monkeypatch.setattr(agent, "recommend", lambda **asked: said)
     monkeypatch.setattr(agent.policy.__class__, "error_probability", lambda *asked: 1.0)
     with pytest.raises(RuntimeError, match=r"Repair StoppingRule\.look"):
@@ -232,18 +235,18 @@ def test_estimates_have_their_own_interval_or_the_normal_one():
 
 def test_outcomes_are_told_as_late_as_they_come():
     world = KINDS["delayed"].draw(np.random.default_rng(1))
-    agent = cb.Agent(world.belief, late=True, seed=1)
+    agent = cb.Agent(world.belief, delayed=True, seed=1)
     told = [
-        (n, agent.rounds, len(agent.pending))
+        (n, agent.n_outcomes, len(agent.pending))
         for n in trust.run_campaign(agent, world, np.random.default_rng(1), 3, False)
     ]
     assert told == [(1, 1, 100), (2, 2, 100), (3, 3, 100)]
 
 
 def test_a_replication_depends_on_its_number_alone():
-    first, second = (play(Job("coins", "c-ts-beta", r), QUICK) for r in (0, 1))
+    first, second = (play(Job("coins", "c-ts(prior=beta)", r), QUICK) for r in (0, 1))
     assert first != second
-    assert play(Job("coins", "c-ts-beta", 0), QUICK) == first
+    assert play(Job("coins", "c-ts(prior=beta)", 0), QUICK) == first
     assert FULL.checkpoints == (50, 300, 2000)
     assert FULL.logged == (60, 600)
 
@@ -251,10 +254,10 @@ def test_a_replication_depends_on_its_number_alone():
 def campaign_of(kind, rewards):
     """An agent in a world of this kind that was told these rewards, whatever the world pays."""
     world = KINDS[kind].draw(np.random.default_rng(3))
-    agent, rng = cb.Agent(world.belief, "c-ts-gaussian-scaled", seed=1), np.random.default_rng(1)
+    agent, rng = cb.Agent(world.belief, "c-ts", seed=1), np.random.default_rng(1)
     for reward in rewards:
         decision = agent.ask()
-        agent.tell(decision.id, world.env.pull(decision.intervention, rng).parents, reward)
+        agent.tell(decision.id, reward=reward, observed=world.env.pull(decision.action, rng).parents)
     return agent, world
 
 
@@ -302,5 +305,5 @@ def test_where_a_range_is_declared_every_look_asks_the_agent():
 
 
 def test_low_rates_withdraw_the_interval_of_a_uniform_prior():
-    judgements = play(Job("low rates", "c-ts-beta", 0), QUICK)
+    judgements = play(Job("low rates", "c-ts(prior=beta)", 0), QUICK)
     assert [judgement.value for judgement in judgements if judgement.statement == "interval"][-1] is None

@@ -21,8 +21,8 @@ def converse(campaign: cb.Agent | cb.Study, rounds: int) -> None:
     for t in range(rounds):
         context = {"segment": ENV.problem.variable("segment").states[t % 3]}
         decision = campaign.ask(context=context)
-        outcome = ENV.condition(context).pull(decision.intervention, rng)
-        campaign.tell(decision.id, dict(outcome.parents), outcome.reward)
+        outcome = ENV.condition(context).pull(decision.action, rng)
+        campaign.tell(decision.id, reward=outcome.reward, observed=dict(outcome.parents))
 
 
 def text_of_page(path: Path) -> str:
@@ -32,7 +32,7 @@ def text_of_page(path: Path) -> str:
 
 @pytest.fixture
 def campaigns(tmp_path: Path):
-    policy = cb.policy("c-ts-beta")
+    policy = cb.policy("c-ts", prior="beta")
     agent = cb.Agent(ENV.problem, policy, seed=1)
     with cb.Study.create(tmp_path / "study.db", ENV.problem, policy, seed=1) as study:
         converse(study, 90)
@@ -40,7 +40,7 @@ def campaigns(tmp_path: Path):
             chosen = outcome.action.intervention
             context = dict(ENV.problem.contexts.values(outcome.context))
             decision = agent.ask(context=context, eligible=[chosen])
-            agent.tell(decision.id, ENV.problem.decode_parents(outcome.z), outcome.reward)
+            agent.tell(decision.id, reward=outcome.reward, observed=ENV.problem.decode_parents(outcome.z))
         yield agent, study
 
 
@@ -62,7 +62,7 @@ def test_agent_and_study_write_the_same_page(campaigns, tmp_path: Path):
     agent.report(tmp_path / "agent.html")
     assert study.report(tmp_path / "study.html") == study.report()
     pages = [text_of_page(tmp_path / name) for name in ("agent.html", "study.html")]
-    assert "90 rewards were told; 0 decisions wait for theirs" in pages[1]
+    assert "Outcomes: 90\nPending decisions: 0" in pages[1]
     assert pages[0] == pages[1]
     with pytest.raises(StateError, match=r"A page's name ends in \.html"):
         study.report(tmp_path / "study.txt")
@@ -72,10 +72,16 @@ def test_both_refuse_a_context_of_probability_0_in_the_same_words(tmp_path: Path
     segment = cb.Variable("segment", ("new", "old"), table=[1.0, 0.0])
     banner = cb.Variable("banner", ("a", "b"), table=[0.5, 0.5])
     seen = cb.Variable("seen", (0, 1), parents=("segment", "banner"), table=[[[0.9, 0.1]] * 2, [[0.5, 0.5]] * 2])
-    problem = cb.Problem(cb.CausalModel([segment, banner, seen]), ["banner"], ["seen"], context=["segment"])
-    agent = cb.Agent(problem, "c-ts-beta", seed=1)
-    with cb.Study.create(tmp_path / "study.db", problem, "c-ts-beta", seed=1) as study:
+    problem = cb.Problem(
+        cb.CausalModel([segment, banner, seen]),
+        manipulable=["banner"],
+        reward_parents=["seen"],
+        context=["segment"],
+        optional=True,
+    )
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
+    with cb.Study.create(tmp_path / "study.db", problem, "c-ts(prior=beta)", seed=1) as study:
         for campaign in (agent, study):
             for call in (campaign.ask, campaign.recommend):
-                with pytest.raises(CausalBanditsError, match=r'probability 0.*begin with impossible="accept"'):
+                with pytest.raises(CausalBanditsError, match=r'probability 0.*zero_probability="allow"'):
                     call(context={"segment": "old"})

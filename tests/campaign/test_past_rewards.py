@@ -11,8 +11,13 @@ import causalbandits as cb
 from causalbandits.campaign import MIN_BELIEF, PastBatch, RewardComparison, check_model
 from causalbandits.policies import Outcome
 
-PROBLEM = cb.Problem(cb.CausalModel([cb.Variable("x", [0, 1, 2, 3], table=[0.25] * 4)]), ["x"], ["x"])
-POLICY = cb.policy("c-ts-gaussian-scaled")
+PROBLEM = cb.Problem(
+    cb.CausalModel([cb.Variable("x", [0, 1, 2, 3], table=[0.25] * 4)]),
+    manipulable=["x"],
+    reward_parents=["x"],
+    optional=True,
+)
+POLICY = cb.policy("c-ts")
 
 
 def compare(past, own):

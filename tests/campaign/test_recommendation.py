@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.policies.registry import POLICIES
+from oracles.policies import POLICIES
 
 
 @pytest.fixture(scope="module")
@@ -16,17 +16,17 @@ def env():
 
 def taught(problem, policy, env, rounds, shift=0.0, scale=1.0, seed=0):
     """An agent told of random actions: so many decisions, the same ones for every policy."""
-    agent, rng = cb.Agent(problem, policy, seed=1, impossible="accept"), np.random.default_rng(seed)
+    agent, rng = cb.Agent(problem, policy, seed=1, zero_probability="allow"), np.random.default_rng(seed)
     for _ in range(rounds):
         decision = agent.ask(eligible=[problem.actions[int(rng.integers(problem.actions.size))]])
-        seen = env.pull(decision.intervention, rng)
-        known = {*seen.parents, *decision.intervention}
+        seen = env.pull(decision.action, rng)
+        known = {*seen.parents, *decision.action}
         lost = {name: None for name in problem.must_observe if name not in known}
-        agent.tell(decision.id, seen.parents, scale * seen.reward + shift, observed=lost)
+        agent.tell(decision.id, reward=scale * seen.reward + shift, observed={**seen.parents, **lost})
     return agent
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts-gaussian", "ts-gaussian", "uniform"])
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "c-ts(scales=given)", "ts(scales=given)", "uniform"])
 @pytest.mark.parametrize("rounds", [3, 40, 400])
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.ScaleWarning")
 def test_a_constant_added_to_all_rewards_changes_no_recommendation(env, id, rounds):
@@ -36,7 +36,7 @@ def test_a_constant_added_to_all_rewards_changes_no_recommendation(env, id, roun
         assert theirs + 1000 == pytest.approx(ours, abs=1e-8)
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "c-ucb", "c-kl-ucb", "c-ts-gaussian"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "c-ucb", "c-kl-ucb", "c-ts(scales=given)"])
 def test_the_interval_carries_what_the_tables_leave_uncertain(env, id):
     """Tables from 60 rows, every configuration seen 2000 times: without the tables' part it missed in 27 of 40.
 
@@ -45,8 +45,8 @@ def test_the_interval_carries_what_the_tables_leave_uncertain(env, id):
     p, missed = env.problem, 0
     for seed in range(40):
         rows = p.model.sample(60, rng=seed)
-        model = cb.fit(p.model, rows, states={name: p.model[name].states for name in p.model.names})
-        problem = cb.Problem(model, p.manipulable, p.parents)
+        model = cb.fit(p.model, rows, values={name: p.model[name].states for name in p.model.names})
+        problem = cb.Problem(model, manipulable=p.manipulable, reward_parents=p.parents, optional=True)
         policy, rng = cb.policy(id), np.random.default_rng(seed)
         statistic = policy.init(problem)
         for cell, mean in enumerate(env.configuration_means.tolist()):
@@ -60,13 +60,15 @@ def test_the_interval_carries_what_the_tables_leave_uncertain(env, id):
     assert missed <= 6
 
 
-@pytest.mark.parametrize("id", ["cl-ts", "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ucb", "cl-ts(regressor=observed)"])
 def test_linear_intervals_carry_it_too(env, id):
     p = env.problem
     rows = p.model.sample(60, rng=0)
-    model = cb.fit(p.model, rows, states={name: p.model[name].states for name in p.model.names})
-    fitted = cb.Problem(model, p.manipulable, p.parents)
-    exact = cb.Problem(cb.CausalModel(model.variables.values()), p.manipulable, p.parents)
+    model = cb.fit(p.model, rows, values={name: p.model[name].states for name in p.model.names})
+    fitted = cb.Problem(model, manipulable=p.manipulable, reward_parents=p.parents, optional=True)
+    exact = cb.Problem(
+        cb.CausalModel(model.variables.values()), manipulable=p.manipulable, reward_parents=p.parents, optional=True
+    )
     widths = []
     for problem in (exact, fitted):
         policy = cb.policy(id)
@@ -85,26 +87,31 @@ def test_linear_intervals_carry_it_too(env, id):
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.ScaleWarning")
 def test_scales_that_the_rewards_contradict_are_said_with_the_recommendation(env):
     """Revenue-like rewards under the default scales: the interval is too narrow, and says so."""
-    agent = taught(env.problem, "c-ts-gaussian", env, 400, scale=30.0)
+    agent = taught(env.problem, "c-ts(scales=given)", env, 400, scale=30.0)
     best = agent.recommend()
-    assert "rewards vary by about 15 given the configuration, not by 1" in best.caveats[0]
+    assert "rewards have a standard deviation of about 15 given the configuration, not 1" in best.caveats[0]
     assert "noise_scale=15" in best.caveats[0]
     assert best.caveats[0] in repr(best)
-    right = cb.policy("c-ts-gaussian", noise_scale=15, prior_scale=10)
+    right = cb.policy("c-ts", scales="given", noise_scale=15, prior_scale=10)
     assert taught(env.problem, right, env, 400, scale=30.0).recommend().caveats == ()
-    assert taught(env.problem, "c-ts-beta", env, 400).recommend().caveats == ()
-    assert taught(env.problem, "c-ts-gaussian", env, 5, scale=30.0).recommend().caveats == ()
+    assert taught(env.problem, "c-ts(prior=beta)", env, 400).recommend().caveats == ()
+    assert taught(env.problem, "c-ts(scales=given)", env, 5, scale=30.0).recommend().caveats == ()
 
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_recommendation_prints_what_it_says(env, id):
-    problem = env.problem.without_tables() if cb.policy(id).traits.learns_tables else env.problem
+    problem = env.problem.without_tables() if cb.policy(id).traits.learns_cpts else env.problem
     best = taught(problem, id, env, 90).recommend()
     text = str(best)
-    assert text.startswith(f"{best.intervention}: mean reward ")
-    assert f"95% {best.kind} interval" in text
-    assert f"runner-up: {best.runner_up.action}" in text
-    assert f"if {best.assumes}" in text
+    lines = dict(line.split(": ", 1) for line in text.splitlines())
+    assert lines["Action"] == str(best.intervention)
+    assert lines["Mean reward"] == f"{best.mean:.4g}, 95% {best.kind} interval [{best.lower:.4g}, {best.upper:.4g}]"
+    assert lines["Runner-up"].startswith(f"{best.runner_up.action}, mean reward ")
+    assert lines["Assumptions"] == best.assumes
+    status = {None: "not available: ", False: "not met (", True: "met ("}[best.stop]
+    assert lines["Stopping rule"].startswith(f"{status}{best.stop_reason}")
+    assert lines["Probability of being best"].startswith("not available: ") == (best.probability is None)
+    assert lines["Expected loss"].startswith("not available: ") == (best.expected_loss is None)
     assert best.runner_up.mean <= best.mean + 1e-12
     assert best.runner_up.action.intervention != best.intervention
 
@@ -115,7 +122,10 @@ def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
     policy, listed = (
         cb.policies.CausalLinearThompsonSampling(),
         cb.Problem(
-            env.problem.model, env.problem.manipulable, env.problem.parents, actions=list(searched(env.problem))
+            env.problem.model,
+            manipulable=env.problem.manipulable,
+            reward_parents=env.problem.parents,
+            actions=list(searched(env.problem)),
         ),
     )
     statistic, rng = policy.init(env.problem), np.random.default_rng(0)

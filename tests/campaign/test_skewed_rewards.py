@@ -23,10 +23,10 @@ def problem_of(size=SIZE, **declared):
         cb.Variable("knob", [0, 1, 2], table=[1 / 3] * 3),
         cb.Variable("z", list(range(size)), parents=["knob"], table=rows),
     ]
-    return cb.Problem(cb.CausalModel(variables), ["knob"], ["z"], always=["knob"], **declared)
+    return cb.Problem(cb.CausalModel(variables), manipulable=["knob"], reward_parents=["z"], optional=False, **declared)
 
 
-def recommend_after(problem, rewards, policy="c-ts-gaussian-scaled"):
+def recommend_after(problem, rewards, policy="c-ts"):
     """What is recommended after these rewards of each configuration."""
     learner, situation = cb.policy(policy), problem.situation()
     statistic, outcomes, action = learner.init(problem), [], situation.action(0)
@@ -101,8 +101,8 @@ def test_one_or_two_large_rewards_withdraw_interval_and_probability_and_the_reas
         rewards[2][:prizes] = 60.0
         found = recommend_after(problem_of(), rewards)
         assert (found.lower, found.upper, found.probability) == (-math.inf, math.inf, None)
-        assert "too few have been seen" in repr(found)
-        assert "declare reward_range=" in repr(found)
+        assert "too few have been observed" in repr(found)
+        assert "declare reward_range of the problem" in repr(found)
 
 
 def test_a_large_reward_is_seen_even_in_a_configuration_with_no_other():
@@ -137,7 +137,7 @@ def test_an_undeclared_range_is_an_assumption_and_a_declared_one_is_not():
     assert NO_RARE_REWARDS in recommend_after(problem_of(), rewards).assumes
     found = recommend_after(problem_of(reward_range=(-1.0, 61.0)), rewards)
     assert NO_RARE_REWARDS not in found.assumes
-    assert "rewards vary far less than reward_range= allows" in repr(found)
+    assert "rewards vary far less than reward_range allows" in repr(found)
 
 
 def test_a_declared_range_that_rewards_fill_changes_no_interval():
@@ -154,23 +154,23 @@ def test_rewards_near_normal_are_not_called_skewed():
             assert not estimate_shape({cell: draw(30) for cell in range(SIZE)}).is_skewed
 
 
-@pytest.mark.parametrize("policy", ["ts-gaussian-scaled", "c-ts-effects", "c-gittins-scaled", "c-ucb-scaled"])
+@pytest.mark.parametrize("policy", ["ts", "c-ts(prior=main-effects)", "c-gittins", "c-ucb(scales=estimated)"])
 def test_agents_that_estimate_scales_withdraw_or_widen_what_large_rewards_make_uncertain(policy):
     problem = problem_of()
     agent, rng = cb.Agent(problem, policy, seed=1), np.random.default_rng(1)
     for large in (False, True):
         for _ in range(40):
             decision = agent.ask()
-            agent.tell(decision.id, {"z": int(rng.integers(SIZE))}, 0.5 + 0.1 * rng.standard_normal())
+            agent.tell(decision.id, reward=0.5 + 0.1 * rng.standard_normal(), observed={"z": int(rng.integers(SIZE))})
         if large:
-            agent.tell(agent.ask().id, {"z": 0}, 100.0)
+            agent.tell(agent.ask().id, reward=100.0, observed={"z": 0})
         assert math.isinf(agent.recommend().upper) is large
 
 
 def test_intervals_of_few_configurations_with_unequal_noise_are_not_shrunk_too_far():
     # By the estimate of the spread alone, these covered 86%.
     problem, rng, covered, runs = problem_of(), np.random.default_rng(8), 0, 200
-    policy, situation = cb.policy("c-ts-gaussian-scaled"), problem.situation()
+    policy, situation = cb.policy("c-ts"), problem.situation()
     for _ in range(runs):
         means, scales = 0.3 * rng.standard_normal(SIZE), np.array([0.05, 3.0, 3.0, 0.05])
         outcomes = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,64 +28,94 @@ def run(*arguments: Any) -> Any:
 
 def told(intervention: dict[str, str], seed: int) -> tuple[list[str], float, dict[str, Any]]:
     seen = ENV.pull(intervention, rng=seed)
-    return [f"--parent={name}={value}" for name, value in seen.parents.items()], seen.reward, dict(seen.parents)
+    return [f"--observed={name}={value}" for name, value in seen.parents.items()], seen.reward, dict(seen.parents)
 
 
 @pytest.mark.parametrize("kind", ["agent", "study"])
 def test_a_campaign_on_the_command_line_is_the_one_in_python(tmp_path: Path, kind: str) -> None:
-    file, here = tmp_path / "there", cb.Agent(ENV.problem, "c-ts-beta", seed=3)
+    file, here = tmp_path / "there", cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=3)
     if kind == "agent":
         here.save(file)
     else:
-        cb.Study.create(file, ENV.problem, "c-ts-beta", seed=3).close()
-        here = cb.Study.create(tmp_path / "here", ENV.problem, "c-ts-beta", seed=3)
+        cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
+        here = cb.Study.create(tmp_path / "here", ENV.problem, "c-ts(prior=beta)", seed=3)
     for k in range(8):
         asked, own = json.loads(run("ask", file)), here.ask()
-        assert (asked["id"], asked["intervention"]) == (own.id, dict(own.intervention))
-        parents, reward, values = told(asked["intervention"], k)
+        number = cb.Decision(asked["id"], {}).number
+        assert (number, asked["action"]) == (own.number, own.action)
+        parents, reward, values = told(asked["action"], k)
         assert json.loads(run("tell", file, asked["id"], reward, *parents))["status"] == "applied"
-        here.tell(own.id, values, reward)
-    assert run("recommend", file, "--level", 0.9).strip() == repr(here.recommend(level=0.9))
+        here.tell(own.id, reward=reward, observed=values)
+    assert run("recommend", file, "--confidence", 0.9).strip() == repr(here.recommend(confidence=0.9))
     assert run("study", "recommend", file) == run("recommend", file) if kind == "study" else True
+
+
+@pytest.mark.parametrize("kind", ["agent", "study"])
+def test_the_ranking_of_actions_is_printed_as_text_and_as_json(tmp_path: Path, kind: str) -> None:
+    file, here = tmp_path / "there", cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=3)
+    if kind == "agent":
+        here.save(file)
+    else:
+        cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
+    recommendation = here.recommend(tolerance=0.1)
+    table = recommendation.table()
+    printed = run("recommend", file, "--tolerance", 0.1, "--table")
+    assert printed.strip() == f"{recommendation!r}\n\n{table.format_rows()}"
+    record = json.loads(run("recommend", file, "--tolerance", 0.1, "--table", "--json"))
+    assert record["table"]["items"] == table.to_dicts()
+    assert (record["table"]["total"], record["mean"]) == (80, recommendation.mean)
+    assert (record["stop"], record["stop_reason"]) == (False, "error bound 1 > 0.05")
+    assert "table" not in json.loads(run("recommend", file, "--json"))
+
+
+def test_the_command_line_names_its_options_and_no_python(tmp_path: Path) -> None:
+    file = tmp_path / "agent.json"
+    cb.Agent(ENV.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=3).save(file)
+    printed = run("recommend", file)
+    way_out = "CPTs are learned online; plan a number of rounds with causalbandits forecast"
+    assert f"Stopping rule: not available: {way_out}" in printed
+    for option, value in (("--confidence", 2), ("--tolerance", -1)):
+        result = CliRunner().invoke(app, ["recommend", str(file), option, str(value)])
+        assert result.exit_code == 2
+        assert option in re.sub(r"\x1b\[[0-9;]*m", "", result.output)
 
 
 def test_a_study_is_asked_and_told_by_key_and_told_twice_it_counts_once(tmp_path: Path) -> None:
     file = tmp_path / "campaign.db"
-    cb.Study.create(file, ENV.problem, "c-ts-beta", seed=3).close()
+    cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
     first = json.loads(run("ask", file, "--key", "visitor-1"))
     assert json.loads(run("ask", file, "--key", "visitor-1")) == first
-    parents, reward, _ = told(first["intervention"], 0)
+    parents, reward, _ = told(first["action"], 0)
     statuses = [json.loads(run("tell", file, "visitor-1", reward, *parents))["status"] for _ in range(2)]
     assert statuses == ["applied", "duplicate"]
 
 
 def test_digits_that_could_be_a_number_and_a_key_are_refused_until_it_is_said_which(tmp_path: Path) -> None:
     file = tmp_path / "campaign.db"
-    cb.Study.create(file, ENV.problem, "c-ts-beta", seed=3).close()
+    cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
     run("ask", file)
     asked = json.loads(run("ask", file, "--key", "0"))
-    parents, reward, _ = told(asked["intervention"], 0)
+    parents, reward, _ = told(asked["action"], 0)
     with pytest.raises(CausalBanditsError, match="key of another, number 1"):
         run("tell", file, "0", reward, *parents)
     run("tell", file, "0", reward, *parents, "--by", "key")
-    run("study", "forget", file, "0", "--by", "number")
+    run("study", "cancel", file, "0", "--by", "number")
     with cb.Study.open(file) as study:
-        assert [study.explain(number)["status"] for number in (0, 1)] == ["forgotten", "told"]
+        assert [study.explain(number)["status"] for number in (0, 1)] == ["cancelled", "told"]
 
 
 def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
-    cb.Agent(ENV.problem, "c-ts-beta", seed=3).save(file)
+    cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=3).save(file)
     run("ask", file)
     before = file.read_bytes()
     for arguments, says in (
         (("tell", file, 7, 1), "Unknown decision 7"),
         (("tell", file, 0, 2, *told({}, 0)[0]), r"\[0, 1\]"),
         (("tell", file, "visitor-1", 1), "no keys"),
-        (("tell", file, 0, 1, "--parent", "subject=green"), "subject is one of"),
-        (("tell", file, 0, 1, "--parent", "nobody=green"), "nknown variable"),
+        (("tell", file, 0, 1, "--observed", "subject=green"), "subject is one of"),
+        (("tell", file, 0, 1, "--observed", "nobody=green"), "nknown variable"),
         (("ask", file, "--key", "visitor-1"), "no keys"),
-        (("recommend", file, "--level", 2), "level"),
         (("ask", tmp_path / "nothing"), "Cannot read"),
     ):
         with pytest.raises(CausalBanditsError, match=says):
@@ -95,11 +127,11 @@ def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp
 
 
 def played(problem: cb.Problem, rounds: int) -> cb.Agent:
-    agent = cb.Agent(problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
     for k in range(rounds):
         decision = agent.ask()
         z = problem.decode_parents(tuple(0 for _ in problem.parents))
-        agent.tell(decision.id, {name: decision.intervention.get(name, z[name]) for name in z}, k % 2)
+        agent.tell(decision.id, reward=k % 2, observed={name: decision.action.get(name, z[name]) for name in z})
     return agent
 
 
@@ -108,9 +140,10 @@ def test_a_page_about_an_agent_needs_nothing_else_and_says_what_it_recommends(tm
     agent.ask()
     agent.report(tmp_path / "campaign.html")
     text = (tmp_path / "campaign.html").read_text(encoding="utf-8")
-    for word in ("60 rewards were told; 1 decisions wait", "Configurations", "subject = ", "Does what came contradict"):
+    for word in ("Outcomes: 60", "Pending decisions: 1", "configuration", "subject = ", "Misspecification test"):
         assert word in text
     assert repr(agent.recommend()).splitlines()[0] in text
+    assert "Ranking of actions" in text
     assert not re.findall(r"(?:src|href)=.(?!data:)", text)
     assert [path.name for path in tmp_path.iterdir()] == ["campaign.html"]
     first = (tmp_path / "campaign.html").stat().st_size
@@ -119,14 +152,18 @@ def test_a_page_about_an_agent_needs_nothing_else_and_says_what_it_recommends(tm
 
 
 def test_a_page_is_made_before_the_first_reward_and_where_only_a_graph_is_known(tmp_path: Path) -> None:
-    cb.Agent(ENV.problem, "c-ts-beta", seed=1).report(tmp_path / "new.html")
-    assert "No reward was told yet." in (tmp_path / "new.html").read_text(encoding="utf-8")
+    cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=1).report(tmp_path / "new.html")
+    assert "No outcome yet." in (tmp_path / "new.html").read_text(encoding="utf-8")
     names = {name: ["0", "1"] for name in "ABY"}
-    graph = cb.CausalGraph({"A": [], "B": ["A"], "Y": ["A", "B"]}, states=names, hidden=[("B", "Y")])
-    agent = cb.Agent(cb.Problem(graph, ["A", "B"], reward="Y"), "ts-beta", seed=1)
+    graph = cb.CausalGraph({"A": [], "B": ["A"], "Y": ["A", "B"]}, values=names, hidden=[("B", "Y")])
+    agent = cb.Agent(
+        cb.Problem(graph, manipulable=["A", "B"], reward="Y", reward_parents=[], optional=True),
+        "ts(prior=beta)",
+        seed=1,
+    )
     agent.tell(agent.ask().id, reward=1)
     agent.report(tmp_path / "graph.html")
-    assert "Actions" in (tmp_path / "graph.html").read_text(encoding="utf-8")
+    assert "Rewards by action" in (tmp_path / "graph.html").read_text(encoding="utf-8")
 
 
 def test_hostile_names_stay_text_on_a_page(tmp_path: Path) -> None:
@@ -136,7 +173,9 @@ def test_hostile_names_stay_text_on_a_page(tmp_path: Path) -> None:
             cb.Variable("z", [HOSTILE, "b"], parents=[HOSTILE], table=[[0.2, 0.8], [0.7, 0.3]]),
         ]
     )
-    played(cb.Problem(model, [HOSTILE], parents=["z"]), 30).report(tmp_path / "x.html")
+    played(cb.Problem(model, manipulable=[HOSTILE], reward_parents=["z"], optional=True), 30).report(
+        tmp_path / "x.html"
+    )
     text = (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;" in text
     assert "<script" not in text
@@ -144,9 +183,32 @@ def test_hostile_names_stay_text_on_a_page(tmp_path: Path) -> None:
 
 
 def test_a_page_has_a_pages_name_so_that_no_other_file_is_lost(tmp_path: Path) -> None:
-    agent = cb.Agent(ENV.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=1)
     agent.save(tmp_path / "agent.json")
     with pytest.raises(StateError, match=r"ends in \.html"):
         agent.report(tmp_path / "agent.json")
     with pytest.raises(StateError, match="no folder"):
         agent.report(tmp_path / "nowhere" / "a.html")
+
+
+def test_a_default_reward_out_of_range_is_refused_by_the_option_s_name(tmp_path: Path) -> None:
+    options = ["--reward", "y", "--manipulable", "a=x,z", "--reward-range", "0,1", "--attribution-window", "60"]
+    to = ["--to", str(tmp_path / "new.db")]
+    found = CliRunner().invoke(app, ["study", "create", "a -> y", *options, *to, "--default-reward", "7"])
+    assert isinstance(found.exception, CausalBanditsError)
+    assert str(found.exception).startswith("--default-reward must lie in reward_range, from 0 to 1")
+    assert not (tmp_path / "new.db").exists()
+    found = CliRunner().invoke(app, ["study", "create", "a -> y", *options, *to])
+    assert str(found.exception).startswith("--attribution-window and --default-reward belong together")
+
+
+def test_a_contradiction_names_the_commands_that_resolve_it(tmp_path: Path) -> None:
+    file = tmp_path / "study.db"
+    with cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=1) as study:
+        study.ask()
+        study.tell(0, reward=1, observed={"subject": "short", "template": "1"})
+    command = [sys.executable, "-m", "causalbandits.cli", "tell", str(file), "0", "0"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Change it by causalbandits study correct FILE 0 REWARD" in done.stderr
+    assert "correct(" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import causalbandits as cb
-from causalbandits import errors
+from causalbandits import _progress, errors
 from causalbandits.errors import CausalBanditsError
 from causalbandits.planning.experiment_spec import read_spec
-from causalbandits.policies.registry import POLICIES
+from causalbandits.policies import FAMILIES
 from commands import run
 from oracles import hear_interrupts
 
@@ -41,8 +42,8 @@ def spec(tmp_path):
         replications = 3
 
         [policies]
-        c-ts-gaussian = {}
-        quiet = { id = "c-ucb", noise_scale = 0.1 }
+        'c-ts(scales=given)' = {}
+        quiet = { policy = "c-ucb", noise_scale = 0.1 }
         """,
         encoding="utf-8",
     )
@@ -63,7 +64,7 @@ def test_help_lists_the_commands():
 
 def test_policies_are_listed_with_their_references():
     text = run("policies").stdout
-    assert all(id in text for id in POLICIES)
+    assert all(family in text for family in ("auto", *FAMILIES))
     assert "UAI 2020" in text
 
 
@@ -72,7 +73,7 @@ def test_a_comparison_leaves_a_report(spec):
     assert done.returncode == 0, done.stderr
     assert "quiet" in done.stdout
     folder = spec.parent / "results" / "mine"
-    assert "c-ts-gaussian" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "c-ts(scales=given)" in (folder / "report.html").read_text(encoding="utf-8")
     assert {"regret.csv", "regret-final.csv"} == {path.name for path in (folder / "data").iterdir()}
     again = run("simulate", spec.name, folder=spec.parent)
     assert again.stdout == done.stdout
@@ -81,7 +82,7 @@ def test_a_comparison_leaves_a_report(spec):
 def test_it_is_the_simulation_that_one_would_write(spec):
     asked = read_spec(spec)
     env = cb.zoo.random_parallel(3, 2, theta=[1, 0], rng=4)
-    policies = {"c-ts-gaussian": "c-ts-gaussian", "quiet": cb.policies.CausalUCB(noise_scale=0.1)}
+    policies = {"c-ts(scales=given)": "c-ts(scales=given)", "quiet": cb.policies.CausalUCB(noise_scale=0.1)}
     expected = cb.simulate(env, policies, horizon=100, replications=3)
     assert asked.run().summary() == expected.summary()
 
@@ -94,16 +95,18 @@ def test_a_model_of_ones_own(tmp_path):
     (tmp_path / "model.json").write_text(model.to_json(), encoding="utf-8")
     (tmp_path / "own.toml").write_text(
         """
-        environment = { model = "model.json", manipulable = ["purpose"], parents = ["subject"] }
-        reward = { kind = "bernoulli", mean = [0.3, 0.1] }
+        model = "model.json"
+        manipulable = ["purpose"]
+        reward_parents = ["subject"]
+        environment = { reward = "bernoulli", mean = [0.3, 0.1] }
         simulation = { horizon = 50, replications = 2, seed = 3 }
-        policies = { c-ts-beta = {}, uniform = {} }
+        policies = { 'c-ts(prior=beta)' = {}, uniform = {} }
         """,
         encoding="utf-8",
     )
     asked = read_spec(tmp_path / "own.toml")
     assert asked.environment.best().mean == pytest.approx(0.7 * 0.3 + 0.3 * 0.1)
-    assert asked.run().policies == ("c-ts-beta", "uniform")
+    assert asked.run().policies == ("c-ts(prior=beta)", "uniform")
 
 
 GOOD = {
@@ -116,7 +119,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"environment": None}, r"must have a table \[environment\]"),
+        ({"environment": None}, "Name the variables that decisions set: manipulable = "),
         (
             {"environment": '{ zoo = "e_campaign" }'},
             "Unknown world of the zoo: 'e_campaign'. Did you mean 'email_campaign'",
@@ -126,9 +129,9 @@ GOOD = {
             r"The world lower_bound needs more: \[environment\] delta = ",
         ),
         ({"environment": '{ zoo = "lower_bound", n = 2 }'}, "Unknown parameter of lower_bound: 'n'"),
-        ({"environment": '{ model = "none.json" }'}, "none.json: cannot be read: No such file"),
-        ({"environment": "{ m = 3 }"}, "must name one world"),
-        ({"reward": '{ kind = "bernoulli" }'}, "has its reward"),
+        ({"environment": None, "model": '"none.json"'}, "none.json: cannot be read: No such file"),
+        ({"environment": "{ m = 3 }"}, r"\[environment\] must name a world, zoo = .*or the kind of the reward"),
+        ({"reward": '"y"'}, "has its model and reward: leave out reward"),
         ({"simulation": "{ replications = 3 }"}, "horizon = 5000"),
         (
             {"simulation": '{ horizon = "long" }'},
@@ -137,11 +140,11 @@ GOOD = {
         ({"simulation": "3"}, r"\[simulation\] must be a table; got 3"),
         ({"simulation": "{ horizon = 10, rounds = 3 }"}, r"Unknown entry of \[simulation\]: 'rounds'"),
         ({"policies": "{}"}, r"must have a table \[policies\]"),
-        ({"policies": "{ c-ucbb = {} }"}, "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'"),
-        ({"policies": "{ c-ucb = 3 }"}, r"\[policies\] c-ucb: expected parameters, {} for none"),
-        ({"policies": "{ own = { id = [3] } }"}, r"\[policies\] own: expected parameters"),
-        ({"policies": "{ c-ucb = { noise = 3 } }"}, r"\[policies\] c-ucb: Unknown parameter of 'c-ucb': 'noise'"),
-        ({"policy": "{ c-ucb = {} }"}, "Unknown table 'policy'. Did you mean 'policies'"),
+        ({"policies": "{ c-ucbb = {} }"}, "Unknown policy family 'c-ucbb'. Did you mean 'c-ucb'"),
+        ({"policies": "{ c-ucb = 3 }"}, r"\[policies\] c-ucb: expected options, {} for none"),
+        ({"policies": "{ own = { policy = [3] } }"}, r"\[policies\] own: expected options"),
+        ({"policies": "{ c-ucb = { noise = 3 } }"}, r"\[policies\] c-ucb: Unknown option of 'c-ucb': 'noise'"),
+        ({"policy": "{ c-ucb = {} }"}, "Unknown entry 'policy'. Did you mean 'policies'"),
         ({"simulation": "{ horizon = "}, "is no TOML file: .*line"),
     ],
 )
@@ -176,6 +179,8 @@ def test_citations():
     assert cb.citation("c-ucb", cb.policies.CausalUCB()) == cb.citation("c-ucb")
     with pytest.raises(CausalBanditsError, match="Unknown policy"):
         cb.citation("nonsense")
+    assert cb.citation().startswith("@software{causalbandits,")
+    assert f"version = {{{cb.__version__}}}" in cb.citation()
 
 
 def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
@@ -210,13 +215,21 @@ def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
 def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     model = cb.zoo.email_campaign().problem.model
     cb.write(model, tmp_path / "campaign.bif")
-    options = ["--manipulate", "product,purpose,send_time", "--parents", "subject,template,send_time"]
+    options = ["--manipulable", "product,purpose,send_time", "--reward-parents", "subject,template,send_time"]
+    options += ["--optional", "all"]
     done = run("inspect", "campaign.bif", *options, "--out", "out", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "80 actions -> 12 that can be the best for some reward." in done.stdout
     assert (tmp_path / "out" / "report.html").exists()
     shown = run(
-        "inspect", "campaign.bif", *options[:2], "--reward", "template", "--observe", "purpose,product", folder=tmp_path
+        "inspect",
+        "campaign.bif",
+        *options[:2],
+        "--reward",
+        "template",
+        "--can-observe",
+        "purpose,product",
+        folder=tmp_path,
     )
     assert "The reward is learnt through product, purpose: 12" in shown.stdout
     few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
@@ -235,18 +248,18 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     assert "Regret bounds after 100 rounds" in shown.stdout
     parameters = [text for name in ("m=3", "n=2", "theta=[1, 0]", "rng=4") for text in ("--parameter", name)]
     assert run("inspect", "random_parallel", *parameters, "--horizon", 100).stdout == shown.stdout
-    narrowed = run("inspect", spec.name, "--at-most", 1, "--horizon", 200, folder=spec.parent).stdout
+    narrowed = run("inspect", spec.name, "--max-set", 1, "--horizon", 200, folder=spec.parent).stdout
     assert "7 actions on X1, X2." in narrowed
     assert "Regret bounds after 200 rounds" in narrowed
     few = ["--replications", 3]
     played = run("forecast", spec.name, *few, folder=spec.parent).stdout
-    assert [line.split()[0] for line in played.splitlines()[2:4]] == ["c-ts-gaussian", "quiet"]
+    assert [line.split()[0] for line in played.splitlines()[2:4]] == ["c-ts(scales=given)", "quiet"]
     assert "regret after 100" in played
     other = run("forecast", spec.name, *few, "--policy", "uniform", "--seed", 0, folder=spec.parent).stdout
     assert other.splitlines()[2].startswith("uniform")
     only_a_problem = spec.with_name("problem.toml")
     only_a_problem.write_text(
-        'environment = { zoo = "lower_bound", N = 2, delta = 0.5, always = ["X2"] }', encoding="utf-8"
+        'optional = ["X1"]\nenvironment = { zoo = "lower_bound", N = 2, delta = 0.5 }', encoding="utf-8"
     )
     assert "6 actions on X1, X2" in run("inspect", only_a_problem).stdout
     assert (
@@ -258,27 +271,42 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["inspect", "nothing.bif", "--manipulate", "x"], "nothing.bif"),
-        (["inspect", "model.json"], "Say what can be set: --manipulate A,B. The variables are x, y."),
-        (["inspect", "model.json", "--manipulate", "x"], "Say what the reward depends on: --parents A,B; or"),
+        (["inspect", "nothing.bif", "--manipulable", "x"], "nothing.bif"),
         (
-            ["inspect", "model.json", "--manipulate", "x", "--parents", "yy"],
-            "--parents: Unknown variable 'yy'. Did you",
+            ["inspect", "model.json"],
+            "Name the variables that decisions set: --manipulable A,B. The variables are x, y.",
         ),
-        (["inspect", "model.json", "--manipulate", "x=2", "--parents", "y"], "--manipulate: Unknown value of 'x': '2'"),
         (
-            ["inspect", "model.json", "--manipulate", "x,y=0", "--parents", "y"],
+            ["inspect", "model.json", "--manipulable", "x"],
+            "Name the reward: --reward Y; or, where it is not in the graph, its direct causes: --reward-parents A,B.",
+        ),
+        (
+            ["inspect", "model.json", "--manipulable", "x", "--reward-parents", "yy"],
+            "--reward-parents: Unknown variable 'yy'. Did you",
+        ),
+        (
+            ["inspect", "model.json", "--manipulable", "x=2", "--reward-parents", "y"],
+            "--manipulable: Unknown value of 'x': 2.",
+        ),
+        (
+            ["inspect", "model.json", "--manipulable", "x,y=0", "--reward-parents", "y"],
             "A=x,y; give the option again for more; go",
         ),
         (
-            ["inspect", "model.json", "--manipulate", "x=", "--parents", "y"],
+            ["inspect", "model.json", "--manipulable", "x=", "--reward-parents", "y"],
             "A=x,y; give the option again for more; got",
         ),
-        (["inspect", "model.json", "--manipulate", "x", "--manipulate", "x=0"], "every name once; 'x' is there twice"),
+        (
+            ["inspect", "model.json", "--manipulable", "x", "--manipulable", "x=0"],
+            "every name once; 'x' is there twice",
+        ),
         (["inspect", "lower_bound", "--parameter", "N=3"], "needs more: --parameter delta=..."),
-        (["inspect", "email_campaign", "--reward", "y"], "A world of the zoo has its reward: leave out --reward."),
+        (
+            ["inspect", "email_campaign", "--reward", "y"],
+            "A world of the zoo has its model and reward: leave out --reward.",
+        ),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
-        (["forecast", "graph.dot", "--manipulate", "x"], "Say what the reward depends on"),
+        (["forecast", "graph.dot", "--manipulable", "x"], "Name the reward: --reward Y; or"),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, arguments, message):
@@ -297,7 +325,7 @@ def test_wrong_options_are_one_line(tmp_path, arguments, message):
 
 def test_a_knob_may_be_set_to_some_of_its_values_only():
     done = run(
-        "inspect", "email_campaign", "--manipulate", "product,purpose", "--manipulate", "send_time=morning,evening"
+        "inspect", "email_campaign", "--manipulable", "product,purpose", "--manipulable", "send_time=morning,evening"
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "60 actions on product, purpose, send_time" in done.stdout
@@ -306,7 +334,7 @@ def test_a_knob_may_be_set_to_some_of_its_values_only():
 def test_a_warning_is_one_line_for_people(tmp_path):
     model = cb.CausalModel([cb.Variable(name, [0, 1], table=[0.5, 0.5]) for name in ("x", "y")])
     cb.write(model, tmp_path / "model.json")
-    done = run("inspect", "model.json", "--manipulate", "x,y", "--parents", "y", folder=tmp_path)
+    done = run("inspect", "model.json", "--manipulable", "x,y", "--reward-parents", "y", folder=tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("Warning: ")
     assert done.stderr.count("\n") == 1
@@ -329,7 +357,7 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
     shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
     (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")
-    assert read_spec(tmp_path / "campaign.toml").run().policies == ("c-ts-gaussian", "quiet")
+    assert read_spec(tmp_path / "campaign.toml").run().policies == ("c-ts(scales=given)", "quiet")
 
 
 @pytest.mark.parametrize(
@@ -352,3 +380,22 @@ def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tm
     done = run(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert complaint in done.stderr
+
+
+def test_progress_is_reported_in_lines_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_progress, "LINE_INTERVAL", 0.0)
+    with _progress.progress_lines("Fewer --replications take less time."), _progress.Progress(10, "Simulating") as bar:
+        bar.advance(4)
+        bar.advance(6)
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"Simulating: 40% after 0 s, about 0 s left\. Fewer --replications take less time\.", lines[0])
+    assert lines[1].startswith("Simulating: 100%")
+    with _progress.Progress(10, "Simulating") as bar:
+        bar.advance(10)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_forecast_names_the_option_that_shortens_it() -> None:
+    assert "--replications 50 takes a quarter of the time" in " ".join(run_process("forecast", "--help").stdout.split())

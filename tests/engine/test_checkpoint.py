@@ -16,7 +16,7 @@ from causalbandits._files import write_if_absent
 from causalbandits.engine import checkpoint
 from causalbandits.errors import StateError
 
-SETTINGS = {"policies": ["c-ts-beta", "ucb"], "horizon": 20, "replications": 3}
+SETTINGS = {"policies": ["c-ts(prior=beta)", "ucb"], "horizon": 20, "replications": 3}
 FOLDERS = 6
 
 TOGETHER = f"""

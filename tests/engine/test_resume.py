@@ -61,13 +61,15 @@ def believed(problem, **tables):
         cb.Variable(v.name, v.states, parents=v.parents, table=tables.get(v.name, v.table))
         for v in problem.model.variables.values()
     ]
-    return cb.Problem(cb.CausalModel(variables), problem.manipulable, problem.parents)
+    return cb.Problem(
+        cb.CausalModel(variables), manipulable=problem.manipulable, reward_parents=problem.parents, optional=True
+    )
 
 
 def test_believing_the_truth_changes_nothing():
     env = cb.zoo.email_campaign()
     runs = [
-        cb.simulate(env, ["c-ts-beta", "ucb"], horizon=100, replications=2, problem=problem)
+        cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=100, replications=2, believed=problem)
         for problem in (None, believed(env.problem))
     ]
     same(*runs)
@@ -79,19 +81,21 @@ def test_a_wrong_belief_costs_regret_and_a_baseline_does_not_care():
     model = env.problem.model
     wrong = believed(env.problem, subject=model["subject"].table[:, ::-1], template=model["template"].table[:, :, ::-1])
     runs = {
-        what: cb.simulate(env, ["c-ts-beta", "ts-beta"], horizon=800, replications=4, problem=problem)
+        what: cb.simulate(env, ["c-ts(prior=beta)", "ts(prior=beta)"], horizon=800, replications=4, believed=problem)
         for what, problem in (("true", None), ("wrong", wrong))
     }
     final = {what: {row.policy: row.mean for row in run.summary()} for what, run in runs.items()}
-    assert final["wrong"]["c-ts-beta"] > 3 * final["true"]["c-ts-beta"]
-    assert final["wrong"]["ts-beta"] == final["true"]["ts-beta"]
+    assert final["wrong"]["c-ts(prior=beta)"] > 3 * final["true"]["c-ts(prior=beta)"]
+    assert final["wrong"]["ts(prior=beta)"] == final["true"]["ts(prior=beta)"]
 
 
 def test_a_belief_may_have_fewer_actions():
     env = cb.zoo.email_campaign()
     p = env.problem
-    narrow = cb.Problem(p.model, p.manipulable, p.parents, actions=[{"purpose": "Awareness"}])
-    run = cb.simulate(env, ["c-ucb"], horizon=30, replications=1, problem=narrow)
+    narrow = cb.Problem(
+        p.model, manipulable=p.manipulable, reward_parents=p.parents, actions=[{"purpose": "Awareness"}]
+    )
+    run = cb.simulate(env, ["c-ucb"], horizon=30, replications=1, believed=narrow)
     gap = env.gap(p.actions.index({"purpose": "Awareness"}))
     assert run.regret("c-ucb")[0] == pytest.approx(gap * np.arange(1, 31))
 
@@ -100,11 +104,23 @@ def test_a_belief_about_something_else_is_refused():
     env = cb.zoo.email_campaign()
     p = env.problem
     with pytest.raises(ProblemError, match="must be among the environment's"):
-        cb.simulate(env, ["c-ucb"], horizon=5, problem=cb.Problem(p.model, p.manipulable, [*p.parents, "product"]))
+        cb.simulate(
+            env,
+            ["c-ucb"],
+            horizon=5,
+            believed=cb.Problem(
+                p.model, manipulable=p.manipulable, reward_parents=[*p.parents, "product"], optional=True
+            ),
+        )
     with pytest.raises(ProblemError, match="must have the environment's manipulable variables"):
-        cb.simulate(env, ["c-ucb"], horizon=5, problem=cb.Problem(p.model, ["product"], p.parents))
+        cb.simulate(
+            env,
+            ["c-ucb"],
+            horizon=5,
+            believed=cb.Problem(p.model, manipulable=["product"], reward_parents=p.parents, optional=True),
+        )
     with pytest.raises(cb.CausalBanditsError, match="must be a Problem"):
-        cb.simulate(env, ["c-ucb"], horizon=5, problem=env)
+        cb.simulate(env, ["c-ucb"], horizon=5, believed=env)
 
 
 SETTINGS = {"horizon": 60, "seed": 2}
@@ -112,14 +128,14 @@ SETTINGS = {"horizon": 60, "seed": 2}
 
 def test_a_checkpoint_resumes_extends_and_changes_no_number(tmp_path):
     env = cb.zoo.email_campaign()
-    plain = cb.simulate(env, ["c-ts-beta", "ucb"], replications=5, **SETTINGS)
-    cb.simulate(env, ["c-ts-beta", "ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
-    same(plain, cb.simulate(env, ["c-ts-beta", "ucb"], replications=5, checkpoint=tmp_path / "run", **SETTINGS))
-    same(plain, cb.simulate(env, ["c-ts-beta", "ucb"], replications=5, checkpoint=tmp_path / "run", **SETTINGS))
+    plain = cb.simulate(env, ["c-ts(prior=beta)", "ucb"], replications=5, **SETTINGS)
+    cb.simulate(env, ["c-ts(prior=beta)", "ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
+    same(plain, cb.simulate(env, ["c-ts(prior=beta)", "ucb"], replications=5, checkpoint=tmp_path / "run", **SETTINGS))
+    same(plain, cb.simulate(env, ["c-ts(prior=beta)", "ucb"], replications=5, checkpoint=tmp_path / "run", **SETTINGS))
 
 
 def test_a_checkpoint_keeps_every_measure_and_replications_by_their_numbers(tmp_path):
-    env, policies = cb.zoo.email_campaign(), ["c-ts-beta", "ucb"]
+    env, policies = cb.zoo.email_campaign(), ["c-ts(prior=beta)", "ucb"]
     settings = {**SETTINGS, "measures": ["simple regret"], "rounds": [7, 60]}
     whole = cb.simulate(env, policies, replications=5, **settings)
     part = cb.simulate(env, policies, replications=range(3, 5), checkpoint=tmp_path / "run", **settings)
@@ -150,7 +166,7 @@ def test_finished_replications_are_not_run_again(tmp_path):
     [
         {"seed": 3},
         {"horizon": 61},
-        {"policies": ["c-ts-beta"]},
+        {"policies": ["c-ts(prior=beta)"]},
         {"env": cb.zoo.figure2()},
         {"rounds": [1, 60]},
         {"measures": "simple regret"},
@@ -205,7 +221,7 @@ def test_a_run_that_is_killed_ends_with_the_same_numbers(tmp_path):
     """kill -9 in the middle, several times, then once more to the end."""
     program = (
         "import causalbandits as cb, sys\n"
-        "cb.simulate(cb.zoo.email_campaign(), ['c-ts-beta', 'ucb'], horizon=400, replications=12, seed=9, "
+        "cb.simulate(cb.zoo.email_campaign(), ['c-ts(prior=beta)', 'ucb'], horizon=400, replications=12, seed=9, "
         "checkpoint=sys.argv[1], workers=int(sys.argv[2]))\n"
     )
     folder = tmp_path / "run"
@@ -223,6 +239,8 @@ def test_a_run_that_is_killed_ends_with_the_same_numbers(tmp_path):
         process.wait()
         assert finished() > before
     resumed = cb.simulate(
-        cb.zoo.email_campaign(), ["c-ts-beta", "ucb"], horizon=400, replications=12, seed=9, checkpoint=folder
+        cb.zoo.email_campaign(), ["c-ts(prior=beta)", "ucb"], horizon=400, replications=12, seed=9, checkpoint=folder
     )
-    same(resumed, cb.simulate(cb.zoo.email_campaign(), ["c-ts-beta", "ucb"], horizon=400, replications=12, seed=9))
+    same(
+        resumed, cb.simulate(cb.zoo.email_campaign(), ["c-ts(prior=beta)", "ucb"], horizon=400, replications=12, seed=9)
+    )

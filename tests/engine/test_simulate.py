@@ -26,18 +26,18 @@ def env():
 
 @pytest.fixture(scope="module")
 def run(env):
-    return cb.simulate(env, ["c-ts-beta", "ucb"], horizon=200, replications=4, seed=3)
+    return cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=4, seed=3)
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_no_number(env, run, workers):
-    other = cb.simulate(env, ["c-ts-beta", "ucb"], horizon=200, replications=4, seed=3, workers=workers)
+    other = cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=4, seed=3, workers=workers)
     for policy in run.policies:
         assert np.array_equal(run.regret(policy), other.regret(policy))
 
 
 def test_more_replications_extend_fewer(env, run):
-    fewer = cb.simulate(env, ["c-ts-beta", "ucb"], horizon=200, replications=2, seed=3)
+    fewer = cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=2, seed=3)
     for policy in run.policies:
         assert np.array_equal(run.regret(policy)[:2], fewer.regret(policy))
 
@@ -48,9 +48,9 @@ def test_adding_a_policy_changes_no_others_numbers(env, run):
 
 
 def test_another_seed_gives_other_numbers_and_replications_differ(env, run):
-    other = cb.simulate(env, ["c-ts-beta"], horizon=200, replications=4, seed=4)
-    assert not np.array_equal(run.regret("c-ts-beta"), other.regret("c-ts-beta"))
-    assert len({float(r) for r in run.regret("c-ts-beta")[:, -1]}) > 1
+    other = cb.simulate(env, ["c-ts(prior=beta)"], horizon=200, replications=4, seed=4)
+    assert not np.array_equal(run.regret("c-ts(prior=beta)"), other.regret("c-ts(prior=beta)"))
+    assert len({float(r) for r in run.regret("c-ts(prior=beta)")[:, -1]}) > 1
 
 
 def test_functions_of_the_users_go_to_other_processes(env):
@@ -59,7 +59,7 @@ def test_functions_of_the_users_go_to_other_processes(env):
     policy = cb.policies.CausalLinearUCB(features=lambda subject, template, send_time: [1.0, send_time == "morning"])
     own = cb.Environment(env.problem, mean)
     one, two = (cb.simulate(own, [policy], horizon=60, replications=3, workers=w) for w in (1, 2))
-    assert np.array_equal(one.regret("cl-ucb"), two.regret("cl-ucb"))
+    assert np.array_equal(one.regret(policy.id), two.regret(policy.id))
 
 
 def test_regret_is_what_the_environments_gaps_say(env):
@@ -91,14 +91,14 @@ def test_checkpoints_are_all_rounds_or_about_500_and_end_at_the_horizon():
 
 def test_fewer_rounds_keep_the_same_numbers(env, run):
     kept = np.array([1, 2, 77, 200])
-    some = cb.simulate(env, ["c-ts-beta", "ucb"], horizon=200, replications=4, seed=3, rounds=kept)
+    some = cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=4, seed=3, rounds=kept)
     assert some.rounds.tolist() == kept.tolist()
     for policy in run.policies:
         assert np.array_equal(some.regret(policy), run.regret(policy)[:, kept - 1])
 
 
 def test_a_range_of_replications_plays_those_numbers(env, run):
-    part = cb.simulate(env, ["c-ts-beta", "ucb"], horizon=200, replications=range(1, 3), seed=3)
+    part = cb.simulate(env, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=range(1, 3), seed=3)
     assert (part.first, part.replications, part.numbers) == (1, 2, range(1, 3))
     for policy in run.policies:
         assert np.array_equal(part.regret(policy), run.regret(policy)[1:3])
@@ -107,11 +107,11 @@ def test_a_range_of_replications_plays_those_numbers(env, run):
 def test_simple_regret_is_the_gap_of_what_the_policy_would_recommend(env):
     """Against a loop, decision by decision, in which the belief numbers the actions otherwise."""
     p = env.problem
-    narrow = cb.Problem(p.model, p.manipulable, p.parents, at_most=1)
+    narrow = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, max_set=1)
     policy, rounds = cb.policies.CausalThompsonSampling(prior="beta"), [1, 2, 20, 50]
     for believed in (p, narrow):
         run = cb.simulate(
-            env, policy, horizon=50, replications=2, problem=believed, measures="simple regret", rounds=rounds
+            env, policy, horizon=50, replications=2, believed=believed, measures="simple regret", rounds=rounds
         )
         for replication in range(2):
             world, own = stream(0, replication, WORLD), stream(0, replication, POLICY)
@@ -123,11 +123,11 @@ def test_simple_regret_is_the_gap_of_what_the_policy_would_recommend(env):
                 if t in rounds:
                     best = policy.incumbent(believed.situation(), statistic).action
                     found.append(env.best().mean - env.mean_reward(best.intervention))
-            assert run.measure("simple regret", "c-ts-beta")[replication] == pytest.approx(found, abs=1e-12)
+            assert run.measure("simple regret", "c-ts(prior=beta)")[replication] == pytest.approx(found, abs=1e-12)
 
 
 def test_measuring_more_changes_no_regret_compiled_or_not(env, monkeypatch):
-    policies = ["c-ts-beta", "ucb", "cl-ucb", "uniform"]
+    policies = ["c-ts(prior=beta)", "ucb", "cl-ucb", "uniform"]
 
     def run(compiled_from, **settings):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
@@ -139,7 +139,7 @@ def test_measuring_more_changes_no_regret_compiled_or_not(env, monkeypatch):
     assert all(np.array_equal(plain.regret(policy), measured[0].regret(policy)) for policy in policies)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "ucb", "cl-ts", "c-ts-gaussian", "uniform"])
+@pytest.mark.parametrize("id", ["c-ucb", "ucb", "cl-ts", "c-ts(scales=given)", "uniform"])
 @pytest.mark.parametrize("compiled_from", [0, 10**9])
 def test_plays_and_rewards_are_what_happened(id, compiled_from, monkeypatch):
     """Regret is the plays times the gaps; rewards are those of a plain loop."""
@@ -169,8 +169,8 @@ def test_plays_and_rewards_are_what_happened(id, compiled_from, monkeypatch):
 
 def test_plays_of_a_policy_with_another_belief_are_counted_by_the_true_numbers(env):
     p = env.problem
-    narrow = cb.Problem(p.model, p.manipulable, p.parents, at_most=1)
-    run = cb.simulate(env, "c-ucb", horizon=40, replications=1, problem=narrow, measures="plays", rounds=[40])
+    narrow = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, max_set=1)
+    run = cb.simulate(env, "c-ucb", horizon=40, replications=1, believed=narrow, measures="plays", rounds=[40])
     played = np.flatnonzero(run.plays("c-ucb")[0, 0])
     assert all(len(p.actions[number]) <= 1 for number in played.tolist())
     assert run.regret("c-ucb")[0, 0] == pytest.approx(run.plays("c-ucb")[0, 0] @ env.gaps())
@@ -227,14 +227,14 @@ def test_bad_settings_are_refused(env, change, complaint):
 
 
 def test_a_beta_prior_refuses_gaussian_rewards_before_anything_runs():
-    with pytest.raises(PolicyError, match=r"'c-ts-beta' needs rewards in \[0, 1\]; LinearReward"):
-        cb.simulate(cb.zoo.figure2(), ["c-ucb", "c-ts-beta"], horizon=10**9, replications=1000)
+    with pytest.raises(PolicyError, match=r"'c-ts\(prior=beta\)' needs rewards in \[0, 1\]; LinearReward"):
+        cb.simulate(cb.zoo.figure2(), ["c-ucb", "c-ts(prior=beta)"], horizon=10**9, replications=1000)
 
 
 def test_a_sampler_that_leaves_the_unit_interval_is_caught_when_it_does(env):
     own = cb.Environment(env.problem, cb.rewards.CustomReward(lambda *z: 0.5, lambda *z_rng: 1.5))
     with pytest.raises(PolicyError, match=r"got 1\.5"):
-        cb.simulate(own, ["c-ts-beta"], horizon=5, replications=1)
+        cb.simulate(own, ["c-ts(prior=beta)"], horizon=5, replications=1)
 
 
 def test_rewards_off_the_scale_warn_before_the_run(env):

@@ -14,7 +14,7 @@ from causalbandits.engine.compiled.driver import play_compiled
 
 simulate_module = importlib.import_module("causalbandits.engine.simulation")  # its name in the package is the function
 
-POLICIES = ["c-ucb", "c-ts-beta", "ts-gaussian", "cl-ts-observed"]
+POLICIES = ["c-ucb", "c-ts(prior=beta)", "ts(scales=given)", "cl-ts(regressor=observed)"]
 
 
 def run(workers=None, **settings):

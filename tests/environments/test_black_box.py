@@ -25,8 +25,8 @@ def evenings(do, rng):
 
 def test_a_step_that_pulls_another_environment_is_that_environment_in_every_bit():
     env = cb.BlackBoxEnvironment(CAMPAIGN.problem, CAMPAIGN.pull, means=CAMPAIGN.means)
-    runs = [cb.simulate(e, ["c-ts-beta", "ucb"], horizon=200, replications=2, seed=3) for e in (CAMPAIGN, env)]
-    for policy in ("c-ts-beta", "ucb"):
+    runs = [cb.simulate(e, ["c-ts(prior=beta)", "ucb"], horizon=200, replications=2, seed=3) for e in (CAMPAIGN, env)]
+    for policy in ("c-ts(prior=beta)", "ucb"):
         assert np.array_equal(runs[0].regret(policy), runs[1].regret(policy))
     assert env.best() == CAMPAIGN.best()
     assert env.gaps().tolist() == CAMPAIGN.gaps().tolist()
@@ -60,8 +60,8 @@ def test_policies_learn_in_a_world_that_is_a_function():
     env = cb.BlackBoxEnvironment(
         CAMPAIGN.problem, evenings, means=lambda do: 0.2 + 0.6 * (do.get("send_time") == "evening")
     )
-    run = cb.simulate(env, ["c-ts-beta", "uniform"], horizon=400, replications=3, seed=0)
-    assert run.regret("c-ts-beta")[:, -1].max() < 0.75 * run.regret("uniform")[:, -1].min()
+    run = cb.simulate(env, ["c-ts(prior=beta)", "uniform"], horizon=400, replications=3, seed=0)
+    assert run.regret("c-ts(prior=beta)")[:, -1].max() < 0.75 * run.regret("uniform")[:, -1].min()
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
     assert [row[:4] for row in of_twin if row.policy != "uniform"] == [row[:4] for row in assumed]
     of_campaign = {row.policy: row for row in cb.theory.compare(CAMPAIGN, 10**6)}
     assert {row.policy: row for row in of_twin}["uniform"] == of_campaign["uniform"]
-    assert not {row.policy: row for row in of_twin}["c-ts-gaussian"].broken
-    assert of_campaign["c-ts-gaussian"].broken
+    assert not {row.policy: row for row in of_twin}["c-ts(scales=given)"].broken
+    assert of_campaign["c-ts(scales=given)"].broken
     described = cb.describe(twin)
-    assert (described.policy, described.reachable) == ("c-gittins-effects", 12)
+    assert (described.policy, described.reachable) == ("c-gittins(prior=main-effects)", 12)
     assert "it loses least of those that need not be told anything" in described.reason
 
 
@@ -160,14 +160,14 @@ def test_it_goes_to_workers_and_comes_back_the_same():
     again = pickle.loads(pickle.dumps(env))
     assert again.fingerprint == env.fingerprint
     assert again.pull({"send_time": "evening"}, rng=1) == env.pull({"send_time": "evening"}, rng=1)
-    runs = [cb.simulate(env, "c-ts-beta", horizon=50, replications=2, workers=w) for w in (None, 2)]
+    runs = [cb.simulate(env, "c-ts(prior=beta)", horizon=50, replications=2, workers=w) for w in (None, 2)]
     assert runs[0] == runs[1]
 
 
 def test_a_checkpoint_knows_the_code_of_a_step(tmp_path):
     def simulated(step):
         env = cb.BlackBoxEnvironment(CAMPAIGN.problem, step, means=np.zeros(80))
-        return cb.simulate(env, "c-ts-beta", horizon=20, replications=1, checkpoint=tmp_path / "run")
+        return cb.simulate(env, "c-ts(prior=beta)", horizon=20, replications=1, checkpoint=tmp_path / "run")
 
     simulated(lambda do, rng: (SEEN, 0.25))
     simulated(lambda do, rng: (SEEN, 0.25))
@@ -184,7 +184,9 @@ def segmented(**keywords):
             cb.Variable("hit", [0, 1], parents=["who", "coin"], table=[[[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]]),
         ]
     )
-    return cb.Problem(model, ["coin"], ["hit"], context=["who"], **keywords)
+    return cb.Problem(
+        model, manipulable=["coin"], reward_parents=["hit"], context=["who"], **{"optional": True, **keywords}
+    )
 
 
 def hitting(do, rng, context):
@@ -225,7 +227,7 @@ def test_a_step_with_a_context_plays_as_the_model_that_it_is():
     )
     for context in ({"who": "a"}, {"who": "b"}):
         assert env.condition(context).means == pytest.approx(model.condition(context).means)
-    for id in ("c-ts-beta", "ts-beta", "lin-ts"):
+    for id in ("c-ts(prior=beta)", "ts(prior=beta)", "lin-ts"):
         regrets = [
             cb.simulate(world, id, horizon=300, replications=8, measures="simple regret", progress=False).regret(id)[
                 :, -1
@@ -253,11 +255,11 @@ def test_a_function_of_your_own_may_draw_the_context():
 
 
 def test_a_step_in_a_context_keeps_to_what_is_required_and_to_a_budget():
-    problem = segmented(require={"hit": {0: 0.6}}, costs={"coin": 0.1})
+    problem = segmented(max_probability={"hit": {0: 0.6}}, costs={"coin": 0.1})
     env = cb.BlackBoxEnvironment(problem, hitting, means=WORTH)
     assert env.best({"who": "a"}).intervention == {"coin": "heads"}
-    run = cb.simulate(env, "c-ts-beta", horizon=200, replications=1, budget=10.0, progress=False)
-    assert np.isfinite(run.regret("c-ts-beta")).all()
+    run = cb.simulate(env, "c-ts(prior=beta)", horizon=200, replications=1, budget=10.0, progress=False)
+    assert np.isfinite(run.regret("c-ts(prior=beta)")).all()
 
 
 def test_a_step_with_a_context_is_refused_in_words_where_it_does_not_fit():
@@ -273,7 +275,7 @@ def test_a_step_with_a_context_is_refused_in_words_where_it_does_not_fit():
     with pytest.raises(ProblemError, match="of whose context nothing is known yet"):
         cb.BlackBoxEnvironment(segmented().condition({"who": "a"}), hitting, means=WORTH)
     model = segmented().model
-    seen = cb.Problem(model, ["coin"], ["hit", "who"], context=["who"])
+    seen = cb.Problem(model, manipulable=["coin"], reward_parents=["hit", "who"], context=["who"], optional=True)
     wrong = cb.BlackBoxEnvironment(seen, lambda do, rng, context: ({"hit": 1, "who": "a"}, 1.0), means=WORTH)
     with pytest.raises(ProblemError, match="'who' is 'b' in this context, and after"):
         wrong.pull({}, 0, context={"who": "b"})

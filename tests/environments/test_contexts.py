@@ -13,7 +13,7 @@ from causalbandits.engine.plan import weigh_moments
 from causalbandits.errors import ProblemError
 from causalbandits.policies import find_incumbent, situation_for
 from causalbandits.policies.feedback import Outcome, randomised_rounding
-from causalbandits.policies.registry import POLICIES
+from oracles.policies import POLICIES
 
 SEGMENTS = ("new", "regular", "lapsed")
 
@@ -26,7 +26,7 @@ def env(request):
 def blind(env):
     """The same problem for one who does not look."""
     problem = env.problem
-    return cb.Problem(problem.model, problem.manipulable, problem.parents)
+    return cb.Problem(problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, optional=True)
 
 
 def test_the_best_action_of_a_context_is_the_best_of_all_actions_there(env):
@@ -68,7 +68,7 @@ def test_contexts_come_as_often_as_they_should():
 def test_the_driver_plays_what_an_agent_would_decide(env, id):
     """Drawn by hand: the context, the decision, what happens; regret against the best action for the context."""
     policy = cb.policy(id).for_horizon(60)
-    rounds, learns = np.arange(1, 61), policy.traits.learns_tables
+    rounds, learns = np.arange(1, 61), policy.traits.learns_cpts
     problem = env.problem.without_tables() if learns else env.problem
     played = play(env, policy, problem, rounds, 3, 0)
     world, own = stream(3, 0, WORLD), seed_of(3, 0, POLICY)
@@ -89,7 +89,7 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
 
 
 def test_one_who_does_not_look_is_judged_by_the_best_action_for_the_context(env):
-    run = cb.simulate(env, "uniform", problem=blind(env), horizon=4000, replications=2, progress=False)
+    run = cb.simulate(env, "uniform", believed=blind(env), horizon=4000, replications=2, progress=False)
     lost = sum(
         share * env.condition_codes(codes).gaps().mean() for codes, share in env.problem.contexts.by_probability()
     )
@@ -99,15 +99,15 @@ def test_one_who_does_not_look_is_judged_by_the_best_action_for_the_context(env)
 def test_looking_pays(env):
     """On four replications of 1500 rounds, by a factor of two at the least."""
     settings = {"horizon": 1500, "replications": 4, "seed": 1, "progress": False}
-    looks = cb.simulate(env, "c-ts-beta", **settings).regret("c-ts-beta")[:, -1]
-    does_not = cb.simulate(env, "c-ts-beta", problem=blind(env), **settings).regret("c-ts-beta")[:, -1]
-    without_the_graph = cb.simulate(env, "ts-beta", **settings).regret("ts-beta")[:, -1]
+    looks = cb.simulate(env, "c-ts(prior=beta)", **settings).regret("c-ts(prior=beta)")[:, -1]
+    does_not = cb.simulate(env, "c-ts(prior=beta)", believed=blind(env), **settings).regret("c-ts(prior=beta)")[:, -1]
+    without_the_graph = cb.simulate(env, "ts(prior=beta)", **settings).regret("ts(prior=beta)")[:, -1]
     assert 2 * looks.mean() < does_not.mean()
     assert 2 * looks.mean() < without_the_graph.mean()
 
 
 def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(env):
-    policy = cb.policy("c-ts-beta")
+    policy = cb.policy("c-ts", prior="beta")
     run = cb.simulate(
         env, policy, horizon=200, replications=1, seed=4, rounds=[200], measures="simple regret", progress=False
     )
@@ -120,7 +120,7 @@ def test_simple_regret_is_the_mean_over_contexts_of_what_is_recommended_there(en
             found.append(share * here.gap(favourite.action.number))
 
     play(env, policy, env.problem, np.array([200]), 4, 0, watch=watch)
-    assert run.measure("simple regret", "c-ts-beta")[0, 0] == pytest.approx(sum(found), abs=1e-12)
+    assert run.measure("simple regret", "c-ts(prior=beta)")[0, 0] == pytest.approx(sum(found), abs=1e-12)
 
 
 def test_of_many_contexts_some_are_drawn(monkeypatch):
@@ -136,9 +136,11 @@ def test_a_believed_context_must_be_one():
     other = cb.CausalModel(
         [*problem.model.variables.values(), cb.Variable("weather", ["fair", "foul"], table=[0.5, 0.5])]
     )
-    believed = cb.Problem(other, problem.manipulable, problem.parents, context=["weather"])
+    believed = cb.Problem(
+        other, manipulable=problem.manipulable, reward_parents=problem.parents, context=["weather"], optional=True
+    )
     with pytest.raises(ProblemError, match="has 'weather' as context, which the environment's has not"):
-        cb.simulate(env, "c-ucb", problem=believed, horizon=10, progress=False)
+        cb.simulate(env, "c-ucb", believed=believed, horizon=10, progress=False)
 
 
 def test_part_of_the_context_is_enough_for_what_a_policy_believes():
@@ -152,11 +154,14 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
             cb.Variable("z", [0, 1], parents=["x", "a", "b"], table=rng.dirichlet([1, 1], (3, 2, 2))),
         ]
     )
-    both, one, none = (cb.Problem(model, ["x"], ["z"], context=c) for c in (["b", "a"], ["a"], []))
+    both, one, none = (
+        cb.Problem(model, manipulable=["x"], reward_parents=["z"], context=c, optional=True)
+        for c in (["b", "a"], ["a"], [])
+    )
     env = cb.Environment(both, cb.rewards.BernoulliReward([0.1, 0.9]))
     lost = [
-        cb.simulate(env, "c-ts-beta", problem=believed, horizon=3000, replications=2, progress=False)
-        .regret("c-ts-beta")[:, -1]
+        cb.simulate(env, "c-ts(prior=beta)", believed=believed, horizon=3000, replications=2, progress=False)
+        .regret("c-ts(prior=beta)")[:, -1]
         .mean()
         for believed in (both, one, none)
     ]
@@ -165,10 +170,10 @@ def test_part_of_the_context_is_enough_for_what_a_policy_believes():
 
 def test_forecasts_know_contexts():
     problem = cb.zoo.email_segments().problem
-    forecast = cb.forecast(problem, ["c-ts-beta", "uniform"], horizon=400, replications=6, progress=False)
-    assert forecast.has_found_best("c-ts-beta")[:, -1].mean() >= forecast.has_found_best("uniform")[:, -1].mean()
-    again = cb.forecast(problem, ["c-ts-beta", "uniform"], horizon=400, replications=6, progress=False)
-    assert forecast.run.regret("c-ts-beta").tolist() == again.run.regret("c-ts-beta").tolist()
+    forecast = cb.forecast(problem, ["c-ts(prior=beta)", "uniform"], horizon=400, replications=6, progress=False)
+    assert forecast.has_found_best("c-ts(prior=beta)")[:, -1].mean() >= forecast.has_found_best("uniform")[:, -1].mean()
+    again = cb.forecast(problem, ["c-ts(prior=beta)", "uniform"], horizon=400, replications=6, progress=False)
+    assert forecast.run.regret("c-ts(prior=beta)").tolist() == again.run.regret("c-ts(prior=beta)").tolist()
     stakes = [
         forecast.at_stake,
         cb.forecast(blind(cb.zoo.email_segments()), "uniform", horizon=10, replications=2, progress=False).at_stake,
@@ -185,7 +190,9 @@ def test_giant_action_sets_split_given_the_context():
         table = rng.dirichlet([1, 1], (3, 3))
         variables.append(cb.Variable(f"w{i}", [0, 1], parents=[f"x{i}", "segment"], table=table))
     knobs, parents = ([f"{letter}{i}" for i in range(16)] for letter in "xw")
-    problem = cb.Problem(cb.CausalModel(variables), knobs, parents, context=["segment"])
+    problem = cb.Problem(
+        cb.CausalModel(variables), manipulable=knobs, reward_parents=parents, context=["segment"], optional=True
+    )
     assert len(problem.blocks) == 1
     situation = problem.situation(context={"segment": 1})
     assert len(situation.problem.blocks) == 16
@@ -211,7 +218,7 @@ def test_a_context_is_drawn_part_by_part():
             cb.Variable("z", [0, 1], parents=["x", "a", "u"], table=rng.dirichlet([1, 1], (2, 3, 2))),
         ]
     )
-    problem = cb.Problem(model, ["x"], ["z"], context=["c", "a", "b"])
+    problem = cb.Problem(model, manipulable=["x"], reward_parents=["z"], context=["c", "a", "b"], optional=True)
     env, rng = cb.Environment(problem, cb.rewards.BernoulliReward([0.2, 0.8])), np.random.default_rng(0)
     assert len(problem.contexts.blocks) == 2
     counts = np.zeros((2, 3, 2))
@@ -226,13 +233,13 @@ def test_a_context_is_drawn_part_by_part():
 @pytest.mark.parametrize(("tastes", "most"), [(False, 60), (True, 140)])
 def test_causal_thompson_sampling_that_is_told_the_segment_loses_little(tastes, most):
     """Ten replications of 5000 mails; of LinUCB and LinTS the best of three scales."""
-    policies = {"c-ts-beta": "c-ts-beta", "ts-beta": "ts-beta"}
+    policies = {"c-ts(prior=beta)": "c-ts(prior=beta)", "ts(prior=beta)": "ts(prior=beta)"}
     for scale in (0.1, 0.3, 0.5):
         for id in ("lin-ucb", "lin-ts"):
             policies[f"{id} {scale}"] = cb.policy(id, noise_scale=scale, prior_scale=0.5)
     run = cb.simulate(cb.zoo.email_segments(tastes), policies, horizon=5000, replications=10, progress=False)
     lost = {row.policy: row.mean for row in run.summary()}
-    assert lost["c-ts-beta"] <= most
-    assert 4 * lost["c-ts-beta"] < lost["ts-beta"]
+    assert lost["c-ts(prior=beta)"] <= most
+    assert 4 * lost["c-ts(prior=beta)"] < lost["ts(prior=beta)"]
     rival = min(value for name, value in lost.items() if name.startswith("lin-"))
-    assert lost["c-ts-beta"] < (0.7 if tastes else 0.5) * rival
+    assert lost["c-ts(prior=beta)"] < (0.7 if tastes else 0.5) * rival

@@ -39,7 +39,7 @@ def small_problem(**narrowing):
             Variable("B", [1, 2, 5], parents=["A", "U"], table=rng.dirichlet([1, 1, 1], (2, 2))),
         ]
     )
-    return Problem(model, ["A", "U"], ["A", "B"], **narrowing)
+    return Problem(model, manipulable=["A", "U"], reward_parents=["A", "B"], **{"optional": True, **narrowing})
 
 
 def exact_means(problem, mean):
@@ -53,7 +53,7 @@ def exact_means(problem, mean):
 @patient
 @given(cases(), st.sampled_from([BernoulliReward, GaussianReward, lambda m: CustomReward(m, lambda *_: 0.0)]))
 def test_mean_rewards_are_what_enumeration_gives(case, kind):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     mean = np.random.default_rng(0).random(problem.shape)
     env = Environment(problem, kind(mean))
     exact = exact_means(problem, mean)
@@ -67,7 +67,7 @@ def test_mean_rewards_are_what_enumeration_gives(case, kind):
 @patient
 @given(cases())
 def test_linear_mean_rewards_are_what_enumeration_gives(case):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     rng = np.random.default_rng(1)
     for spec in (None, lambda *states: [float(s[-1]) for s in states]):
         theta = rng.standard_normal(features.resolve_features(problem, spec).dimension)
@@ -143,7 +143,7 @@ def test_the_mean_given_the_parents_is_the_one_that_was_given():
 @patient
 @given(cases(), st.integers(0, 999), st.data())
 def test_configurations_of_probability_zero_are_never_drawn(case, seed, data):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     env = Environment(problem, GaussianReward(np.zeros(problem.shape)))
     number = data.draw(st.integers(0, problem.actions.size - 1))
     exact = distribution(case.model, problem.actions[number], case.parents)
@@ -153,7 +153,9 @@ def test_configurations_of_probability_zero_are_never_drawn(case, seed, data):
 
 def test_the_smallest_and_the_largest_uniform_draw_possible_configurations():
     row = [0.0] + [0.1] * 9 + [0.1 - 2e-16, 0.0]
-    problem = Problem(CausalModel([Variable("X", range(12), table=row)]), ["X"], ["X"])
+    problem = Problem(
+        CausalModel([Variable("X", range(12), table=row)]), manipulable=["X"], reward_parents=["X"], optional=True
+    )
     env = Environment(problem, BernoulliReward(np.zeros(12)))
     assert env.pull({}, rng=Same(SMALLEST)).parents == {"X": 1}
     assert env.pull({}, rng=Same(LARGEST)).parents == {"X": 10}
@@ -232,7 +234,7 @@ def test_a_sampler_whose_names_mix_is_refused_when_the_environment_is_made(sampl
 @patient
 @given(cases(), st.integers(0, 2**32 - 1), st.booleans())
 def test_the_best_by_blocks_is_the_best_of_all(case, seed, with_ties):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     rng = np.random.default_rng(seed)
     size = features.resolve_features(problem).dimension
     env = Environment(problem, LinearReward(rng.integers(-1, 2, size) if with_ties else rng.standard_normal(size)))
@@ -250,7 +252,7 @@ def test_the_best_by_blocks_never_lists_the_actions(monkeypatch):
 
 
 def test_constraints_are_kept_by_the_best_action():
-    for narrowing in ({"at_most": 1}, {"always": ["U"]}, {"actions": [{"U": 1}, {"A": "lo"}]}):
+    for narrowing in ({"max_set": 1}, {"optional": ["A"]}, {"actions": [{"U": 1}, {"A": "lo"}]}):
         problem = small_problem(**narrowing)
         for reward in (BernoulliReward(MEAN), LinearReward([1.0, -1.0, 0.1])):
             env = Environment(problem, reward)
@@ -280,7 +282,9 @@ def test_a_linear_reward_never_tabulates_the_configurations(monkeypatch):
         monkeypatch.setattr(module, "tabulate", lambda *_: pytest.fail("the configurations were tabulated"))
     n, rng = 1000, np.random.default_rng(0)
     model = pairs(n, rng)
-    problem = Problem(model, [f"X{i}" for i in range(n)], [f"W{i}" for i in range(n)])
+    problem = Problem(
+        model, manipulable=[f"X{i}" for i in range(n)], reward_parents=[f"W{i}" for i in range(n)], optional=True
+    )
     theta = rng.standard_normal(n)
     env = Environment(problem, LinearReward(theta, sd=0.0))
     assert problem.actions.size == 4**n
@@ -354,7 +358,7 @@ def test_a_sampler_that_gives_no_reward_is_refused_with_the_place(sample, messag
 
 
 def test_only_actions_of_the_problem_can_be_pulled():
-    env = Environment(small_problem(at_most=1), BernoulliReward(MEAN))
+    env = Environment(small_problem(max_set=1), BernoulliReward(MEAN))
     with pytest.raises(InterventionError, match="at most 1 variables may be set at once"):
         env.pull({"A": "lo", "U": 0})
     with pytest.raises(InterventionError, match=r"Unknown manipulable variable 'B'. .*Known: 'A', 'U'"):
@@ -445,7 +449,8 @@ def test_a_permuted_world_gives_its_configurations_the_same_distribution():
 def test_what_a_shuffle_cannot_keep_is_refused():
     p = zoo.email_campaign().problem
     dear = Environment(
-        Problem(p.model, p.manipulable, p.parents, costs={"product": 0.1}), BernoulliReward(np.zeros(p.shape))
+        Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs={"product": 0.1}, optional=True),
+        BernoulliReward(np.zeros(p.shape)),
     )
     with pytest.raises(ProblemError, match="Only worlds without constraints"):
         permute_environment(dear, np.random.default_rng(0))

@@ -9,6 +9,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, DataError, DataWarning
+from causalbandits.fitting import prior_model
 from causalbandits.model import Intervals
 
 RNG = np.random.default_rng(0)
@@ -56,7 +57,7 @@ def test_more_than_20_distinct_numbers_are_refused_with_both_ways_out(source, tm
     )
     assert "bins={'age': [18, 38.7, 59.3, 80]}" in str(error.value)
     assert "bins={'age': 4}" in str(error.value)
-    assert "states={'age': [...]}" in str(error.value)
+    assert "values={'age': [...]}" in str(error.value)
     with pytest.raises(DataError, match="column of numbers"):
         cb.check(GRAPH, source_of(source, tmp_path))
 
@@ -68,12 +69,12 @@ def test_every_source_gives_the_same_binned_model(source, bins, tmp_path):
     assert model == cb.fit(GRAPH, DATA, bins={"age": bins})
     if bins == EDGES:
         assert model["age"].states == LABELS
-        assert model.counts["age"].tolist() == [
+        assert model.posterior.counts["age"].tolist() == [
             np.count_nonzero((a <= AGES) & (b > AGES)) for a, b in itertools.pairwise(EDGES)
         ]
     else:
         assert len(model["age"].states) == 4
-        assert min(model.counts["age"]) >= 80
+        assert min(model.posterior.counts["age"]) >= 80
         assert model["age"].states[0].startswith("(-inf, ")
         assert model["age"].states[-1].endswith(", inf)")
 
@@ -87,7 +88,7 @@ def test_20_numbers_declared_states_and_declared_categories_stay_categories():
 
     twenty = cb.fit({"x": []}, {"x": np.arange(20)})
     assert twenty["x"].states == tuple(range(20))
-    assert len(cb.fit({"x": []}, {"x": np.arange(50)}, states={"x": range(50)})["x"].states) == 50
+    assert len(cb.fit({"x": []}, {"x": np.arange(50)}, values={"x": range(50)})["x"].states) == 50
     assert len(cb.fit({"x": []}, {"x": [f"id {i}" for i in range(50)]})["x"].states) == 50
     categories = pandas.DataFrame({"x": pandas.Categorical(np.arange(50))})
     assert len(cb.fit({"x": []}, categories)["x"].states) == 50
@@ -109,10 +110,10 @@ def test_thousands_of_distinct_numbers_are_refused_as_numbers(tmp_path):
 
 def test_intervals_are_closed_on_the_left_and_the_last_on_both_sides():
     model = cb.fit({"x": []}, {"x": [0, 29.9, 30, 45, 60]}, bins={"x": [0, 30, 45, 60]}, prior=0)
-    assert model.counts["x"].tolist() == [2, 1, 2]
+    assert model.posterior.counts["x"].tolist() == [2, 1, 2]
     open_ended = cb.fit({"x": []}, {"x": [-1e9, 0, 1e9]}, bins={"x": [-np.inf, 0, np.inf]})
     assert open_ended["x"].states == ("(-inf, 0)", "[0, inf)")
-    assert open_ended.counts["x"].tolist() == [1, 2]
+    assert open_ended.posterior.counts["x"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(("value", "shown"), [(75, "75"), (-0.5, "-0.5"), (np.inf, "inf")])
@@ -142,10 +143,10 @@ def test_bins_of_no_variable_or_of_text_are_refused(tmp_path):
 
 
 def test_states_and_bins_that_differ_are_refused():
-    with pytest.raises(DataError, match=r"states of 'age' are given.*out of bins=, or out of states="):
-        cb.fit(GRAPH, DATA, states={"age": ["young", "old"]}, bins={"age": EDGES})
+    with pytest.raises(DataError, match=r"states of 'age' are given.*out of bins=, or out of values="):
+        cb.fit(GRAPH, DATA, values={"age": ["young", "old"]}, bins={"age": EDGES})
     with pytest.raises(DataError, match="quantiles"):
-        cb.fit(GRAPH, DATA, states={"age": LABELS}, bins={"age": 4})
+        cb.fit(GRAPH, DATA, values={"age": LABELS}, bins={"age": 4})
 
 
 def test_equal_values_merge_quantiles_with_a_warning_and_one_bin_is_refused():
@@ -164,7 +165,7 @@ def test_missing_values_stay_missing_and_count_for_no_quantile(tmp_path):
     for data in ({"x": values}, {"x": floats}, tmp_path / "x.csv"):
         for bins in (4, [0, 20, 39]):
             model = cb.fit({"x": []}, data, bins={"x": bins}, missing="drop", na_values=[-999])
-            assert model.rows == 40
+            assert model.posterior.rows == 40
         with pytest.raises(DataError, match="missing in 2 of 42 rows"):
             cb.fit({"x": []}, data, bins={"x": 4}, na_values=[-999])
     states = cb.fit({"x": []}, {"x": values}, bins={"x": 4}, missing="drop", na_values=[-999])["x"].states
@@ -183,10 +184,10 @@ def test_a_stream_has_bins_by_edges_and_no_quantiles():
 
 
 def test_without_data_edges_are_states_and_quantiles_are_refused():
-    model = cb.fit({"age": []}, None, bins={"age": EDGES})
+    model = prior_model({"age": []}, bins={"age": EDGES})
     assert model["age"].states == LABELS
     with pytest.raises(DataError, match="Without data there are no quantiles"):
-        cb.fit({"age": []}, None, bins={"age": 4})
+        prior_model({"age": []}, bins={"age": 4})
 
 
 def test_a_model_keeps_its_bins_for_later_data(tmp_path):
@@ -195,10 +196,10 @@ def test_a_model_keeps_its_bins_for_later_data(tmp_path):
     again = cb.read(tmp_path / "model.json")
     later = {"age": [3, 40, 200], "bought": [0, 1, 1]}  # beyond what was seen before
     more = cb.fit(again, later, prior=again)
-    assert more.counts["age"].sum() == 3
+    assert more.posterior.counts["age"].sum() == 3
     assert more["age"].states == model["age"].states
     assert cb.check(again, DATA).rows == 400
-    assert cb.fit(GRAPH, later, bins={"age": [*EDGES[:-1], 300]}, prior=1).rows == 3
+    assert cb.fit(GRAPH, later, bins={"age": [*EDGES[:-1], 300]}, prior=1).posterior.rows == 3
 
 
 def test_check_takes_bins_and_fits_with_hidden_causes_too():
@@ -210,10 +211,10 @@ def test_check_takes_bins_and_fits_with_hidden_causes_too():
 def test_numbers_stand_for_their_intervals_in_contexts_outcomes_and_past_rounds():
     data = {**DATA, "mail": RNG.choice(["a", "b"], size=400)}
     model = cb.fit({"age": [], "mail": [], "opened": ["age", "mail"]}, {**data, "opened": BOUGHT}, bins={"age": EDGES})
-    problem = cb.Problem(model, ["mail"], ["opened", "age"], context=["age"])
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    problem = cb.Problem(model, manipulable=["mail"], reward_parents=["opened", "age"], context=["age"], optional=True)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     decision = agent.ask(context={"age": 33})
-    agent.tell(decision.id, {"opened": 1, "age": 44}, 1)
+    agent.tell(decision.id, reward=1, observed={"opened": 1, "age": 44})
     assert [outcome.z for outcome in agent._outcomes] == [(1, 1)]
     with pytest.raises(
         CausalBanditsError, match=r"'age' must be a number from 0 to 90, or one of its intervals.*got 95"
@@ -227,7 +228,7 @@ def test_numbers_stand_for_their_intervals_in_contexts_outcomes_and_past_rounds(
 def test_past_rewards_may_have_any_number_of_values():
     env = cb.zoo.figure2()
     rows = env.problem.model.sample(6000, rng=0)
-    agent = cb.Agent(env.problem, "c-ts-gaussian", seed=0)
+    agent = cb.Agent(env.problem, "c-ts(scales=given)", seed=0)
     assert agent.learn({**rows, "y": RNG.normal(size=6000)}, reward="y").used == 6000
 
 

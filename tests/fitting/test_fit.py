@@ -25,13 +25,13 @@ from scipy.stats import fisher_exact
 
 import causalbandits as cb
 from causalbandits.errors import DataError, DataWarning, ModelError, ProblemError, SizeError
-from causalbandits.fitting import batches, codebook, em, sources
+from causalbandits.fitting import batches, codebook, em, prior_model, sources
 from causalbandits.fitting import chi_square as pearson
 from causalbandits.fitting import counts as counting
 from causalbandits.fitting import csv as csv_files
 from causalbandits.fitting.check import find_independencies
 from causalbandits.fitting.structure import parse_structure
-from causalbandits.model import FittedModel
+from causalbandits.model import DirichletPosterior
 from oracles import cases, distribution, models, patient
 
 pandas = pytest.importorskip("pandas")
@@ -83,7 +83,7 @@ def test_counts_are_those_of_a_plain_loop_over_the_rows(model, n, batch, seed, j
         flagged = cb.fit(model, data, interventions=flags)
     assert named == flagged
     for name in model.names:
-        assert np.array_equal(named.counts[name], by_hand[name])
+        assert np.array_equal(named.posterior.counts[name], by_hand[name])
         mean = (by_hand[name] + 1) / (by_hand[name] + 1).sum(axis=-1, keepdims=True)
         assert np.allclose(named[name].table, mean, rtol=1e-15)
 
@@ -97,7 +97,7 @@ def test_states_that_are_found_are_those_in_the_data_sorted(model, n, batch, see
         found = cb.fit(graph_of(model), columns)
     for name in model.names:
         assert found[name].states == tuple(sorted(set(columns[name].tolist())))
-    given_ = cb.fit(graph_of(model), columns, states=states_of(found))
+    given_ = cb.fit(graph_of(model), columns, values=states_of(found))
     assert found == given_
 
 
@@ -225,10 +225,10 @@ def test_the_kind_of_a_csv_column_is_that_of_all_its_values(tmp_path):
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = [["1", "007", "1.0", "NA"]] * 5000 + [["x", "08", "2", "b"]]
         csv.writer(file).writerows([["a", "b", "c", "d"], *rows])
-    model = cb.fit({"a": [], "b": [], "c": [], "d": []}, path, states={"d": ["b", "NA"]})
+    model = cb.fit({"a": [], "b": [], "c": [], "d": []}, path, values={"d": ["b", "NA"]})
     assert [model[name].states for name in "abcd"] == [("1", "x"), ("007", "08"), (1, 2), ("b", "NA")]
-    assert model.counts["d"].tolist() == [1, 5000]
-    assert cb.fit({"c": []}, path, states={"c": [2.0, 1.0]}).counts["c"].tolist() == [1, 5000]
+    assert model.posterior.counts["d"].tolist() == [1, 5000]
+    assert cb.fit({"c": []}, path, values={"c": [2.0, 1.0]}).posterior.counts["c"].tolist() == [1, 5000]
 
 
 def test_a_file_is_read_by_batches(tmp_path, monkeypatch):
@@ -248,7 +248,7 @@ def test_a_graph_may_be_a_mapping_a_networkx_graph_or_a_model():
     assert cb.fit(nx.DiGraph([("purpose", "subject")]), DATA) == expected
     assert cb.fit(expected, DATA) == expected
     assert cb.fit(expected.graph, DATA) == expected
-    assert cb.fit(GRAPH, DATA, states={"subject": ["short", "long", "none"]}).counts["subject"].tolist() == [
+    assert cb.fit(GRAPH, DATA, values={"subject": ["short", "long", "none"]}).posterior.counts["subject"].tolist() == [
         [0, 2, 0],
         [2, 1, 0],
     ]
@@ -275,8 +275,8 @@ def test_rows_in_which_a_variable_was_set_would_bias_its_table_and_serve_its_chi
     assert np.abs(right["x"].table[:, 1] - [0.2, 0.8]).max() < tolerance
     assert np.abs(wrong["x"].table[:, 1] - [0.55, 0.85]).max() < tolerance
     assert right["y"] == wrong["y"]
-    assert right.counts["y"].sum() == 160_000
-    assert right.counts["x"].sum() == (data["set"] == "").sum()
+    assert right.posterior.counts["y"].sum() == 160_000
+    assert right.posterior.counts["x"].sum() == (data["set"] == "").sum()
 
 
 def test_what_was_set_is_told_in_several_ways(tmp_path):
@@ -289,7 +289,7 @@ def test_what_was_set_is_told_in_several_ways(tmp_path):
         assert cb.fit(graph, frame, interventions=how) == expected
         assert cb.fit(graph, tmp_path / "rows.csv", interventions=how) == expected
     several = frame.assign(set=[" u, x" if i % 2 else None for i in range(300)])
-    assert cb.fit(graph, several, interventions="set").counts["u"].sum() == 150
+    assert cb.fit(graph, several, interventions="set").posterior.counts["u"].sum() == 150
 
 
 # --- the prior and the posterior ----------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_yesterdays_posterior_is_todays_prior():
     first = cb.fit(model, {name: column[:300] for name, column in rows.items()})
     both = cb.fit(graph_of(model), {name: column[300:] for name, column in rows.items()}, prior=first)
     whole = cb.fit(model, rows)
-    assert all(np.array_equal(both.concentrations[n], whole.concentrations[n]) for n in model.names)
+    assert all(np.array_equal(both.posterior.concentrations[n], whole.posterior.concentrations[n]) for n in model.names)
     with pytest.raises(ModelError, match="must have the same variables, parents"):
         cb.fit({"product": []}, rows, prior=first)
 
@@ -310,7 +310,7 @@ def test_the_prior_is_a_number_for_every_cell_or_one_per_variable():
     assert cb.fit(GRAPH, DATA, prior=0)["subject"].table.tolist() == [[1, 0], [1 / 3, 2 / 3]]
     fitted = cb.fit(GRAPH, DATA, prior={"purpose": 2, "subject": [[1, 0], [3, 4]]})
     assert fitted["purpose"].table.tolist() == [4 / 9, 5 / 9]
-    assert fitted.concentrations["subject"].tolist() == [[3, 0], [4, 6]]
+    assert fitted.posterior.concentrations["subject"].tolist() == [[3, 0], [4, 6]]
 
 
 def test_fitted_tables_converge_like_one_over_the_root_of_the_rows():
@@ -327,12 +327,23 @@ def test_fitted_tables_converge_like_one_over_the_root_of_the_rows():
         assert exact / 1.25 < math.sqrt(n * np.mean(np.square(errors))) < exact * 1.25
 
 
+def test_a_prior_must_have_a_posterior():
+    given = cb.CausalModel(cb.fit(GRAPH, DATA).variables.values())
+    for estimate in (lambda: cb.fit(GRAPH, DATA, prior=given), lambda: prior_model(GRAPH, prior=given)):
+        with pytest.raises(
+            ModelError, match=r"to be the prior must have a posterior; the tables of CausalModel.* are "
+        ):
+            estimate()
+    with pytest.raises(ModelError, match=r"or an earlier fit, a model that has a posterior; .*DirichletPosterior"):
+        cb.fit(GRAPH, DATA, prior=cb.fit(GRAPH, DATA).posterior)
+
+
 def test_drawn_tables_have_the_posteriors_mean_and_variance():
     """20,000 draws: within five standard errors everywhere; a false alarm once in 10,000."""
     model = cb.fit(GRAPH, DATA, prior={"purpose": 0.01, "subject": 1})
-    drawn = model.draw_tables(20_000, rng=0)
+    drawn = model.posterior.draw_tables(20_000, rng=0)
     for name in model.names:
-        a = model.concentrations[name]
+        a = model.posterior.concentrations[name]
         total = a.sum(axis=-1, keepdims=True)
         mean, variance = a / total, a * (total - a) / total**2 / (total + 1)
         assert np.allclose(drawn[name].sum(axis=-1), 1)
@@ -342,14 +353,14 @@ def test_drawn_tables_have_the_posteriors_mean_and_variance():
 
 
 def test_draws_with_tiny_pseudo_counts_are_distributions_and_what_has_none_stays_impossible():
-    model = cb.fit({"x": []}, {"x": [1]}, states={"x": [0, 1, 2]}, prior={"x": [1e-4, 0, 1e-4]})
-    tables = model.draw_tables(1000, rng=1)["x"]
+    model = cb.fit({"x": []}, {"x": [1]}, values={"x": [0, 1, 2]}, prior={"x": [1e-4, 0, 1e-4]})
+    tables = model.posterior.draw_tables(1000, rng=1)["x"]
     assert np.isfinite(tables).all()
-    only_tiny = FittedModel({"x": (0, 1)}, {"x": ()}, {"x": [0, 0]}, {"x": [1e-5, 1e-5]}, 0)
+    only_tiny = DirichletPosterior({"x": [0, 0]}, {"x": [1e-5, 1e-5]}, rows=0)
     drawn = only_tiny.draw_tables(2000, rng=1)["x"]
     assert np.allclose(drawn.sum(axis=1), 1)
     assert 0.4 < drawn[:, 0].mean() < 0.6
-    sure = cb.fit({"x": []}, {"x": [1]}, states={"x": [0, 1]}, prior=0).draw(rng=0)
+    sure = cb.fit({"x": []}, {"x": [1]}, values={"x": [0, 1]}, prior=0).draw(rng=0)
     assert sure["x"].table.tolist() == [0, 1]
 
 
@@ -367,10 +378,10 @@ def test_drawn_distributions_are_those_of_the_drawn_models(case, n, data):
     """One contraction for all draws against the plain joint of each drawn model; and the mean is the mean tables'."""
     model, manipulable, parents = case
     fitted = cb.fit(model, model.sample(n, rng=0))
-    problem = cb.Problem(fitted, manipulable, parents)
+    problem = cb.Problem(fitted, manipulable=manipulable, reward_parents=parents, optional=True)
     action = problem.actions[data.draw(st.integers(0, problem.actions.size - 1))]
-    mean, lower, upper = problem.parent_distribution(action, interval=True, draws=3, level=1 - 1e-12, rng=5)
-    tables = fitted.draw_tables(3, rng=5)
+    mean, lower, upper = problem.parent_distribution(action, interval=True, samples=3, confidence=1 - 1e-12, rng=5)
+    tables = fitted.posterior.draw_tables(3, rng=5)
     each = []
     for i in range(3):
         drawn = cb.CausalModel(
@@ -401,9 +412,11 @@ def test_intervals_cover_what_the_prior_may_draw_at_their_level():
             ]
         )
         fitted = cb.fit(model, model.sample(30, rng=rng))
-        believed, true = (cb.Problem(m, ["x"], ["w", "v"]) for m in (fitted, model))
+        believed, true = (
+            cb.Problem(m, manipulable=["x"], reward_parents=["w", "v"], optional=True) for m in (fitted, model)
+        )
         action = true.actions[int(rng.integers(true.actions.size))]
-        _, lower, upper = believed.parent_distribution(action, interval=True, level=0.9, draws=400, rng=rng)
+        _, lower, upper = believed.parent_distribution(action, interval=True, confidence=0.9, samples=400, rng=rng)
         exact = true.parent_distribution(action)
         covered.append(((lower <= exact) & (exact <= upper)).mean())
     assert abs(np.mean(covered) - 0.9) < 0.07
@@ -411,19 +424,18 @@ def test_intervals_cover_what_the_prior_may_draw_at_their_level():
 
 def test_only_a_fitted_model_has_intervals():
     problem = cb.zoo.email_campaign().problem
-    with pytest.raises(ProblemError, match=r"Only a model fitted to data has intervals \(fit\(graph, data\)\)"):
+    with pytest.raises(ProblemError, match="Only a model fitted to data has intervals"):
         problem.parent_distribution({}, interval=True)
-    fitted = cb.Problem(cb.fit(GRAPH, DATA), ["purpose"], ["subject"])
-    with pytest.raises(ProblemError, match="level must lie between 0 and 1; got 95"):
-        fitted.parent_distribution({}, interval=True, level=95)
-    with pytest.raises(ProblemError, match=r"draws must be a whole number, 2 or more, and .*; got 1"):
-        fitted.parent_distribution({}, interval=True, draws=1)
+    fitted = cb.Problem(cb.fit(GRAPH, DATA), manipulable=["purpose"], reward_parents=["subject"], optional=True)
+    with pytest.raises(ProblemError, match="confidence must lie between 0 and 1; got 95"):
+        fitted.parent_distribution({}, interval=True, confidence=95)
+    with pytest.raises(ProblemError, match=r"samples must be a whole number, 2 or more, and .*; got 1"):
+        fitted.parent_distribution({}, interval=True, samples=1)
 
 
 def test_a_fitted_model_comes_back_from_pickle_and_json():
     model = cb.fit(GRAPH, DATA, prior=0.3)
     assert pickle.loads(pickle.dumps(model)) == model
-    assert FittedModel.from_json(model.to_json()) == model
     assert cb.CausalModel.from_json(model.to_json()) == model
     plain = cb.CausalModel(model.variables.values())
     assert plain.variables == model.variables
@@ -431,12 +443,15 @@ def test_a_fitted_model_comes_back_from_pickle_and_json():
     assert model != plain
     assert hash(model) == hash(cb.fit(GRAPH, DATA, prior=0.3))
     assert model != cb.fit(GRAPH, DATA, prior=0.4)
-    assert repr(model) == "FittedModel(2 variables, 1 edges, from 5 rows)"
-    with pytest.raises(ModelError, match="is exact, no FittedModel"):
-        FittedModel.from_json(plain.to_json())
+    assert repr(model) == "CausalModel(2 variables, 1 edges, from 5 rows)"
     with pytest.raises(ValueError, match="read-only"):
-        model.counts["subject"][0, 0] = 1
-    assert pickle.loads(pickle.dumps(cb.Problem(model, ["purpose"], ["subject"]))).model == model
+        model.posterior.counts["subject"][0, 0] = 1
+    assert (
+        pickle.loads(
+            pickle.dumps(cb.Problem(model, manipulable=["purpose"], reward_parents=["subject"], optional=True))
+        ).model
+        == model
+    )
 
 
 # --- missing values -----------------------------------------------------------------------------------
@@ -468,7 +483,7 @@ def test_missing_values_are_refused_with_their_number_in_each_column(tmp_path):
     numbers = {"purpose": np.array([1.0, np.nan, 2.0, 1.0]), "subject": [1, 2, 1, 2]}
     kept = cb.fit(GRAPH, numbers, missing="drop")
     assert kept["purpose"].states == (1, 2)
-    assert kept.rows == 3
+    assert kept.posterior.rows == 3
     masked = {"purpose": np.ma.array([1, 9, 2, 1], mask=[0, 1, 0, 0]), "subject": [1, 2, 1, 2]}
     nullable = pandas.DataFrame({"purpose": pandas.array([1, None, 2, 1], dtype="Int64"), "subject": [1, 2, 1, 2]})
     assert cb.fit(GRAPH, masked, missing="drop") == kept == cb.fit(GRAPH, nullable, missing="drop")
@@ -477,13 +492,13 @@ def test_missing_values_are_refused_with_their_number_in_each_column(tmp_path):
 def test_values_in_dropped_rows_are_still_states():
     model = cb.fit(GRAPH, {"purpose": ["a", "b", "c"], "subject": [1, 1, None]}, missing="drop")
     assert model["purpose"].states == ("a", "b", "c")
-    assert model.counts["purpose"].tolist() == [1, 1, 0]
+    assert model.posterior.counts["purpose"].tolist() == [1, 1, 0]
 
 
 def test_none_is_a_state_where_it_is_given_as_one():
     for column in ([None, "a", None], np.array([None, "a", None]), pandas.Series([None, "a", None], dtype=object)):
-        model = cb.fit({"x": []}, pandas.DataFrame({"x": column}), states={"x": ["a", None]})
-        assert model.counts["x"].tolist() == [1, 2]
+        model = cb.fit({"x": []}, pandas.DataFrame({"x": column}), values={"x": ["a", None]})
+        assert model.posterior.counts["x"].tolist() == [1, 2]
 
 
 @patient
@@ -562,8 +577,8 @@ def test_em_finds_the_tables_where_dropping_rows_is_biased():
     fitted, dropped = (cb.fit(model, gaps, missing=how) for how in ("em", "drop"))
     assert all(np.abs(fitted[name].table - model[name].table).max() < 0.03 for name in model.names)
     assert np.abs(dropped["y"].table - model["y"].table).max() > 0.1
-    assert fitted.rows == 40_000
-    assert fitted.counts["w"].sum() == pytest.approx(40_000)
+    assert fitted.posterior.rows == 40_000
+    assert fitted.posterior.counts["w"].sum() == pytest.approx(40_000)
 
 
 def test_em_does_not_depend_on_batches_or_the_order_of_rows(monkeypatch):
@@ -580,8 +595,8 @@ def test_em_leaves_out_the_tables_of_what_was_set():
     data = confounded(4000, np.random.default_rng(0))
     data["y"] = np.where(np.arange(4000) % 3, data["y"], None)
     fitted = cb.fit({"u": [], "x": ["u"], "y": ["x"]}, data, interventions="set", missing="em")
-    assert fitted.counts["x"].sum() == (data["set"] == "").sum()
-    assert fitted.counts["y"].sum() == pytest.approx(4000)
+    assert fitted.posterior.counts["x"].sum() == (data["set"] == "").sum()
+    assert fitted.posterior.counts["y"].sum() == pytest.approx(4000)
     data["x"] = np.where(np.arange(4000) % 5, data["x"], None)
     with pytest.raises(DataError, match="its value must be known; rows that set 'x' lack its value"):
         cb.fit({"u": [], "x": ["u"], "y": ["x"]}, data, interventions="set", missing="em")
@@ -596,7 +611,7 @@ def test_em_has_its_limits_and_says_so(monkeypatch):
     with pytest.raises(SizeError, match="2 different ones, have 4 completions; the limit is 3"):
         cb.fit({"a": [], "b": ["a"]}, gaps, missing="em")
     with pytest.raises(DataError, match="No value of 'a' was ever observed: nothing can be said"):
-        cb.fit({"a": []}, {"a": [None, None]}, states={"a": [0, 1]}, missing="em")
+        cb.fit({"a": []}, {"a": [None, None]}, values={"a": [0, 1]}, missing="em")
 
 
 def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
@@ -606,12 +621,12 @@ def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
     gaps = with_gaps(model.sample(300, rng=rng), 0.3, rng)
     missing = sum(value is None for column in gaps.values() for value in column)
     fitted = cb.fit(model, gaps, missing="em")
-    assert fitted.filled == missing > 300
-    assert repr(fitted) == f"FittedModel(5 variables, 3 edges, from 300 rows, {missing} missing values filled in)"
+    assert fitted.posterior.filled == missing > 300
+    assert repr(fitted) == f"CausalModel(5 variables, 3 edges, from 300 rows, {missing} missing values filled in)"
     for back in (cb.CausalModel.from_json(fitted.to_json()), pickle.loads(pickle.dumps(fitted))):
         assert back == fitted
-        assert back.filled == missing
-    problem = cb.Problem(fitted, ["purpose"], ["subject"])
+        assert back.posterior.filled == missing
+    problem = cb.Problem(fitted, manipulable=["purpose"], reward_parents=["subject"], optional=True)
     said = f"The fit filled in {missing} missing values and takes them for observed. "
     with pytest.warns(DataWarning, match=f"{said}Intervals are too narrow."):
         problem.parent_distribution({}, interval=True)
@@ -619,20 +634,20 @@ def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
         fitted.draw(rng=0)
     assert f"{said}p-values of its tables are too small." in str(cb.check(fitted, model.sample(300, rng=1)))
     later = cb.fit(model, model.sample(300, rng=2), prior=fitted)
-    assert later.filled == missing, "the guesses are in the prior"
-    assert later != FittedModel(states_of(later), graph_of(later), later.counts, later.prior, later.rows)
+    assert later.posterior.filled == missing, "the guesses are in the prior"
+    assert later != cb.CausalModel.from_posterior(later.causal_graph, later.posterior.replace(filled=0))
 
 
 def test_a_fit_that_filled_in_nothing_says_nothing():
     model = cb.zoo.email_campaign().problem.model
     for how in ("refuse", "drop", "em"):
         fitted = cb.fit(model, model.sample(300, rng=0), missing=how)
-        assert fitted.filled == 0
-        assert "filled" not in fitted.to_record()
+        assert fitted.posterior.filled == 0
+        assert fitted.to_record()["posterior"]["filled"] == 0
         fitted.draw(rng=0)
         assert not cb.check(fitted, model.sample(300, rng=1)).remark
     with pytest.raises(ModelError, match="filled must be a whole number, 0 or more; got -1"):
-        FittedModel({"x": (0,)}, {"x": ()}, {"x": [1]}, {"x": [1]}, 1, -1)
+        DirichletPosterior({"x": [1]}, {"x": [1]}, rows=1, filled=-1)
 
 
 # --- what is refused ----------------------------------------------------------------------------------
@@ -643,7 +658,7 @@ def test_a_fit_that_filled_in_nothing_says_nothing():
     [
         ({"data": 3}, r"Data must be a pandas or polars DataFrame.* a .csv, .csv.gz or .parquet file; got int"),
         ({"data": "rows.xlsx"}, "There is no file 'rows.xlsx'"),
-        ({"data": {}}, "Every variable needs a column; the data have none"),
+        ({"data": {}}, "The data need a column for every variable; they have no columns"),
         ({"data": {"purpose": [], "subject": []}}, "must have at least one row; they have none"),
         ({"data": {"purpos": [1], "subject": [1]}}, r"'purpose' has none. .*Did you mean 'purpos'\? Known: 'purpos'"),
         ({"data": {"purpose": [1, 2], "subject": [1]}}, "same number of rows; they have: 'purpose' 2, 'subject' 1"),
@@ -658,27 +673,30 @@ def test_a_fit_that_filled_in_nothing_says_nothing():
          r"'purpose' is a column of numbers with more than 4096 distinct values .* Put them into bins: bins="),
         ({"data": {"purpose": [f"id {i}" for i in range(5000)], "subject": np.ones(5000)}},
          r"'purpose' has more than 4096 different values .* Merge them first"),
-        ({"states": {"subject": ["short", "lang"]}}, r"value of 'subject' in row 2: 'long'. Did you mean 'lang'\?"),
-        ({"states": {"subjekt": ["short"]}}, "states: Unknown variable 'subjekt'. Did you mean 'subject'"),
-        ({"states": ["short"]}, r"states must map variables to lists of values.*got \['short'\]"),
-        ({"states": {"subject": "short"}}, "states of 'subject' must be a list of values"),
+        ({"values": {"subject": ["short", "lang"]}}, r"value of 'subject' in row 2: 'long'. Did you mean 'lang'\?"),
+        ({"values": {"subjekt": ["short"]}}, "values: Unknown variable 'subjekt'. Did you mean 'subject'"),
+        ({"values": ["short"]}, r"values must map variables to lists of values.*got \['short'\]"),
+        ({"values": {"subject": "short"}}, "states of 'subject' must be a list of values"),
         ({"missing": "ignore"}, "Unknown way to treat missing values: 'ignore'.* Known: 'refuse', 'drop', 'em'"),
         ({"prior": -1}, r"prior must be a pseudo-count for every cell, 0 or more: .* for 'purpose' .*it is -1"),
         ({"prior": "one"}, "prior must be a pseudo-count .* it is 'one'"),
         ({"prior": math.nan}, "prior must be a pseudo-count .* it is nan"),
         ({"prior": {"subject": [1, 2, 3]}}, r"for 'subject' \(shape \(2, 2\)\) it is \[1, 2, 3\]"),
         ({"prior": {"sbject": 1}}, "prior: Unknown variable 'sbject'. Did you mean 'subject'"),
-        ({"prior": 0, "states": {"purpose": ["Promo", "Nurture", "Other"]}},
+        ({"prior": 0, "values": {"purpose": ["Promo", "Nurture", "Other"]}},
          r"1 of the 3 rows of the table of 'subject' were never seen, .*: P\(subject \| purpose='Other'\)\. "),
-        ({"interventions": "was_set"}, "Every column of interventions needs a column; 'was_set' has none"),
-        ({"interventions": "subject"}, "The column 'subject': Unknown variable 'short'"),
+        ({"interventions": "was_set"}, "The data need a column for every intervention indicator; 'was_set' has none"),
+        (
+            {"interventions": "subject"},
+            "The column 'subject' must name the variables that were set. Unknown variable 'short'",
+        ),
         ({"interventions": 3}, "interventions must be the name of a column .*; got 3"),
         ({"interventions": {"subjct": "x"}}, "interventions: Unknown variable 'subjct'. Did you mean 'subject'"),
         ({"interventions": {"subject": "purpose"}}, "Unknown value of 'purpose' in row 0: 'Promo'.*Known: False, True"),
         ({"interventions": {"subject": [True]}}, "'subject' has 1 entries; the data have at least 5 rows"),
         ({"interventions": {"subject": [True] * 6}}, "'subject' has 6 entries; the data have 5 rows"),
         ({"interventions": {"subject": [1, 0, 1, 0, 1]}}, "needs the name of a column, or an array of True and False"),
-        ({"graph": 3}, "The graph must be a CausalModel, a networkx.DiGraph, or a mapping .*; got 3"),
+        ({"graph": 3}, "The graph must be a text such as .*, a mapping .*; got 3"),
         ({"graph": {}}, "The graph needs at least one variable"),
         ({"graph": {"purpose": ["subject"], "subject": ["purpose"]}}, "must have no cycle; it has "),
         ({"graph": {"subject": "purpose"}}, "parents of 'subject' must be a list of names"),
@@ -777,7 +795,7 @@ def test_bins_of_pandas_are_states_in_their_order():
     frame = pandas.DataFrame({"age": pandas.cut(pandas.Series([3, 15, 70, 15]), [0, 5, 40, 100])})
     model = cb.fit({"age": []}, frame)
     assert model["age"].states == ("(0, 5]", "(5, 40]", "(40, 100]")
-    assert model.counts["age"].tolist() == [1, 2, 1]
+    assert model.posterior.counts["age"].tolist() == [1, 2, 1]
     assert cb.CausalModel.from_json(model.to_json()) == model
 
 
@@ -789,11 +807,11 @@ def test_ordered_categories_keep_their_order_and_others_are_sorted(monkeypatch):
     for data in (ordered, arrow.Table.from_pandas(ordered)):
         model = cb.fit({"x": []}, data, missing="drop")
         assert model["x"].states == ("low", "mid", "high")
-        assert model.counts["x"].tolist() == [2, 1, 1]
+        assert model.posterior.counts["x"].tolist() == [2, 1, 1]
     assert cb.fit({"x": []}, pandas.DataFrame({"x": pandas.Categorical(values, order)}), missing="drop")[
         "x"
     ].states == ("high", "low", "mid")
-    assert cb.fit({"x": []}, ordered, missing="drop", states={"x": order[::-1]})["x"].states == tuple(order[::-1])
+    assert cb.fit({"x": []}, ordered, missing="drop", values={"x": order[::-1]})["x"].states == tuple(order[::-1])
 
 
 # --- messy files --------------------------------------------------------------------------------------
@@ -856,14 +874,14 @@ def test_an_unclosed_quote_is_found_in_a_column_that_nobody_asked_for(tmp_path):
     with pytest.raises(DataError, match="line 3: "):
         cb.fit({"a": []}, path)
     inches = a_file(tmp_path, 'a,note\n1,5"\n2,x\n')
-    assert cb.fit({"a": []}, inches).rows == 2
+    assert cb.fit({"a": []}, inches).posterior.rows == 2
 
 
 @pytest.mark.usefixtures("reader")
 def test_a_value_that_is_no_state_is_found_by_its_line(tmp_path):
     path = a_file(tmp_path, 'a,b\n\n"1\n",x\n2,y\n3,z\n')
     with pytest.raises(DataError, match=r"Unknown value of 'b' in line 6: 'z'"):
-        cb.fit({"b": []}, path, states={"b": ["x", "y"]})
+        cb.fit({"b": []}, path, values={"b": ["x", "y"]})
     with pytest.raises(DataError, match=r"whether a variable was set; in line 3 it says nothing"):
         cb.fit({"a": []}, a_file(tmp_path, "a,f\n1,true\n2,\n"), interventions={"a": "f"})
 
@@ -891,7 +909,7 @@ def test_what_stands_for_a_missing_value_in_a_file_is_one(tmp_path, marker):
     path = a_file(tmp_path, f"a,b\n1,x\n{marker},y\n")
     with pytest.raises(DataError, match="missing in 1 of 2 rows; by column: 'a' 1"):
         cb.fit({"a": [], "b": []}, path)
-    assert cb.fit({"a": []}, path, states={"a": ["1", marker]}).rows == 2
+    assert cb.fit({"a": []}, path, values={"a": ["1", marker]}).posterior.rows == 2
 
 
 def test_other_values_stand_for_missing_ones_where_that_is_said(tmp_path):
@@ -913,7 +931,7 @@ def test_other_values_stand_for_missing_ones_where_that_is_said(tmp_path):
     [
         (["Google", "google", "Google ", "Bing"],
          r"'x' has states that differ in case or blanks only: 'Google', 'Google ', 'google'\. If they mean the same"),
-        (["a", "-"], r"'x' has the state '-': if that stands for a missing value, say so \(na_values=\['-'\]\)"),
+        (["a", "-"], r"'x' has the state '-': if .* a missing value, leave such cells empty .* na_values=\['-'\]\)"),
         (["a", "None", "?"], r"'x' has the states '\?', 'None': .*na_values=\['None', '\?'\]"),
         (["a", "b\nc"], r"'x' has states of several lines, such as 'b\\nc': is a quote in the file not closed\?"),
     ],
@@ -923,7 +941,7 @@ def test_odd_values_are_said_unless_they_were_named_as_states(values, message, a
         with pytest.warns(DataWarning, match=message) as said:
             ask({"x": []}, data)
         assert [found.filename for found in said] == [__file__]
-        ask({"x": []}, data, states={"x": values})
+        ask({"x": []}, data, values={"x": values})
 
 
 def test_a_word_among_numbers_is_said_and_texts_alone_are_not(tmp_path):
@@ -940,7 +958,7 @@ def test_truth_values_in_a_file_are_those_of_pandas(tmp_path):
     for texts in (["True", "False"], ["true", "false"], ["TRUE", "FALSE"]):
         model = cb.fit({"a": []}, a_file(tmp_path, "\n".join(["a", *texts, texts[0]])))
         assert model["a"].states == (False, True)
-        assert model.counts["a"].tolist() == [1, 2]
+        assert model.posterior.counts["a"].tolist() == [1, 2]
     assert cb.fit({"a": []}, a_file(tmp_path, "a\nTRUE\nmaybe\n"))["a"].states == ("TRUE", "maybe")
 
 
@@ -964,10 +982,10 @@ def test_without_data_too_large_tables_are_refused_before_they_are_made(monkeypa
     causes = [f"x{i}" for i in range(30)]
     states = {name: [0, 1] for name in (*causes, "z")}
     with pytest.raises(SizeError, match=r"table of 'z' given 'x0'.* has more than 16777216 cells"):
-        cb.fit({**{name: [] for name in causes}, "z": causes}, None, states=states)
+        prior_model({**{name: [] for name in causes}, "z": causes}, values=states)
     monkeypatch.setattr(counting, "COUNT_LIMIT", 5)
     with pytest.raises(SizeError, match="The 2 tables to be counted have more than 5 cells together"):
-        cb.fit({"x0": [], "z": ["x0"]}, None, states={"x0": [0, 1], "z": [0, 1]})
+        prior_model({"x0": [], "z": ["x0"]}, values={"x0": [0, 1], "z": [0, 1]})
 
 
 # --- data against a graph -----------------------------------------------------------------------------
@@ -1119,7 +1137,7 @@ def test_a_right_graph_and_right_tables_are_kept_at_the_false_discovery_level():
     parts = Counter()
     for _ in range(150):
         model = random_model(rng)
-        found = cb.check(model, model.sample(500, rng=rng), level=0.2)
+        found = cb.check(model, model.sample(500, rng=rng), alpha=0.2)
         parts.update({claim.part for claim in found.contradicted})
     assert parts["graph"] / 150 < 0.33
     assert parts["tables"] / 150 < 0.33
@@ -1150,23 +1168,23 @@ def test_the_report_says_it_in_words_worst_first():
     worst = {frozenset(claim.variables) for claim in found.contradicted[:2]}
     assert worst == {frozenset({"purpose", "template"}), frozenset({"purpose", "subject"})}
     lines = str(found).splitlines()
-    assert lines[0] == "3000 rows."
-    assert lines[1].startswith("The data contradict ")
-    assert "subject and purpose should be independent: p = " in str(found)
-    assert "; the data contradict it." in lines[2]
+    assert lines[0] == "Misspecification test: 3000 rows, false discovery rate 0.05"
+    assert lines[1] == f"Graph: {len(found.contradicted)} of {len(found.findings)} claims rejected"
+    assert "subject and purpose should be independent: p-value " in str(found)
+    assert lines[2].endswith(", rejected")
     frame = found.to_pandas()
     assert list(frame["p"]) == sorted(frame["p"])
     assert frame["contradicted"].sum() == len(found.contradicted)
     fine = cb.check(graph_of(model), model.sample(3000, rng=0))
     assert not fine.contradicted
-    assert "The data do not contradict the graph" in str(fine)
+    assert f"Graph: 0 of {len(fine.findings)} claims rejected; smallest p-values:" in str(fine)
 
 
 def test_thin_data_are_said_to_be_thin():
     found = cb.check({"a": [], "b": [], "c": ["a"]}, {"a": [0, 1, 0], "b": [0, 1, 1], "c": [0, 0, 1]})
     assert len(found.thin) == 2
-    assert "2 claims of the graph could not be tested: too few rows." in str(found)
-    assert "makes no claim" in str(cb.check(GRAPH, DATA))
+    assert "2 claims not tested: too few rows" in str(found)
+    assert "Graph: no testable claim, because all its variables are joined by arrows" in str(cb.check(GRAPH, DATA))
 
 
 def test_tables_of_a_model_are_tested_row_by_row():
@@ -1178,10 +1196,11 @@ def test_tables_of_a_model_are_tested_row_by_row():
     found = cb.check(moved, model.sample(500, rng=0))
     (claim,) = found.contradicted
     assert str(claim) == (
-        "P(send_time) should be as in its table (it says that 'evening' is impossible): p = 0, strength inf; "
-        "the data contradict it."
+        "P(send_time) should be as in its table (it says that 'evening' is impossible): p-value 0, strength inf, "
+        "rejected"
     )
-    assert "The data contradict 1 of the" in str(found)
+    tested = [finding for finding in found.findings if finding.part == "tables" and not math.isnan(finding.p)]
+    assert f"CPTs: 1 of {len(tested)} claims rejected" in str(found)
 
 
 def test_new_data_are_tested_against_a_fit_with_its_own_uncertainty():
@@ -1242,7 +1261,7 @@ def test_some_variables_with_all_their_causes_make_the_same_claims_by_themselves
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"level": 5}, "level must lie between 0 and 1; got 5"),
+        ({"alpha": 5}, "alpha must lie between 0 and 1; got 5"),
         ({"missing": "em"}, "Unknown way to treat missing values: 'em'"),
         ({"data": {"purpose": [1]}}, "'subject' has none"),
     ],

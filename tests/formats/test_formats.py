@@ -446,8 +446,8 @@ def test_a_model_that_cannot_be_names_the_file(tmp_path):
     (tmp_path / "empty.bif").write_text("network n { }")
     with pytest.raises(ModelError, match=r"^empty.bif: A CausalModel needs at least one variable"):
         cb.read(tmp_path / "empty.bif")
-    (tmp_path / "two.json").write_text('{"format": "causalbandits-model", "version": 2}')
-    with pytest.raises(ModelError, match=r"^two.json: Model files of version 1"):
+    (tmp_path / "two.json").write_text('{"format": "causalbandits-model", "version": 1}')
+    with pytest.raises(ModelError, match=r"^two.json: Model files of version 2"):
         cb.read(tmp_path / "two.json")
     (tmp_path / "broken.json").write_text('{"format":\n  oops}')
     with pytest.raises(FormatError, match=r"^broken.json, line 2, column 3: expected JSON, found 'Expecting value'"):
@@ -722,7 +722,7 @@ def test_a_model_is_written_over_a_model_or_over_an_empty_file(extension, tmp_pa
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("x.json", b'\n {"version": 1, "variables": [], "format" : "causalbandits-model"}'),
+        ("x.json", b'\n {"version": 2, "variables": [], "format" : "causalbandits-model"}'),
         ("x.bif", b"\xef\xbb\xbf// by hand\n/* of\nmany */ network x { } half of it"),
         ("x.xml", b'<?xml version="1.0"?>\n<!-- by hand -->\n<!DOCTYPE BIF [\n<!ELEMENT BIF ( NETWORK )*>\n]>\n<BIF>'),
         ("x.dot", b"# by hand\nStrict Digraph{"),

@@ -126,7 +126,7 @@ def test_declared_elements_of_xmlbif_are_no_entities():
     [
         (json.loads, "[" * 10**6),
         (json.loads, '{"a":' * 10**5),
-        (json.loads, '{"format": "causalbandits-model", "version": 1, "variables": ' + "[" * 10**6),
+        (json.loads, '{"format": "causalbandits-model", "version": 2, "variables": ' + "[" * 10**6),
         (json.loads, json.dumps(small()).replace('"a"', '{"tuple": [' * 900 + "1" + "]}" * 900)),
         (json.loads, json.dumps(small()).replace("0.25", "[" * 900 + "1" + "]" * 900, 1)),
         (json.loads, json.dumps(small()).replace("0.25", "1" * 10**4, 1)),

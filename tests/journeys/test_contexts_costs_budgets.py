@@ -18,7 +18,7 @@ from oracles import distribution, played_compiled
 
 CONTEXT = ["b", "a"]
 PRICES = {"x": {1: 0.05, 2: 0.11}, "y": 0.04}
-LEARNS = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
+LEARNS = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned")
 
 
 def model_of(seed: int) -> cb.CausalModel:
@@ -40,7 +40,14 @@ def model_of(seed: int) -> cb.CausalModel:
 
 
 def problem_of(seed: int, costs=PRICES, **more) -> cb.Problem:
-    return cb.Problem(model_of(seed), ["x", "y"], ["v", "w", "b", "s"], context=CONTEXT, costs=costs, **more)
+    return cb.Problem(
+        model_of(seed),
+        manipulable=["x", "y"],
+        reward_parents=["v", "w", "b", "s"],
+        context=CONTEXT,
+        costs=costs,
+        **{"optional": True, **more},
+    )
 
 
 def world(seed: int = 2, costs=PRICES, *, additive: bool = False, **more) -> cb.Environment:
@@ -119,50 +126,65 @@ def test_both_drivers_play_alike_with_costs_in_contexts(id, additive):
     )
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "ts-beta", "cl-ucb"])
-@pytest.mark.parametrize("narrow", [{"at_most": 1}, {"always": ["y"]}, {"reduce": False}], ids=str)
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(prior=beta)", "ucb", "ts(prior=beta)", "cl-ucb"])
+@pytest.mark.parametrize("narrow", [{"max_set": 1}, {"optional": ["x"]}, {"reduce": False}], ids=str)
 def test_both_drivers_play_alike_with_costs_in_contexts_on_narrowed_sets(id, narrow):
     same_bits(world(**narrow), cb.policy(id), 200)
 
 
 @pytest.mark.parametrize("size", [1e-3, 40.0])
 @pytest.mark.parametrize(
-    "id", ["c-ucb", "c-ts-gaussian", "cl-ts", "cl-ts-observed", "cl-ts-observed-scaled", "ts-gaussian"]
+    "id",
+    [
+        "c-ucb",
+        "c-ts(scales=given)",
+        "cl-ts",
+        "cl-ts(regressor=observed)",
+        "cl-ts(scales=estimated, regressor=observed)",
+        "ts(scales=given)",
+    ],
 )
 def test_both_drivers_play_alike_with_small_and_huge_costs_in_contexts(id, size):
     env = world(costs={"x": {0: size / 3, 2: size}, "y": size / 7}, additive=True)
-    same_bits(env, cb.policy(id, draws=3) if "ts" in id else cb.policy(id), 200)
+    same_bits(env, cb.policy(id, samples=3) if "ts" in id else cb.policy(id), 200)
 
 
 def test_a_policy_may_believe_in_other_costs_and_in_less_context():
     env = world()
-    for id in ("c-ucb", "c-ts-beta", "ucb", "ts-beta", "cl-ucb"):
+    for id in ("c-ucb", "c-ts(prior=beta)", "ucb", "ts(prior=beta)", "cl-ucb"):
         for costs, context in (({"y": 0.3}, CONTEXT), (None, ["a"]), (PRICES, ["b"])):
-            believed = cb.Problem(model_of(2), ["x", "y"], env.problem.parents, context=context, costs=costs)
+            believed = cb.Problem(
+                model_of(2),
+                manipulable=["x", "y"],
+                reward_parents=env.problem.parents,
+                context=context,
+                costs=costs,
+                optional=True,
+            )
             same_bits(env, cb.policy(id), 200, believed)
 
 
 def test_an_agent_recommends_what_is_worth_most_in_each_context():
     env, rng = world(), np.random.default_rng(3)
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1)
     for _ in range(3000):
         context = env.draw_context(rng)
         decision = agent.ask(context=context)
-        seen = env.pull(decision.intervention, rng, context)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = env.pull(decision.action, rng, context)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     for share, found in agent.recommendations():
         assert share > 0
         assert env.gap(found.intervention, found.context) < 0.02
         assert found.cost == pytest.approx(env.problem.cost(found.intervention))
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "ts(prior=beta)"])
 def test_priors_of_their_own_are_those_of_the_cells_that_matter(id):
     env, rng = world(), np.random.default_rng(1)
-    shape = env.problem.shape if id == "c-ts-beta" else (6, env.problem.actions.size)
+    shape = env.problem.shape if id == "c-ts(prior=beta)" else (6, env.problem.actions.size)
     own = cb.policy(id, successes=rng.uniform(1, 4, shape), failures=rng.uniform(1, 4, shape))
     same_bits(env, own, 300)
-    same_bits(env, cb.policy(id, successes=own.successes, failures=own.failures, draws=3), 100)
+    same_bits(env, cb.policy(id, successes=own.successes, failures=own.failures, samples=3), 100)
     flat = cb.policy(id, successes=np.ravel(own.successes), failures=np.ravel(own.failures))
     assert same_bits(env, flat, 300).regret.tolist() == same_bits(env, own, 300).regret.tolist()
 
@@ -170,7 +192,7 @@ def test_priors_of_their_own_are_those_of_the_cells_that_matter(id):
 def test_a_prior_for_actions_has_one_for_each_context():
     problem = world().problem
     with pytest.raises(PolicyError, match=r"72 actions in contexts, as 72 numbers or in the shape \(6, 12\)"):
-        cb.Agent(problem, cb.policy("ts-beta", successes=np.ones(problem.actions.size)))
+        cb.Agent(problem, cb.policy("ts", prior="beta", successes=np.ones(problem.actions.size)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -259,7 +281,7 @@ def test_tables_are_learnt_in_contexts_and_decisions_get_better():
     """Four replications of 1500 rounds: less than a quarter of what chance loses, and no more than 3 times the best."""
     env = world()
     settings = {"horizon": 1500, "replications": 4, "seed": 2, "progress": False}
-    run = cb.simulate(env, {"learnt": LEARNS, "known": "c-ts-beta", "chance": "uniform"}, **settings)
+    run = cb.simulate(env, {"learnt": LEARNS, "known": "c-ts(prior=beta)", "chance": "uniform"}, **settings)
     learnt, known, chance = (run.regret(name)[:, -1].mean() for name in ("learnt", "known", "chance"))
     assert learnt < chance / 4
     assert learnt < 3 * known
@@ -272,9 +294,9 @@ def test_an_agent_learns_the_tables_of_the_context_and_its_causes(tmp_path):
     for t in range(1500):
         context = env.draw_context(rng)
         decision = agent.ask(context=context)
-        seen, z, reward = env.condition(context).draw_all(env.problem.choices(decision.intervention), rng)
+        seen, z, reward = env.condition(context).draw_all(env.problem.choices(decision.action), rng)
         others = {name: model[name].states[seen[name]] for name in ("x", "u", "y")}
-        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=others)
+        agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **others})
         if t == 700:
             agent.save(tmp_path / "a.json")
             agent = cb.Agent.load(tmp_path / "a.json")
@@ -295,11 +317,15 @@ def test_what_is_observed_must_be_possible_in_the_context():
             cb.Variable("z", [0, 1], parents=["x", "u"], table=np.full((2, 2, 2), 0.5)),
         ]
     )
-    agent = cb.Agent(cb.Problem(model, ["x"], ["z"], context=["c"]), "c-ts-beta", seed=0)
+    agent = cb.Agent(
+        cb.Problem(model, manipulable=["x"], reward_parents=["z"], context=["c"], optional=True),
+        "c-ts(prior=beta)",
+        seed=0,
+    )
     decision = agent.ask(context={"c": 1})
-    with pytest.raises(TellError, match="impossible under"):
-        agent.tell(decision.id, {"z": 0}, 1.0, observed={"u": 0})
-    agent.tell(decision.id, {"z": 0}, 1.0, observed={"u": 1})
+    with pytest.raises(TellError, match=r"probability 0 under do\(x="):
+        agent.tell(decision.id, reward=1.0, observed={"z": 0, "u": 0})
+    agent.tell(decision.id, reward=1.0, observed={"z": 0, "u": 1})
 
 
 LIMIT = 0.62
@@ -312,7 +338,7 @@ def complies(problem, do, context) -> bool:
 
 
 def careful(seed=3, limit=LIMIT, **more):
-    return world(seed, require={"w": {(1, 2): limit}}, **more)
+    return world(seed, max_probability={"w": {(1, 2): limit}}, **more)
 
 
 @pytest.mark.parametrize(("seed", "kinds"), [(1, 1), (3, 2)])
@@ -323,7 +349,7 @@ def test_in_each_context_only_what_keeps_to_the_limit_there_may_be_done(seed, ki
         allowed = [do for do in problem.actions if complies(problem, do, context)]
         view = problem.condition(context)
         if not allowed:
-            with pytest.raises(ProblemError, match=r"require leaves no action where [ab]="):
+            with pytest.raises(ProblemError, match=r"max_probability leaves no action where [ab]="):
                 view.situation()
             continue
         # Where tables are learnt, the policy decides what complies: see tests/policies/cpts.
@@ -350,16 +376,18 @@ def test_the_best_in_a_context_is_the_best_of_what_is_allowed_there():
                 assert env.gap(do, context) == pytest.approx(max(worth.values()) - value, abs=1e-12)
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "c-ucb", "ts-beta", "ucb", "cl-ts", "cl-ucb", "lin-ts", "uniform"])
+@pytest.mark.parametrize(
+    "id", ["c-ts(prior=beta)", "c-ucb", "ts(prior=beta)", "ucb", "cl-ts", "cl-ucb", "lin-ts", "uniform"]
+)
 def test_nobody_does_in_a_context_what_is_not_allowed_there(id, tmp_path):
     env, rng = careful(), np.random.default_rng(0)
     agent = cb.Agent(env.problem, id, seed=1)
     for t in range(120):
         context = env.draw_context(rng)
         decision = agent.ask(context=context)
-        assert complies(env.problem, decision.intervention, context)
-        seen = env.pull(decision.intervention, rng, context)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        assert complies(env.problem, decision.action, context)
+        seen = env.pull(decision.action, rng, context)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
         if t == 60:
             agent.save(tmp_path / "a.json")
             agent = cb.Agent.load(tmp_path / "a.json", problem=env.problem)
@@ -373,7 +401,7 @@ def test_nobody_does_in_a_context_what_is_not_allowed_there(id, tmp_path):
 
 def test_where_nothing_keeps_to_the_limit_the_context_is_refused_and_others_are_not():
     problem = careful(limit=0.5).problem
-    agent, refused = cb.Agent(problem, "c-ts-beta", seed=1), 0
+    agent, refused = cb.Agent(problem, "c-ts(prior=beta)", seed=1), 0
     for context in contexts():
         if any(by_force(problem.model, problem, do, context).sum(axis=(0, 2, 3))[0] >= 0.5 for do in problem.actions):
             assert agent.ask(context=context)
@@ -389,11 +417,9 @@ def test_eligible_actions_that_are_not_allowed_are_left_out_and_if_all_are_that_
     problem, context = careful().problem, {"b": 0, "a": 0}
     allowed = [do for do in problem.actions if complies(problem, do, context)]
     refused = [do for do in problem.actions if not complies(problem, do, context)]
-    agent = cb.Agent(problem, "c-ts-beta", seed=1)
-    assert agent.ask(context=context, eligible=[*refused, allowed[0]]).intervention == allowed[0]
-    assert (
-        agent.ask(context=context, eligible=lambda do: do in refused or do == allowed[-1]).intervention == allowed[-1]
-    )
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
+    assert agent.ask(context=context, eligible=[*refused, allowed[0]]).action == allowed[0]
+    assert agent.ask(context=context, eligible=lambda do: do in refused or do == allowed[-1]).action == allowed[-1]
     with pytest.raises(InterventionError, match=r"because P\(w in 1, 2\) would be .* and 0.62 is allowed"):
         agent.ask(context=context, eligible=refused)
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.model import FittedModel, FittedObservedModel
+from causalbandits.model import DirichletPosterior
 
 CASES = int(os.environ.get("FUZZ", "60"))
 many = settings(
@@ -30,7 +30,7 @@ many = settings(
 )
 
 
-BOW = cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")], states={"x": [0, 1], "y": [0, 1]})
+BOW = cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")], values={"x": [0, 1], "y": [0, 1]})
 
 
 def as_objects(values):
@@ -94,7 +94,7 @@ graphs = of([
     cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")]), cb.CausalGraph({"y": ["x", "u"]}, hidden=["u"]),
 ])  # fmt: skip
 how = {
-    "states": of([None, {"x": ["a", "b"]}, {"x": [0, 1], "y": [0, 1]}]),
+    "values": of([None, {"x": ["a", "b"]}, {"x": [0, 1], "y": [0, 1]}]),
     "interventions": of([None, "set", {"x": "set"}, {"x": [True, False, True]}]),
     "na_values": of([(), ["a"], [0]]),
     "delimiter": of([None]),
@@ -108,14 +108,13 @@ how = {
 def test_fit_refuses_or_gives_a_model_that_can_be_saved(graph, rows, more):
     fitted = asked(cb.fit, graph, rows, **more)
     if fitted is not None:
-        kind = cb.CausalModel if isinstance(fitted, FittedModel) else cb.ObservedModel
-        assert kind.from_json(fitted.to_json()) == fitted
-        assert fitted.draw_tables(2, rng=0).keys() == fitted.counts.keys()
+        assert type(fitted).from_json(fitted.to_json()) == fitted
+        assert fitted.posterior.draw_tables(2, rng=0).keys() == fitted.posterior.counts.keys()
 
 
 @many
 @given(graphs, data, st.fixed_dictionaries({}, optional={
-    **how, "missing": of(["refuse", "drop"]), "level": of([0.05]),
+    **how, "missing": of(["refuse", "drop"]), "alpha": of([0.05]),
 }))  # fmt: skip
 def test_check_refuses_or_prints(graph, rows, more):
     found = asked(cb.check, graph, rows, **more)
@@ -124,31 +123,33 @@ def test_check_refuses_or_prints(graph, rows, more):
 
 @many
 @given(of([{"x": [], "y": ["x"]}, {"y": ["x"]}]), st.fixed_dictionaries({}, optional={
-    "hidden": of([(), ["x"], [("x", "y")], [["x", "y"], "y"]]), "states": of([None, {"x": [0, 1], "y": ["a", "b"]}]),
+    "hidden": of([(), ["x"], [("x", "y")], [["x", "y"], "y"]]), "values": of([None, {"x": [0, 1], "y": ["a", "b"]}]),
 }), of(["x -> y; x <-> y", "u [hidden]", "{x, y} -> z"]), anything)  # fmt: skip
 def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text, other):
     made = [asked(cb.CausalGraph, parents, **more), asked(cb.CausalGraph.from_text, text)]
     for graph in (found for found in made if found is not None):
         assert cb.CausalGraph.from_json(graph.to_json()) == graph
-        assert cb.CausalGraph.from_text(graph.to_text()).with_states(graph.states) == graph
+        assert cb.CausalGraph.from_text(graph.to_text()).with_values(graph.states) == graph
         asked(graph.optimal_sets, other)
         asked(graph.optimal_sets, "y", manipulable=other)
-        asked(graph.optimal_sets, "y", at_most=other)
+        asked(graph.optimal_sets, "y", max_set=other)
         asked(graph.optimal_sets, "y", always=other)
         asked(graph.effect, other, do=["x"])
         asked(graph.effect, ["y"], do=other)
         asked(graph.effect, ["y"], do=["x"], randomised=other)
         asked(graph.projected, other)
-        asked(cb.Problem, graph, ["x"], reward=other)
+        asked(cb.Problem, graph, manipulable=["x"], reward=other)
+        asked(cb.Problem, graph, manipulable=["x"], reward="y", reward_parents=other)
+        asked(cb.Problem, graph, manipulable=["x"], reward="y", values=other)
         tables = {"x": [0.5, 0.5], "y": [[0.5, 0.5], [1.0, 0.0]], "z": other}
-        asked(cb.ObservedModel, graph, tables, sources=other)
-        observed = asked(cb.ObservedModel, graph, {name: tables.get(name) for name in graph.names})
+        asked(cb.LatentModel, graph, tables, sources=other)
+        observed = asked(cb.LatentModel, graph, {name: tables.get(name) for name in graph.names})
         if observed is not None:
-            assert cb.ObservedModel.from_json(observed.to_json()) == observed
+            assert cb.LatentModel.from_json(observed.to_json()) == observed
             asked(observed.distribution, other)
             asked(observed.distribution, ["y"], do=other)
-            asked(cb.Problem, observed, ["x"], other)
-    asked(cb.ObservedModel.from_record, other)
+            asked(cb.Problem, observed, manipulable=["x"], reward_parents=other)
+    asked(cb.LatentModel.from_record, other)
     for make in (cb.CausalGraph.from_json, cb.CausalGraph.from_networkx, cb.CausalGraph.from_record):
         asked(make, other)
     asked(cb.zoo.email_campaign().problem.model.causal_graph.with_hidden, other)
@@ -158,7 +159,7 @@ names = of(["x", "y"])
 variables = st.fixed_dictionaries(
     {
         "name": names,
-        "states": of([["a", "b"], [0, 1], [None], [("a", 1), ("b", 2)]]),
+        "values": of([["a", "b"], [0, 1], [None], [("a", 1), ("b", 2)]]),
         "parents": of([(), ["x"]]),
         "table": of([[0.5, 0.5], [1.0], [[0.5, 0.5], [0.2, 0.8]]]),
     }
@@ -168,7 +169,7 @@ variables = st.fixed_dictionaries(
 @many
 @given(st.lists(variables, max_size=3), of([None, {"": ["remark"]}, {"x": ["remark"]}]), anything)
 def test_variables_make_a_model_that_can_be_saved_or_are_refused(records, properties, other):
-    made = [v for v in (asked(cb.Variable, r.pop("name"), r.pop("states"), **r) for r in records) if v is not None]
+    made = [v for v in (asked(cb.Variable, r.pop("name"), r.pop("values"), **r) for r in records) if v is not None]
     asked(cb.CausalModel, other)
     model = asked(cb.CausalModel, made, properties=properties)
     if model is not None:
@@ -189,12 +190,16 @@ def test_a_model_answers_or_refuses_what_it_is_asked(n, do, rng, name):
 
 
 records = st.fixed_dictionaries(
-    {"format": of(["causalbandits-model"]), "version": of([1]), "kind": of(["exact", "fitted"])},
+    {"format": of(["causalbandits-model"]), "version": of([2])},
     optional={
-        "rows": of([3]), "filled": of([0, 2]), "properties": of([{}]),
+        "properties": of([{}]),
+        "posterior": st.fixed_dictionaries({}, optional={
+            "rows": of([3]), "filled": of([0, 2]), "rows_by_source": of([[], [[[], 2]], [[["x"], 1]]]),
+            "counts": of([{"x": [1, 2]}]), "prior": of([{"x": [1, 1]}]),
+        }) | anything,
         "variables": of([[]]) | st.lists(st.fixed_dictionaries({}, optional={
             "name": names, "states": of([["a", "b"], [{"tuple": [1]}, 2]]), "parents": of([[], ["x"]]),
-            "table": of([[0.5, 0.5]]), "counts": of([[1, 2]]), "prior": of([[1, 1]]),
+            "table": of([[0.5, 0.5]]),
         }) | anything, max_size=3),
     },
 )  # fmt: skip
@@ -204,7 +209,7 @@ records = st.fixed_dictionaries(
 @given(records | anything)
 def test_records_and_json_make_a_model_or_are_refused(record):
     asked(cb.CausalModel.from_record, record)
-    asked(FittedModel.from_record, record)
+    asked(DirichletPosterior.from_record, record)
     asked(cb.CausalModel.from_json, record)
     try:
         text = json.dumps(record)
@@ -215,27 +220,30 @@ def test_records_and_json_make_a_model_or_are_refused(record):
 
 @many
 @given(st.fixed_dictionaries({key: of(good) for key, good in {
-    "states": [{"x": (0, 1)}], "parents": [{"x": ()}], "counts": [{"x": [1, 2]}], "prior": [{"x": [1, 1]}],
-    "rows": [3], "filled": [0],
-}.items()}), of([1]), of([0]))  # fmt: skip
-def test_a_fitted_model_is_made_or_refused(parts, n, rng):
-    model = asked(FittedModel, **parts)
+    "counts": [{"x": [1, 2]}], "prior": [{"x": [1, 1]}], "rows": [3], "filled": [0], "rows_by_source": [{}, {(): 3}],
+}.items()}), of([cb.CausalGraph({"x": []}, values={"x": (0, 1)})]), of([1]), of([0]))  # fmt: skip
+def test_a_fitted_model_is_made_or_refused(parts, graph, n, rng):
+    posterior = asked(DirichletPosterior, **parts)
+    if posterior is not None:
+        asked(posterior.draw_tables, n, rng)
+    model = asked(cb.CausalModel.from_posterior, graph, posterior)
     if model is not None:
-        asked(model.draw_tables, n, rng)
+        asked(model.draw, rng)
 
 
 @many
 @given(st.fixed_dictionaries({key: of(good) for key, good in {
-    "graph": [BOW],
     "counts": [{"x": [1, 2], "y": [[1, 2], [0, 0]]}], "prior": [{"x": [1, 1], "y": [[0, 0], [0, 0]]}],
     "rows": [3], "rows_by_source": [{(): 3}], "filled": [0],
-}.items()}), of([1]), of([0]), anything)  # fmt: skip
-def test_a_fit_of_what_is_observed_is_made_or_refused(parts, n, rng, other):
-    model = asked(FittedObservedModel, **parts)
+}.items()}), of([BOW]), of([0]), anything)  # fmt: skip
+def test_a_fit_of_what_is_observed_is_made_or_refused(parts, graph, rng, other):
+    posterior = asked(DirichletPosterior, **parts)
+    model = asked(cb.LatentModel.from_posterior, graph, posterior)
     if model is not None:
-        asked(model.draw_tables, n, rng)
-        asked(cb.ObservedModel.from_record, {**model.to_record(), "rows_by_source": other})
-        asked(cb.ObservedModel.from_record, {**model.to_record(), "counts": other})
+        asked(model.draw, rng)
+        for entry in ("rows_by_source", "counts"):
+            record = {**model.to_record(), "posterior": {**posterior.to_record(), entry: other}}
+            asked(cb.LatentModel.from_record, record)
 
 
 @many
@@ -285,17 +293,17 @@ def test_random_worlds_are_made_or_refused(asked_for):
         (lambda: cb.Variable("x", np.array(3), table=[1]), r"must be a list of values.*; got array\(3\)"),
         (lambda: cb.Variable("x", [1], parents=np.array("y"), table=[1]), "must be a list of names"),
         (lambda: cb.fit({"x": []}, {"x": [1]}, na_values=np.array(3)), "na_values must be a list of values"),
-        (lambda: FITTED.draw_tables([], 0), r"n must be a whole number, 0 or more; got \[\]"),
-        (lambda: FITTED.draw_tables(2**40, 0), "1099511627776 draws of tables of 2 numbers; the limit is"),
-        (lambda: FittedModel({"x": (0,)}, {}, {"x": [1]}, {"x": [1]}, 1), "parents must have an entry for every"),
-        (lambda: FittedModel({"x": (0,)}, {"x": ()}, [1], {"x": [1]}, 1), "counts must have an entry for every"),
+        (lambda: FITTED.posterior.draw_tables([], 0), r"n must be a whole number, 0 or more; got \[\]"),
+        (lambda: FITTED.posterior.draw_tables(2**40, 0), "1099511627776 draws of tables of 2 numbers; the limit is"),
+        (lambda: DirichletPosterior({"x": [1]}, {}, rows=1), "prior must have an entry for every"),
+        (lambda: DirichletPosterior([1], {"x": [1]}, rows=1), "counts must have an entry for every"),
         (lambda: cb.CausalModel.from_record({"variables": [np.zeros(1)]}), "A variable's record needs name"),
-        (lambda: cb.CausalModel.from_record("x" * 10**6), r"must be a mapping; got '.*\(1,000,002 characters\)"),
+        (lambda: cb.CausalModel.from_record("x" * 10**6), r"must be a mapping; got '.*\(1,000,000 characters\)"),
         (lambda: cb.write(FITTED, "m" * 5000 + ".json"), "m.json"),
         (lambda: cb.read("m" * 5000 + ".json"), "m.json"),
         (
             lambda: cb.Variable("x", ["a" * 10_001], table=[1]),
-            r"must be text of at most 10,000 characters.*; one is 'a.*\(10,003 characters\)",
+            r"must be text of at most 10,000 characters.*; one is 'a.*\(10,001 characters\)",
         ),
         (lambda: cb.Variable("a" * 10_001, [0], table=[1]), "name must have at most 10,000 characters; got 'aaa"),
     ],

@@ -21,7 +21,7 @@ from tests.journeys.test_fuzz import anything, asked, many, odd
 import causalbandits as cb
 from causalbandits._files import refuse_unwritable_folder
 from causalbandits._typing import is_integer
-from causalbandits.policies.registry import POLICIES
+from oracles.policies import POLICIES
 
 ENV = cb.zoo.email_campaign()
 PROBLEM = ENV.problem
@@ -30,11 +30,23 @@ RUN = cb.simulate(ENV, ["c-ucb", "uniform"], horizon=20, replications=3, measure
 
 
 def priced(costs):
-    return cb.Problem(PROBLEM.model, PROBLEM.manipulable, PROBLEM.parents, costs=costs)
+    return cb.Problem(
+        PROBLEM.model, manipulable=PROBLEM.manipulable, reward_parents=PROBLEM.parents, costs=costs, optional=True
+    )
+
+
+def policy_of(family, **options):
+    return cb.policy(family, **options)
 
 
 def required(limits):
-    return cb.Problem(PROBLEM.model, PROBLEM.manipulable, PROBLEM.parents, require=limits)
+    return cb.Problem(
+        PROBLEM.model,
+        manipulable=PROBLEM.manipulable,
+        reward_parents=PROBLEM.parents,
+        max_probability=limits,
+        optional=True,
+    )
 
 
 def key(value):
@@ -50,8 +62,8 @@ PRICED = priced({"product": 0.5})
 
 
 def agent():
-    one = cb.Agent(PROBLEM, "c-ts-beta", seed=0, impossible="accept")
-    one.tell(one.ask(eligible=[{"send_time": "morning"}]).id, SEEN, 1)
+    one = cb.Agent(PROBLEM, "c-ts(prior=beta)", seed=0, zero_probability="allow")
+    one.tell(one.ask(eligible=[{"send_time": "morning"}]).id, reward=1, observed=SEEN)
     one.ask(2)
     return one
 
@@ -73,11 +85,11 @@ def of_study(method, **arguments):
 
     def call(**given):
         with tempfile.TemporaryDirectory() as folder:
-            policy = cb.policies.CausalThompsonSampling(prior="beta", draws=2)
+            policy = cb.policies.CausalThompsonSampling(prior="beta", samples=2)
             with cb.Study.create(Path(folder) / "study.db", PROBLEM, policy, seed=0) as study:
                 study.ask(eligible=[{"purpose": "Promo"}])
                 told = study.ask(eligible=[{"send_time": "morning"}], key="a")
-                study.tell(told.id, SEEN, 1.0)
+                study.tell(told.id, reward=1.0, observed=SEEN)
                 return getattr(study, method)(**given)
 
     return call, arguments
@@ -100,23 +112,39 @@ CALLS = {
     "problem": (
         cb.Problem,
         {
-            "model": PROBLEM.model,
+            "knowledge": PROBLEM.model,
             "manipulable": ["purpose", "send_time"],
-            "parents": list(PROBLEM.parents),
-            "at_most": 1,
-            "always": [],
+            "reward_parents": list(PROBLEM.parents),
+            "max_set": 1,
+            "optional": True,
             "actions": None,
             "forbid": None,
             "reduce": True,
             "costs": {"purpose": {"Promo": 0.1}, "send_time": 0.2},
-            "require": {"subject": {"long": 0.6}},
+            "max_probability": {"subject": {"long": 0.6}},
             "reward": None,
-            "separator": None,
-            "observable": None,
+            "adjust": None,
+            "can_observe": None,
+        },
+    ),
+    "problem of a graph": (
+        cb.Problem,
+        {
+            "knowledge": "purpose -> subject -> click; send_time -> click",
+            "reward": "click",
+            "manipulable": {"purpose": ["Promo", "Nurture"], "send_time": ["morning", "evening"]},
+            "values": {"subject": ["short", "long"]},
+            "reward_parents": None,
+            "data": None,
+            "context": (),
+            "prior": 1.0,
         },
     ),
     "situation": (PROBLEM.situation, {"every": False, "eligible": [{}]}),
-    "parent_distribution": (PROBLEM.parent_distribution, {"action": {}, "interval": False, "level": 0.9, "rng": 0}),
+    "parent_distribution": (
+        PROBLEM.parent_distribution,
+        {"action": {}, "interval": False, "confidence": 0.9, "rng": 0},
+    ),
     "encode": (PROBLEM.encode_parents, {"values": SEEN}),
     "decode": (PROBLEM.decode_parents, {"z": (0, 0, 0)}),
     "configuration": (PROBLEM.configuration, {"z": (0, 0, 0)}),
@@ -132,12 +160,12 @@ CALLS = {
     ),
     "cost": (PRICED.cost, {"action": {}}),
     "budget": (cb.Budget, {"total": 10, "rounds": 5}),
-    "agent": (cb.Agent, {"problem": PROBLEM, "policy": "c-ucb", "seed": 0, "impossible": "refuse"}),
+    "agent": (cb.Agent, {"problem": PROBLEM, "policy": "c-ucb", "seed": 0, "zero_probability": "raise"}),
     "agent with a budget": (
         lambda **a: cb.Agent(**a).ask(),
-        {"problem": PRICED, "policy": "c-ts-beta", "budget": cb.Budget(10, 5)},
+        {"problem": PRICED, "policy": "c-ts(prior=beta)", "budget": cb.Budget(10, 5)},
     ),
-    "default policy": (cb.default_policy, {"problem": PROBLEM, "horizon": 100, "late": False}),
+    "default policy": (cb.default_policy, {"problem": PROBLEM, "horizon": 100, "delayed": False}),
     "design": (
         cb.design,
         {"problem": PROBLEM, "means": None, "noise_scale": 1.0},
@@ -148,34 +176,36 @@ CALLS = {
             "problem": PROBLEM,
             "policy": "c-ucb",
             "seed": 0,
-            "window": 5.0,
-            "default": 0.0,
-            "late": "apply",
-            "floor": 0.1,
+            "attribution_window": 5.0,
+            "default_reward": 0.0,
+            "late_outcomes": "apply",
+            "min_propensity": 0.1,
             "budget": None,
         },
     ),
     "study's ask": of_study("ask", eligible=[{}, {"purpose": "Promo"}], key="b"),
-    "study's tell": of_study("tell", id=0, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
-    "study's correct": of_study("correct", id=1, parents=SEEN, reward=0.0, observed=None),
-    "study's forget": of_study("forget", id=0),
+    "study's tell": of_study("tell", decision=0, reward=1.0, observed={**SEEN, "product": "Photoshop"}),
+    "study's correct": of_study("correct", decision=1, reward=0.0, observed=SEEN),
+    "study's cancel": of_study("cancel", id=0),
     "study's evaluate": of_study("evaluate", target={"purpose": "Promo"}, by="configurations"),
     "study's mode": of_study("set_mode", mode="shadow", baseline={"purpose": "Promo"}, by="ann", why="a test"),
     "connect": (cb.connect, {"url": "http://127.0.0.1:1/study", "key": None}),
     "ask": of_agent("ask", n=2, eligible=[{}, {"purpose": "Promo"}]),
-    "tell": of_agent("tell", id=1, parents=SEEN, reward=1.0, observed={"product": "Photoshop"}),
-    "correct": of_agent("correct", id=0, parents=SEEN, reward=0.0, observed=None),
-    "retract": of_agent("retract", id=0),
-    "forget": of_agent("forget", id=1),
-    "recommend": of_agent("recommend", level=0.9),
-    "check": of_agent("check", level=0.05),
+    "tell": of_agent("tell", decision=1, reward=1.0, observed={**SEEN, "product": "Photoshop"}),
+    "correct": of_agent("correct", decision=0, reward=0.0, observed=SEEN),
+    "retract": of_agent("retract", decision=0),
+    "cancel": of_agent("cancel", id=1),
+    "recommend": of_agent("recommend", confidence=0.9),
+    "check": of_agent("check", alpha=0.05),
     "evidence": (
-        lambda **given: cb.Agent(PROBLEM, cb.policies.CausalThompsonSampling(draws=2)).evidence(**given),
-        {"level": 0.05},
+        lambda **given: cb.Agent(PROBLEM, cb.policies.CausalThompsonSampling(scales="given", samples=2)).evidence(
+            **given
+        ),
+        {"alpha": 0.05},
     ),
     "guard": (
         lambda **given: cb.Agent(PROBLEM, cb.policies.GuardedThompsonSampling(**given)).ask(),
-        {"prior": "beta", "draws": 4, "level": 0.05, "audit": 0.1, "on_alarm": "warn"},
+        {"prior": "beta", "samples": 4, "alpha": 0.05, "audit": 0.1, "on_alarm": "warn"},
     ),
     "learn": of_agent(
         "learn", past={**{k: [v] * 3 for k, v in SEEN.items()}, "y": [0, 1, 1]}, reward="y", interventions=None
@@ -204,15 +234,15 @@ CALLS = {
     "mean_reward": (ENV.mean_reward, {"action": {}}),
     "gap": (ENV.gap, {"action": 3}),
     "value": (ENV.value, {"action": {}}),
-    "policy": (cb.policy, {"id": "c-ucb", "noise_scale": 1.0, "prior_scale": 1.0, "horizon": 10, "anytime": False}),
-    "thompson": (cb.policy, {"id": "c-ts-gaussian", "noise_scale": 1.0, "prior_scale": 1.0, "draws": 2}),
+    "policy": (policy_of, {"family": "c-ucb", "noise_scale": 1.0, "prior_scale": 1.0, "horizon": 10, "anytime": False}),
+    "thompson": (policy_of, {"family": "c-ts", "noise_scale": 1.0, "prior_scale": 1.0, "samples": 2}),
     "beta": (
-        lambda **a: cb.Agent(PROBLEM, cb.policy(**a)).ask(),
-        {"id": "c-ts-beta", "successes": 1.0, "failures": 2.0, "draws": 1},
+        lambda **a: cb.Agent(PROBLEM, policy_of(**a)).ask(),
+        {"family": "c-ts(prior=beta)", "successes": 1.0, "failures": 2.0, "samples": 1},
     ),
     "linear policy": (
         lambda **a: cb.Agent(PROBLEM, cb.policy("cl-ts", **a)).ask(),
-        {"features": None, "intercept": True, "noise_scale": 1.0, "prior_scale": 1.0, "v": 1.0, "draws": 2},
+        {"features": None, "intercept": True, "noise_scale": 1.0, "prior_scale": 1.0, "v": 1.0, "samples": 2},
     ),
     "simulate": (
         brief(cb.simulate),
@@ -223,7 +253,7 @@ CALLS = {
             "replications": 2,
             "seed": 0,
             "workers": 1,
-            "problem": None,
+            "believed": None,
             "measures": ("reward",),
             "rounds": [5],
             "budget": None,
@@ -237,7 +267,7 @@ CALLS = {
             "policies": ["uniform"],
             "horizon": 10,
             "reward_prior": (1, 1),
-            "epsilon": 0.1,
+            "tolerance": 0.1,
             "replications": 2,
             "seed": 0,
             "workers": 1,
@@ -282,7 +312,7 @@ def test_a_call_is_answered_or_refused_in_words(name, data):
 @many
 @given(value=odd | anything, data=st.data())
 def test_a_policys_parameters_are_taken_or_refused(id, value, data):
-    name = data.draw(st.sampled_from(sorted(POLICIES[id][0].__dataclass_fields__)))
+    name = data.draw(st.sampled_from(sorted(type(cb.policy(id)).__dataclass_fields__)))
     asked(cb.policy, id, **{name: value})
 
 
@@ -291,7 +321,7 @@ def test_the_fuzz_covers_the_public_surface():
     elsewhere = {
         "CausalGraph",
         "CausalModel",
-        "ObservedModel",
+        "LatentModel",
         "Variable",
         "Intervention",
         "check",
@@ -337,11 +367,15 @@ def test_the_fuzz_covers_the_public_surface():
     [
         (lambda: PROBLEM.decode_parents([Decimal("NaN")] * 3), "A configuration has one code per parent"),
         (
-            lambda: cb.Problem(PROBLEM.model, ["purpose"], PROBLEM.parents, actions=np.array(3)),
+            lambda: cb.Problem(
+                PROBLEM.model, manipulable=["purpose"], reward_parents=PROBLEM.parents, actions=np.array(3)
+            ),
             "list of interventi",
         ),
         (
-            lambda: cb.Problem(PROBLEM.model, {"purpose": np.array(3)}, PROBLEM.parents),
+            lambda: cb.Problem(
+                PROBLEM.model, manipulable={"purpose": np.array(3)}, reward_parents=PROBLEM.parents, optional=True
+            ),
             "must be a list of its valu",
         ),
         (lambda: agent().ask(eligible=np.array(3)), "eligible must be a list of interventions"),

@@ -34,7 +34,7 @@ def test_the_live_campaign_is_served_and_stops_cleanly_while_somebody_looks() ->
         out, err = process.communicate(timeout=30)
         watching.close()
         assert (process.returncode, err) == (0, "")
-        assert "Stopped. Study(c-ts-beta" in out
+        assert "Stopped. Study(c-ts(prior=beta, samples=32)," in out
         assert "folded again: all as it was kept." in out
     finally:
         process.kill()

@@ -19,6 +19,7 @@ import causalbandits as cb
 from causalbandits.engine.driver import seed_of
 from causalbandits.policies.feedback import Outcome, randomised_rounding
 from causalbandits.problem.projection.argmax import Scores
+from oracles.engine_agent import engine_agent
 
 WORLD, POLICY = 1, 2
 
@@ -216,14 +217,14 @@ LISTINGS: dict[str, Callable[..., None]] = {
     "c-ucb": c_ucb,
     "kl-ucb": kl_ucb,
     "c-kl-ucb": c_kl_ucb,
-    "ts-beta": ts_beta,
-    "c-ts-beta": c_ts_beta,
-    "ts-gaussian": ts_gaussian,
-    "c-ts-gaussian": c_ts_gaussian,
+    "ts(prior=beta)": ts_beta,
+    "c-ts(prior=beta)": c_ts_beta,
+    "ts(scales=given)": ts_gaussian,
+    "c-ts(scales=given)": c_ts_gaussian,
     "cl-ucb": partial(cl_ucb, observed=False),
-    "cl-ucb-observed": partial(cl_ucb, observed=True),
+    "cl-ucb(regressor=observed)": partial(cl_ucb, observed=True),
     "cl-ts": partial(cl_ts, observed=False),
-    "cl-ts-observed": partial(cl_ts, observed=True),
+    "cl-ts(regressor=observed)": partial(cl_ts, observed=True),
 }
 
 
@@ -243,7 +244,10 @@ def click_or_rate(subject: str, template: str, send_time: str, rng: np.random.Ge
 def searching_all(env: cb.Environment, reward: Any = None) -> cb.Environment:
     """The listings know no reduction of the action set, and ties depend on what is searched."""
     p = env.problem
-    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, reduce=False), reward or env.reward)
+    return cb.Environment(
+        cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True),
+        reward or env.reward,
+    )
 
 
 ENVIRONMENTS = {
@@ -295,15 +299,15 @@ SCALES = {"noise_scale": 0.3, "prior_scale": 0.5}
 
 CASES = [
     *(Case("figure2", id, {}) for id in LISTINGS if "beta" not in id and "kl" not in id),
-    *(Case("figure2", id, ANYTIME) for id in ("ucb", "c-ucb", "cl-ucb", "cl-ucb-observed")),
-    *(Case("figure2", id, SCALES) for id in ("ucb", "c-ucb", "ts-gaussian", "c-ts-gaussian")),
-    *(Case("figure2", id, SCALES | {"feature_bound": 4.0}) for id in ("cl-ucb", "cl-ucb-observed")),
-    *(Case("figure2", id, SCALES | {"v": 0.7}) for id in ("cl-ts", "cl-ts-observed")),
+    *(Case("figure2", id, ANYTIME) for id in ("ucb", "c-ucb", "cl-ucb", "cl-ucb(regressor=observed)")),
+    *(Case("figure2", id, SCALES) for id in ("ucb", "c-ucb", "ts(scales=given)", "c-ts(scales=given)")),
+    *(Case("figure2", id, SCALES | {"feature_bound": 4.0}) for id in ("cl-ucb", "cl-ucb(regressor=observed)")),
+    *(Case("figure2", id, SCALES | {"v": 0.7}) for id in ("cl-ts", "cl-ts(regressor=observed)")),
     Case("figure2", "c-ucb", SCALES | ANYTIME),
     Case("figure2", "cl-ucb", SCALES | ANYTIME | {"feature_bound": 4.0}),
-    *(Case("email", id, {}) for id in ("ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "ts-beta", "c-ts-beta")),
+    *(Case("email", id, {}) for id in ("ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "ts(prior=beta)", "c-ts(prior=beta)")),
     *(Case("email", id, ANYTIME) for id in ("ucb", "c-ucb", "kl-ucb", "c-kl-ucb")),
-    *(Case("graded", id, {}) for id in ("ts-beta", "c-ts-beta")),
+    *(Case("graded", id, {}) for id in ("ts(prior=beta)", "c-ts(prior=beta)")),
     *(Case("graded", id, kind) for id in ("kl-ucb", "c-kl-ucb") for kind in ({}, ANYTIME)),
 ]
 
@@ -332,7 +336,7 @@ def test_they_choose_the_same_actions_in_short_runs_too(case: Case) -> None:
 def test_simulate_has_the_regret_of_the_listings_actions(case: Case) -> None:
     T, seed = 1010, 2  # beyond 1000 rounds, where regret is no longer kept in every one
     policy = cb.policy(case.id, **case.parameters)
-    run = cb.simulate(case.env, [policy], horizon=T, replications=2, seed=seed, progress=False)
+    run = cb.simulate(case.env, {case.id: policy}, horizon=T, replications=2, seed=seed, progress=False)
     for replication in range(2):
         regret = np.cumsum(case.env.gaps()[case.listing(T, seed, replication)])
         np.testing.assert_allclose(run.regret(case.id)[replication], regret[run.rounds - 1], rtol=1e-9, atol=1e-9)
@@ -340,11 +344,11 @@ def test_simulate_has_the_regret_of_the_listings_actions(case: Case) -> None:
 
 ASKED = [
     Case("figure2", "c-ucb", ANYTIME),
-    Case("figure2", "ts-gaussian", SCALES),
+    Case("figure2", "ts(scales=given)", SCALES),
     Case("figure2", "cl-ucb", {}),
-    Case("figure2", "cl-ts-observed", {}),
+    Case("figure2", "cl-ts(regressor=observed)", {}),
     Case("email", "c-kl-ucb", ANYTIME),
-    Case("graded", "c-ts-beta", {}),
+    Case("graded", "c-ts(prior=beta)", {}),
 ]
 
 
@@ -353,11 +357,11 @@ def test_an_agent_that_is_asked_and_told_decides_as_the_listing_does(case: Case)
     T, seed, replication, problem = 500, 3, 1, case.env.problem
     world = World(case.env, seed, replication)
     key = np.random.SeedSequence(seed, spawn_key=(replication, POLICY))
-    agent = cb.Agent(problem, case.policy(T), seed=key)
+    agent = engine_agent(problem, case.policy(T), seed=key)
     for _ in range(T):
         decision = agent.ask()
-        codes, reward = world.draw(problem.actions.index(decision.intervention))
-        agent.tell(decision.id, problem.decode_parents(codes), reward)
+        codes, reward = world.draw(problem.actions.index(decision.action))
+        agent.tell(decision.id, reward=reward, observed=problem.decode_parents(codes))
     assert_same_actions(case.listing(T, seed, replication), world.actions)
 
 
@@ -382,17 +386,17 @@ class Final(NamedTuple):
 
 FINALS = [
     Final("figure2", "ucb", 914, sd=2.3),
-    Final("figure2", "ts-gaussian", 880, sd=4.0),
+    Final("figure2", "ts(scales=given)", 880, sd=4.0),
     Final("figure2", "c-ucb", 92, sd=7.9),
-    Final("figure2", "c-ts-gaussian", 24.7, sd=2.2),
+    Final("figure2", "c-ts(scales=given)", 24.7, sd=2.2),
     Final("figure2", "cl-ucb", 327, sd=11),
     Final("figure2", "cl-ts", 122, sd=8.9),
-    Final("figure2", "cl-ucb-observed", 19.5, sd=3.4),
-    Final("figure2", "cl-ts-observed", 12.2, sd=1.4),
+    Final("figure2", "cl-ucb(regressor=observed)", 19.5, sd=3.4),
+    Final("figure2", "cl-ts(regressor=observed)", 12.2, sd=1.4),
     Final("email", "ucb", 685, sd=7.4),
-    Final("email", "ts-beta", 449, sd=25),
+    Final("email", "ts(prior=beta)", 449, sd=25),
     Final("email", "c-ucb", 430, sd=24),
-    Final("email", "c-ts-beta", 42, sd=14, replications=8),
+    Final("email", "c-ts(prior=beta)", 42, sd=14, replications=8),
     Final("email", "c-kl-ucb", 111, sd=22),
 ]
 

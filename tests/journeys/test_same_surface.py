@@ -11,7 +11,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,53 +35,66 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def public(one: object) -> set[str]:
-    return {name for name in dir(one) if not name.startswith("_")}
+    return {
+        name
+        for name in {*dir(type(one) if not isinstance(one, type) else one), *getattr(one, "__dict__", {})}
+        if not name.startswith("_")
+    }
 
 
-OF_AGENTS_ALONE = {"save", "load", "impossible"}
+OF_AGENTS_ALONE = {"save", "load", "zero_probability"}
 """A study is on disk at every moment, and opened; its rules say what becomes of the impossible."""
 
 OF_STUDIES_ALONE = {
     # made, opened and closed; many calls at once; one connection that only looks
     "create", "open", "close", "together", "reader",
     # decisions that wait, by key, with their chances, and what became of them
-    "by_action", "tell_many", "expire", "id_of", "due", "chances", "status", "events", "oldest_open",
+    "by_action", "early_outcomes", "tell_many", "expire", "id_of", "due", "chances", "status", "events", "oldest_open",
     # who decides, and how
-    "use", "mode", "modes", "set_mode",
+    "use", "policies", "mode", "modes", "set_mode",
     # what was logged
-    "counts", "decided", "description", "evaluate", "explain", "export", "history", "in_shadow", "lines",
+    "counts", "n_decisions", "description", "evaluate", "evaluation_obstacle", "explain", "export", "history",
+    "in_shadow", "lines",
     "replay", "statistic", "verify",
     "version", "quick_check", "rules", "state_hash",
+    # a service that starts and stops
+    "interrupt", "warm_up",
 }  # fmt: skip
 
 NOT_OVER_HTTP = {
     # of a file: made and opened where it is; over HTTP by POST /v1/studies
-    "create", "open", "reader", "together",
+    "create", "open", "reader", "together", "interrupt", "warm_up",
     # objects that do not travel; `description` says which policy and which rules
     "policy", "rules", "statistic",
     # lines by the thousand: for who has the file, or a backup of it
     "check", "evaluate", "export", "history", "in_shadow", "learn", "model", "pending", "quick_check",
     # in `explain`, `report` or /metrics
-    "by_action", "chances", "counts", "due", "id_of", "oldest_open", "state_hash", "version",
+    "by_action", "chances", "counts", "due", "evaluation_obstacle", "id_of", "oldest_open", "state_hash", "version",
 }  # fmt: skip
 
 
 def test_a_study_can_what_an_agent_can_and_a_client_what_a_study_can(tmp_path: Path) -> None:
-    with cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta") as made:
-        agent, here = public(cb.Agent(ENV.problem, "c-ts-beta")), public(made)
+    with cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)") as made:
+        agent, here = public(cb.Agent(ENV.problem, "c-ts(prior=beta)")), public(made)
     there = public(RemoteStudy)
     assert agent - here == OF_AGENTS_ALONE
     assert here - agent == OF_STUDIES_ALONE
     assert here - there == NOT_OVER_HTTP
-    assert there - here == set()
+    assert there - here == {"settle", "unsettled"}  # decisions that a client made by its fallback
 
 
 DIFFERENT_PARAMETERS = {
     ("ask", "key"): "agents have no keys",
+    ("ask", "unit"): "agents do not know for whom they decide",
+    ("ask", "sticky"): "agents do not know for whom they decide",
     ("report", "path"): "a page is written where the outcomes are; a service has pages of its own",
     ("expire", "at_most"): "over HTTP, 10,000 at once",
     ("lines", "at_most"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
+    ("use", "by"): "a service knows whose key it is",
+    ("correct", "by"): "a service knows whose key it is, and an agent has one owner",
+    ("retract", "by"): "a service knows whose key it is, and an agent has one owner",
+    ("cancel", "by"): "a service knows whose key it is, and an agent has one owner",
 }
 
 
@@ -101,13 +113,13 @@ def _parameters(kind: type, name: str) -> list[str]:
 
 
 def test_a_study_is_made_from_the_same_words_here_over_http_and_on_the_command_line() -> None:
-    here = set(inspect.signature(cb.Study.create).parameters) - {"where", "problem", "policy", "clock"}
+    here = set(inspect.signature(cb.Study.create).parameters) - {"where", "problem", "policy", "clock", "signing_key"}
     there = set(CreateStudyRequest.__struct_fields__) - {"name", "problem", "policy", "parameters"}
     assert there == here
     (create,) = (one.callback for one in study.registered_commands if one.callback.__name__ == "create")
     typed = set(inspect.signature(create).parameters)
     assert here - typed == set()
-    assert typed & {"policy", "draws", "rounds", "to"} == {"policy", "draws", "rounds", "to"}
+    assert typed & {"policy", "samples", "rounds", "to"} == {"policy", "samples", "rounds", "to"}
 
 
 def run(*words: str, fails: bool = False) -> str:
@@ -118,31 +130,47 @@ def run(*words: str, fails: bool = False) -> str:
 
 def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -> None:
     file = str(tmp_path / "mail.db")
-    rules = ["--window", "60", "--default", "0", "--late", "ignore", "--hold", "--impossible", "accept"]
+    rules = [
+        "--attribution-window",
+        "60",
+        "--default-reward",
+        "0",
+        "--late-outcomes",
+        "ignore",
+        "--hold-until-window",
+        "--zero-probability",
+        "allow",
+    ]
     run("create", "email_campaign", "--to", file, "--policy", "c-ucb", "--horizon", "500", *rules)
     past = tmp_path / "past.csv"
     past.write_text("subject,template,send_time,clicked\nshort,1,morning,1\nlong,2,evening,0\n")
-    assert run("learn", file, str(past), "--reward", "clicked") == "Learnt from 2 of 2 rows, at trust 0.5.\n"
+    assert run("learn", file, str(past), "--reward", "clicked") == "Learned from 2 of 2 rows, at trust_past 0.5.\n"
     assert "they were learnt before" in run("learn", file, str(past), "--reward", "clicked")
-    assert json.loads(run("ask", file, "--key", "a"))["id"] == 0
+    assert json.loads(run("ask", file, "--key", "a"))["id"].startswith("d0-")
     assert json.loads(run("tell", file, "a", "1"))["status"] == "held"
     run("retract", file, "a")
-    run("retract", file, "a", fails=True)
-    assert "c-ts-beta" in run("use", file, "c-ts-beta", "--draws", "4")
+    run("retract", file, "a")  # again, the same success
+    run("retract", file, "b", fails=True)
+    assert "decided by c-ts(prior=beta, samples=4)" in run("use", file, "c-ts(prior=beta)", "--samples", "4")
     assert "0 decisions whose window has passed" in run("expire", file)
     with cb.Study.open(file) as made:
         found = made.rules
-        assert (found.late, found.hold, found.impossible, made.rounds) == ("ignore", True, "accept", 2)
+        assert (found.late_outcomes, found.hold_until_window, found.zero_probability, made.n_outcomes) == (
+            "ignore",
+            True,
+            "allow",
+            2,
+        )
         assert made.status("a") == "open"
-    run("create", "email_campaign", "--to", str(tmp_path / "b.db"), "--late", "perhaps", fails=True)
+    run("create", "email_campaign", "--to", str(tmp_path / "b.db"), "--late-outcomes", "perhaps", fails=True)
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[cb.Study, RemoteStudy]]:
     """A study here, and another at the other end of HTTP, of the same seed."""
-    policy = cb.policy("c-ts-beta", draws=8)
-    here = cb.Study.create(tmp_path / "here.db", ENV.problem, policy, seed=1, window=9, default=0)
-    cb.Study.create(tmp_path / "there.db", ENV.problem, policy, seed=1, window=9, default=0).close()
+    policy = cb.policy("c-ts", prior="beta", samples=8)
+    here = cb.Study.create(tmp_path / "here.db", ENV.problem, policy, seed=1, attribution_window=9, default_reward=0)
+    cb.Study.create(tmp_path / "there.db", ENV.problem, policy, seed=1, attribution_window=9, default_reward=0).close()
     running = Served(build_service([tmp_path / "there.db"]))
     with here, cb.connect(f"http://127.0.0.1:{running.port}/there") as there:
         yield here, there
@@ -154,21 +182,33 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, RemoteStud
     for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
         for segment in ("new", "regular", "lapsed"):
             for decision in one.ask(15, context={"segment": segment}):
-                seen = ENV.pull(decision.intervention, rng, context={"segment": segment})
-                one.tell(decision.id, seen.parents, seen.reward)
+                seen = ENV.pull(decision.action, rng, context={"segment": segment})
+                one.tell(decision.id, reward=seen.reward, observed=seen.parents)
     assert there.problem.fingerprint == here.problem.fingerprint
     assert there.recommend(context={"segment": "new"}) == here.recommend(context={"segment": "new"})
-    assert repr(there.recommend(level=0.5, epsilon=0.1)) == repr(here.recommend(level=0.5, epsilon=0.1))
+    assert repr(there.recommend(confidence=0.5, tolerance=0.1)) == repr(here.recommend(confidence=0.5, tolerance=0.1))
+    for asked in ({}, {"context": {"segment": "new"}, "confidence": 0.5, "tolerance": 0.1}):
+        tables = [one.recommend(**asked).table() for one in pair]
+        assert tables[0] == tables[1]
+        assert repr(tables[0]) == repr(tables[1])
+        pages = [one.recommend(**asked).table(limit=3, offset=2) for one in pair]
+        assert pages[0] == pages[1]
+        assert pages[0].rows == tables[0].rows[2:5]
+    assert there.recommendations()[0][1].table() == here.recommendations()[0][1].table()
     assert there.recommendations() == here.recommendations()
     assert there.recommendations(at_most=1) == here.recommendations(at_most=1)
     assert len(there.recommendations(at_most=1)) == 1
     assert there.evidence() == here.evidence()
-    assert there.evidence(level=0.01).level == 0.01
-    assert (there.rounds, there.decided, there.budget) == (here.rounds, here.decided, here.budget) == (45, 45, None)
+    assert there.evidence(alpha=0.01).alpha == 0.01
+    assert (
+        (there.n_outcomes, there.n_decisions, there.budget)
+        == (here.n_outcomes, here.n_decisions, here.budget)
+        == (45, 45, None)
+    )
     assert there.report() == json.loads(json.dumps(here.report().to_record()))
     assert there.verify() == here.verify()
     assert there.lines() == json.loads(json.dumps(here.lines()))
-    untimed = [[{**one, "at": 0} for one in own.events(3, 5)] for own in pair]
+    untimed = [[{**one, "at": 0, "id": ""} for one in own.events(3, 5)] for own in pair]
     assert untimed[0] == json.loads(json.dumps(untimed[1]))
     assert there.description() == json.loads(json.dumps(here.description()))
     assert there.status(0) == here.status(0) == "told"
@@ -176,16 +216,17 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, RemoteStud
     assert there.replay(44)
     assert there.expire() == here.expire() == 0
     for one in pair:
-        one.use(cb.policy("c-ts-gaussian", draws=4))
+        one.use(cb.policy("c-ts", scales="given", samples=4))
         with pytest.raises(UnknownDecisionError):
             one.status(1000)
         assert one.tell(one.ask(key="last").id, reward=1).status == "incomplete"
         with pytest.raises(TellError):
-            one.tell("last", None)
+            one.tell("last")
         with pytest.raises(TellError):
-            one.tell("last", None, float("inf"))
-    assert there.ask(key="last") == here.ask(key="last")
-    assert there.ask(2, key="two") == here.ask(2, key="two") == there.ask(2, key="two")
+            one.tell("last", reward=float("inf"))
+    assert there.ask(key="last")[1:] == here.ask(key="last")[1:]
+    assert there.ask(2, key="two") == there.ask(2, key="two")
+    assert [one.action for one in there.ask(2, key="two")] == [one.action for one in here.ask(2, key="two")]
 
 
 def test_a_policy_of_your_own_does_not_travel(pair: tuple[cb.Study, RemoteStudy]) -> None:
@@ -210,12 +251,12 @@ def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
 ) -> None:
     for rng, one in zip((np.random.default_rng(0), np.random.default_rng(0)), pair, strict=True):
         for decision in one.ask(4, context={"segment": "new"})[1:]:
-            seen = ENV.pull(decision.intervention, rng, context={"segment": "new"})
-            one.tell(decision.id, seen.parents, seen.reward)
+            seen = ENV.pull(decision.action, rng, context={"segment": "new"})
+            one.tell(decision.id, reward=seen.reward, observed=seen.parents)
     here, there = (one.evidence() for one in pair)
     assert (here.later, here.missing) == (there.later, there.missing) == (3, 0)
     assert there == here
-    assert "3 more are looked at when that of decision 0 has come" in repr(there)
+    assert "Waiting: 3 outcomes, until decision 0 has its outcome" in repr(there)
     assert repr(there) == repr(here)
 
 
@@ -223,7 +264,7 @@ def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
 
 
 def test_keys_are_made_and_revoked_while_the_service_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
     file = tmp_path / "keys.json"
     running = Served(build_service([tmp_path / "mail.db"]))
 
@@ -245,7 +286,7 @@ def test_keys_are_made_and_revoked_while_the_service_runs(tmp_path: Path, caplog
             assert (status(), status(first), status(second)) == (401, 401, 200)
         assert sum("as they were" in one.message for one in caplog.records) == 1
         file.unlink()
-        assert (status(), status(second)) == (401, 200)
+        assert (status(), status(second)) == (503, 503), "nobody gets in while they are missing"
         file.write_text(text)
         Keys(file).revoke("second")  # the last one: nobody gets in, rather than everybody
         assert (status(), status(second)) == (401, 401)
@@ -256,7 +297,7 @@ def test_keys_are_made_and_revoked_while_the_service_runs(tmp_path: Path, caplog
 def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
     import http.client
 
-    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
     keys = Keys(tmp_path / "keys.json")
     keys.create("boss", "admin")
     key = keys.create("guest", "reader")
@@ -277,49 +318,37 @@ def test_a_page_that_is_looked_at_ends_when_its_key_is_revoked(tmp_path: Path) -
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-@pytest.mark.parametrize("page", ["backends.md", "service.md"])
-def test_every_line_with_curl_does_what_the_page_says(tmp_path: Path, page: str) -> None:
+def test_every_line_with_curl_does_what_the_page_says(tmp_path: Path) -> None:
     file = tmp_path / "campaign.db"
-    cb.Study.create(file, cb.zoo.email_campaign().problem, "c-ts-beta", seed=28, window=3600, default=0).close()
+    cb.Study.create(
+        file, cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=28, attribution_window=3600, default_reward=0
+    ).close()
     key = Keys(tmp_path / "keys.json").create("backend", "writer")
     running = Served(build_service([file]))
     try:
-        commands = list(_commands((DOCS / page).read_text(), f"http://127.0.0.1:{running.port}", key))
+        commands = list(_commands((DOCS / "service.md").read_text(), f"http://127.0.0.1:{running.port}", key))
         assert commands
-        for command, said in commands:
+        for command in commands:
             found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
             answer = json.loads(found.stdout)
-            assert "error" not in answer, (command, answer)
-            if said is not None:
-                assert _shape(answer) == _shape(json.loads(said)), command
-        assert {one["status"] for one in json.loads(found.stdout).get("items", [])} <= {"applied"}
+            assert "detail" not in answer, (command, answer)
+        assert {one.get("status", "applied") for one in json.loads(found.stdout).get("items", [])} <= {"applied"}
         with cb.Study.open(file) as found_there:
-            assert found_there.decided == found_there.rounds == 1
+            assert found_there.n_decisions == found_there.n_outcomes == 1
             assert found_there.verify()
     finally:
         running.stop()
 
 
-def _commands(text: str, address: str, key: str) -> Iterator[tuple[str, str | None]]:
-    """The lines with curl on a page, with the service's address and a key; and what they answer, if that is said."""
+def _commands(text: str, address: str, key: str) -> Iterator[str]:
+    """The lines with curl on a page, with the service's address and a key."""
     shell = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL)).replace("\\\n", " ")
     shell = shell.replace("http://127.0.0.1:8000", address).replace("cb_...", key)
-    settings = "".join(f"{line}\n" for line in re.findall(r"^[A-Z]+=.*$", shell, re.MULTILINE))
-    for found in re.finditer(r"^[^\n#]*?\bcurl (?:[^'\n]|'[^']*')*(?:\n# ({.*}))?", shell, re.MULTILINE):
-        command, said = found.group(0).split("\n# {")[0], found.group(1)
-        command = command[command.index("curl") :]
-        if "Authorization" not in command and "$KEY" not in command:
+    for found in re.finditer(r"^[^\n#]*?\bcurl (?:[^'\n]|'[^']*')*", shell, re.MULTILINE):
+        command = found.group(0)[found.group(0).index("curl") :]
+        if "Authorization" not in command:
             command += f" -H 'Authorization: Bearer {key}'"
-        yield f"{settings}{command} -s", said
-
-
-def _shape(answer: Any) -> Any:
-    """Its names, and the kinds of its values."""
-    if isinstance(answer, dict):
-        return {name: _shape(value) for name, value in answer.items()}
-    if isinstance(answer, list):
-        return [_shape(value) for value in answer]
-    return "some" if answer is None or isinstance(answer, float) else type(answer).__name__
+        yield f"{command} -s"
 
 
 def test_the_unit_of_systemd_is_one(tmp_path: Path) -> None:

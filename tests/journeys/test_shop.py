@@ -41,7 +41,9 @@ def shop(*, view=None, complaint=None):
 
 
 def problem(model, **more):
-    return cb.Problem(model, KNOBS, PARENTS, costs=COSTS, context=["region"], **more)
+    return cb.Problem(
+        model, manipulable=KNOBS, reward_parents=PARENTS, costs=COSTS, context=["region"], **{"optional": True, **more}
+    )
 
 
 WORLD = cb.Environment(problem(shop()), cb.rewards.BernoulliReward(MEANS))
@@ -54,19 +56,21 @@ def converse(agent, rounds, seed=0, env=WORLD):
     for _ in range(rounds):
         known = env.draw_context(rng)
         decision = agent.ask(context=known)
-        happened = env.pull(decision.intervention, rng, context=known)
-        price, banner = (decision.intervention.get(name) for name in ("price", "banner"))
+        happened = env.pull(decision.action, rng, context=known)
+        price, banner = (decision.action.get(name) for name in ("price", "banner"))
         seen = {}
         if price and banner:
             row = TRUE["complaint"].table[["low", "mid", "high"].index(price), ["none", "big"].index(banner)]
             seen = {"complaint": "yes" if rng.random() < row[1] else "no"}
-        agent.tell(decision.id, {name: happened.parents[name] for name in PARENTS}, happened.reward, observed=seen)
+        agent.tell(
+            decision.id, reward=happened.reward, observed={**{name: happened.parents[name] for name in PARENTS}, **seen}
+        )
         decided.append(decision)
     return decided
 
 
-def guarded(way="mend", draws=8):
-    return cb.policies.GuardedThompsonSampling(prior="beta", draws=draws, on_alarm=way)
+def guarded(way="mend", samples=8):
+    return cb.policies.GuardedThompsonSampling(prior="beta", samples=samples, on_alarm=way)
 
 
 def test_after_a_wrong_row_decisions_and_advice_are_those_of_the_tables_as_learnt_within_the_budget(tmp_path):
@@ -93,7 +97,9 @@ def test_after_a_wrong_row_decisions_and_advice_are_those_of_the_tables_as_learn
 def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told():
     more = cb.Variable("age", ["young", "old"], table=[0.5, 0.5])
     model = cb.CausalModel([*shop().variables.values(), more])
-    both = cb.Problem(model, KNOBS, PARENTS, costs=COSTS, context=["region", "age"])
+    both = cb.Problem(
+        model, manipulable=KNOBS, reward_parents=PARENTS, costs=COSTS, context=["region", "age"], optional=True
+    )
     for budget in (None, cb.Budget(5, rounds=100)):
         agent = cb.Agent(both, guarded("leave"), seed=1, budget=budget)
         for known in ({"region": "north"}, {"age": "old"}, {}, None):
@@ -108,11 +114,11 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
     ("way", "way_out"), [("mend", "take .model, the learnt one"), ("warn", "fit these"), ("leave", "fit these")]
 )
 def test_where_tables_are_contradicted_by_which_something_is_required_it_is_said(way, way_out):
-    believed = problem(shop(complaint=[0.999, 0.001]), require=RARE)
+    believed = problem(shop(complaint=[0.999, 0.001]), max_probability=RARE)
     agent = cb.Agent(believed, guarded(way), seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        converse(agent, 250)
+        converse(agent, 500)
     said = [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "is required" in caveat]
     assert len(said) == 1
     assert "those of complaint are contradicted" in said[0]
@@ -120,33 +126,38 @@ def test_where_tables_are_contradicted_by_which_something_is_required_it_is_said
 
 
 def test_where_other_tables_are_contradicted_nothing_is_said_of_what_is_required():
-    agent = cb.Agent(problem(shop(view=[0.05, 0.05, 0.9]), require=RARE), guarded(), seed=1)
+    agent = cb.Agent(problem(shop(view=[0.05, 0.05, 0.9]), max_probability=RARE), guarded(), seed=1)
     with pytest.warns(EvidenceWarning):
         converse(agent, 120)
     assert not [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "is required" in caveat]
 
 
 def test_evidence_says_why_rows_were_not_tested_as_it_is():
-    agent = cb.Agent(problem(shop(), require=RARE), guarded(), seed=1)
-    silent = cb.Agent(problem(shop(), require=RARE), guarded(), seed=1)
+    agent = cb.Agent(problem(shop(), max_probability=RARE), guarded(), seed=1)
+    silent = cb.Agent(problem(shop(), max_probability=RARE), guarded(), seed=1)
     rng = np.random.default_rng(0)
     for _ in range(8):
         for one, seen in ((agent, {"complaint": "no"}), (silent, {})):
             decision = one.ask(context={"region": "north"}, eligible=[{"price": "high", "banner": "none"}])
-            happened = WORLD.pull(decision.intervention, rng, context={"region": "north"})
-            one.tell(decision.id, happened.parents, happened.reward, observed=seen)
+            happened = WORLD.pull(decision.action, rng, context={"region": "north"})
+            one.tell(decision.id, reward=happened.reward, observed={**happened.parents, **seen})
     told, untold = (
         {claim.untested for claim in one.evidence().claims if claim.variable == "complaint"} for one in (agent, silent)
     )
     assert told == {"", "the causes of complaint are not known to have had these values"}
     assert untold == {"complaint can be seen only if told, tell(..., observed={...})"}
     one = next(claim for claim in agent.evidence().claims if not claim.untested)
-    assert "(1 claim tested)" in str(replace(agent.evidence(), claims=(one,)))
+    assert "CPTs: 0 of 1 claim rejected" in str(replace(agent.evidence(), claims=(one,)))
 
 
 def test_a_warning_points_at_the_line_that_asked():
     agents = [
-        cb.Agent(problem(shop(), require=RARE).without_tables(), "c-ts-beta-learnt", seed=1, budget=budget)
+        cb.Agent(
+            problem(shop(), max_probability=RARE).without_tables(),
+            "c-ts(prior=beta, cpts=learned)",
+            seed=1,
+            budget=budget,
+        )
         for budget in (None, cb.Budget(9, rounds=50))
     ]
     for agent in agents:
@@ -156,7 +167,7 @@ def test_a_warning_points_at_the_line_that_asked():
 
 
 def test_what_has_always_been_seen_is_not_worth_a_word():
-    advice = cb.Agent(WORLD.problem, "c-ts-beta", seed=1).recommend(context={"region": "north"})
-    assert "seen" not in str(advice._replace(seen=1 - 1e-12))
-    assert "seen 99.8% of the time" in str(advice._replace(seen=0.998))
-    assert "seen 64.0% of the time" in str(advice._replace(seen=0.64))
+    advice = cb.Agent(WORLD.problem, "c-ts(prior=beta)", seed=1).recommend(context={"region": "north"})
+    assert "Coverage" not in str(replace(advice, seen=1 - 1e-12))
+    assert "Coverage: 99.8% probability of" in str(replace(advice, seen=0.998))
+    assert "Coverage: 64.0% probability of" in str(replace(advice, seen=0.64))

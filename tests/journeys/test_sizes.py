@@ -10,6 +10,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import SizeError
+from causalbandits.fitting import prior_model
 from causalbandits.policies.linear import policy as linear
 from causalbandits.problem.projection import tree
 
@@ -18,7 +19,13 @@ def make_problem(features: int) -> cb.Problem:
     names = [f"x{i}" for i in range(features)]
     variables = [cb.Variable(name, [0, 1], table=[0.5, 0.5]) for name in names]
     ad = cb.Variable("ad", [0, 1, 2], table=[0.2, 0.3, 0.5])
-    return cb.Problem(cb.CausalModel([*variables, ad]), ["ad"], ["ad", *names], context=names)
+    return cb.Problem(
+        cb.CausalModel([*variables, ad]),
+        manipulable=["ad"],
+        reward_parents=["ad", *names],
+        context=names,
+        optional=True,
+    )
 
 
 @pytest.mark.parametrize("policy", [None, "cl-ts", "cl-ucb"])
@@ -31,9 +38,9 @@ def test_many_context_features_are_no_matter_for_linear_policies(policy: str | N
     for _ in range(3):
         context = {name: int(rng.integers(2)) for name in problem.context}
         decision = agent.ask(context=context)
-        agent.tell(decision.id, {**context, "ad": decision.intervention["ad"]}, 1.0)
+        agent.tell(decision.id, reward=1.0, observed={**context, "ad": decision.action["ad"]})
     assert agent.recommend(context=context).intervention["ad"] in (0, 1, 2)
-    assert agent.ask(context={"x0": 1}).intervention["ad"] in (0, 1, 2)
+    assert agent.ask(context={"x0": 1}).action["ad"] in (0, 1, 2)
 
 
 def test_many_context_features_in_a_study(tmp_path: Path) -> None:
@@ -41,11 +48,11 @@ def test_many_context_features_in_a_study(tmp_path: Path) -> None:
     with cb.Study.create(tmp_path / "study.db", problem, seed=0) as study:
         context = dict.fromkeys(problem.context, 1)
         decision = study.ask(context=context)
-        study.tell(decision.id, {**context, "ad": decision.intervention["ad"]}, 1.0)
+        study.tell(decision.id, reward=1.0, observed={**context, "ad": decision.action["ad"]})
         assert study.recommend(context=context).intervention["ad"] in (0, 1, 2)
 
 
-@pytest.mark.parametrize("policy", ["lin-ucb", "lin-ts", "ucb", "c-ts-beta"])
+@pytest.mark.parametrize("policy", ["lin-ucb", "lin-ts", "ucb", "c-ts(prior=beta)"])
 def test_what_would_not_fit_is_refused_at_once(policy: str) -> None:
     before = time.monotonic()
     with pytest.raises(SizeError, match="the limit is"):
@@ -78,10 +85,14 @@ def test_configurations_that_agree_with_a_context_are_those_of_all(monkeypatch: 
 
 def test_a_recommendation_about_a_knob_of_ten_thousand_values_with_learned_tables_is_quick() -> None:
     """5 s; it took 49, as P(z) without an intervention was added up value by value for every draw of the tables."""
-    model = cb.fit({"a": [], "z": ["a"]}, None, states={"a": range(10_000), "z": [0, 1]})
-    agent = cb.Agent(cb.Problem(model, ["a"], ["z"]), "c-ts-beta-learnt", seed=0)
+    model = prior_model({"a": [], "z": ["a"]}, values={"a": range(10_000), "z": [0, 1]})
+    agent = cb.Agent(
+        cb.Problem(model, manipulable=["a"], reward_parents=["z"], optional=True),
+        "c-ts(prior=beta, cpts=learned)",
+        seed=0,
+    )
     decision = agent.ask()
-    agent.tell(decision.id, {"z": 1}, 1.0)
+    agent.tell(decision.id, reward=1.0, observed={"z": 1})
     before = time.monotonic()
     assert agent.recommend().mean > 0.5
     assert time.monotonic() - before < 20

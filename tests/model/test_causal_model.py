@@ -293,7 +293,7 @@ def test_numpys_scalars_become_pythons_also_within_tuples():
 def record(**changes):
     """A one-variable model file with something wrong in it."""
     variable = {"name": "x", "states": ["a", "b"], "parents": [], "table": HALF} | changes
-    return json.dumps({"format": "causalbandits-model", "version": 1, "variables": [variable]})
+    return json.dumps({"format": "causalbandits-model", "version": 2, "variables": [variable]})
 
 
 @pytest.mark.parametrize(
@@ -301,8 +301,8 @@ def record(**changes):
     [
         ("{", "Not JSON: "),
         ("[]", "'format' must be 'causalbandits-model'"),
-        ('{"format": "causalbandits-model", "version": 2}', "of version 1 can be read; this one says 2"),
-        ('{"format": "causalbandits-model", "version": 1}', "must be a list of records"),
+        ('{"format": "causalbandits-model", "version": 1}', "of version 2 can be read; this one says 1"),
+        ('{"format": "causalbandits-model", "version": 2}', "must be a list of records"),
         (record().replace('"table"', '"tabel"'), "needs name, states, table and parents; .* lacks 'table'"),
         (record(states=[["a"], ["b"]]), r"A state is a single value; got the list \['a'\]"),
         (record(states="ab"), "states of 'x' must be a list of values"),

@@ -32,7 +32,7 @@ def reversal():
 
 
 def known():
-    return cb.ObservedModel.from_model(reversal(), hidden=["segment"])
+    return cb.LatentModel.from_model(reversal(), hidden=["segment"])
 
 
 def random_problem(rng):
@@ -47,13 +47,13 @@ def random_problem(rng):
     knobs = [name for name in seen if name in some[: int(rng.integers(1, min(3, len(seen)) + 1))]]
     some = list(rng.permutation(seen))
     parents = [name for name in seen if name in some[: int(rng.integers(1, 3))]]
-    more = {"always": [knobs[0]]} if rng.random() < 0.3 else {}
-    more |= {"at_most": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.3 else {}
-    whole = cb.Problem(model, knobs, parents, **more)
+    more = {"optional": knobs[1:]} if rng.random() < 0.3 else {"optional": True}
+    more |= {"max_set": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.3 else {}
+    whole = cb.Problem(model, manipulable=knobs, reward_parents=parents, **more)
     if rng.random() < 0.3:
         more["actions"] = [do for do in whole.actions if rng.random() < 0.5] or [whole.actions[0]]
-        whole = cb.Problem(model, knobs, parents, **more)
-    return whole, cb.ObservedModel.from_model(model, hidden=hidden), more
+        whole = cb.Problem(model, manipulable=knobs, reward_parents=parents, **more)
+    return whole, cb.LatentModel.from_model(model, hidden=hidden), more
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -73,7 +73,7 @@ def test_all_actions_at_once_are_what_the_whole_model_says_or_some_action_is_not
             if one is not None:
                 np.testing.assert_allclose(one, distribution(whole.model, of, do.items()), rtol=0, atol=1e-12)
         try:
-            problem = cb.Problem(observed, whole.manipulable, whole.parents, **more)
+            problem = cb.Problem(observed, manipulable=whole.manipulable, reward_parents=whole.parents, **more)
         except NotIdentifiedError:
             assert not one_by_one, (observed, more)
             refused += 1
@@ -98,10 +98,10 @@ def test_what_makes_no_difference_is_averaged_by_a_distribution_of_it():
         "V2; V1; V3; Y; V0; {V0, V1} -> V2; V0 -> V1; V2 -> V3; V2 <-> Y; V3 <-> V0; Y <-> V0"
     )
     model = random_model(np.random.default_rng(3), graph, states=3, sharp=2.0)
-    observed = cb.ObservedModel.from_model(model, hidden=[name for name in model.names if name.startswith("U")])
+    observed = cb.LatentModel.from_model(model, hidden=[name for name in model.names if name.startswith("U")])
     for knobs in (["V1"], ["V2"], ["V1", "V2"]):
-        whole = cb.Problem(model, knobs, ["V3"])
-        problem = cb.Problem(observed, knobs, ["V3"])
+        whole = cb.Problem(model, manipulable=knobs, reward_parents=["V3"], optional=True)
+        problem = cb.Problem(observed, manipulable=knobs, reward_parents=["V3"], optional=True)
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
 
 
@@ -110,7 +110,7 @@ def test_many_models_at_once_are_what_each_is_alone():
     while compared < 15:
         whole, observed, more = random_problem(rng)
         try:
-            problem = cb.Problem(observed, whole.manipulable, whole.parents, **more)
+            problem = cb.Problem(observed, manipulable=whole.manipulable, reward_parents=whole.parents, **more)
         except NotIdentifiedError:
             continue
         tables = {
@@ -119,8 +119,8 @@ def test_many_models_at_once_are_what_each_is_alone():
         }
         others = [
             cb.Problem(
-                cb.ObservedModel(observed.causal_graph, {name: own[i] for name, own in tables.items()}),
-                whole.manipulable, whole.parents, **more,
+                cb.LatentModel(observed.causal_graph, {name: own[i] for name, own in tables.items()}),
+                manipulable=whole.manipulable, reward_parents=whole.parents, **more
             )
             for i in range(3)
         ]  # fmt: skip
@@ -141,9 +141,11 @@ def test_variables_of_one_state_are_no_trouble():
         cb.Variable("y", [0, 1], parents=["m", "u"], table=[[[.1, .9], [.2, .8]], [[.3, .7], [.4, .6]]]),
         cb.Variable("c", ["same"], parents=["y"], table=[[1.], [1.]]),
     ])  # fmt: skip
-    observed = cb.ObservedModel.from_model(model, hidden=["u"])
+    observed = cb.LatentModel.from_model(model, hidden=["u"])
     for knobs, parents in ((["x"], ["y"]), (["x", "m"], ["y", "c"]), (["c"], ["c", "x"])):
-        whole, problem = (cb.Problem(known, knobs, parents) for known in (model, observed))
+        whole, problem = (
+            cb.Problem(known, manipulable=knobs, reward_parents=parents, optional=True) for known in (model, observed)
+        )
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
 
 
@@ -156,7 +158,7 @@ def test_large_blocks_give_the_same_rows_alone_and_together(monkeypatch, looked_
     while compared < 8:
         whole, observed, more = random_problem(rng)
         try:
-            problem = cb.Problem(observed, whole.manipulable, whole.parents, **more)
+            problem = cb.Problem(observed, manipulable=whole.manipulable, reward_parents=whole.parents, **more)
         except NotIdentifiedError:
             continue
         np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
@@ -179,34 +181,38 @@ def test_the_hidden_segment_turns_the_order_of_channels_around():
         cb.Variable("exposure", [0, 1], parents=["channel"], table=[[.8, .2], [.2, .8]]),
         cb.Variable("engagement", [0, 1], parents=["exposure"], table=joint / joint.sum(axis=1, keepdims=True)),
     ])  # fmt: skip
-    wrong = cb.Problem(ignored, ["channel"], ["engagement"])
+    wrong = cb.Problem(ignored, manipulable=["channel"], reward_parents=["engagement"], optional=True)
     assert [wrong.parent_distribution({"channel": c})[1] for c in (0, 1)] == pytest.approx([0.3936, 0.5064])
 
 
 def world():
-    return cb.Environment.from_model(reversal(), ["channel"], reward="sale")
+    return cb.Environment.from_model(reversal(), manipulable=["channel"], reward="sale", optional=True)
 
 
 def believed(**more):
-    return cb.Problem(known(), ["channel"], reward="sale", separator="cheapest", **more)
+    return cb.Problem(known(), manipulable=["channel"], reward="sale", adjust="smallest", **{"optional": True, **more})
 
 
 def test_the_cheapest_separator_is_found_among_what_is_observed():
     assert believed().parents == ("engagement",)
     with pytest.raises(ModelError, match="'segment' is hidden"):
-        believed(observable=["segment"])
+        believed(can_observe=["segment"])
     with pytest.raises(ModelError, match="'segment' is hidden"):
-        cb.Problem(known(), ["channel"], ["segment"])
+        cb.Problem(known(), manipulable=["channel"], reward_parents=["segment"], optional=True)
 
 
 def test_identified_tables_lose_next_to_nothing_and_a_hidden_cause_ignored_loses_in_every_round():
     """Seeds are fixed; the identified policy's mean regret was 0.1, the other's is 0.036 a round."""
-    run = cb.simulate(world(), ["c-ts-beta"], problem=believed(), horizon=3000, replications=20, seed=0, progress=False)
-    assert run.measures["regret"]["c-ts-beta"][:, -1].mean() < 3
+    run = cb.simulate(
+        world(), ["c-ts(prior=beta)"], believed=believed(), horizon=3000, replications=20, seed=0, progress=False
+    )
+    assert run.measures["regret"]["c-ts(prior=beta)"][:, -1].mean() < 3
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")
-@pytest.mark.parametrize("id", ["c-ts-beta", "c-ts-gaussian", "c-ucb", "c-kl-ucb", "cl-ts", "cl-ucb", "ts-beta"])
+@pytest.mark.parametrize(
+    "id", ["c-ts(prior=beta)", "c-ts(scales=given)", "c-ucb", "c-kl-ucb", "cl-ts", "cl-ucb", "ts(prior=beta)"]
+)
 def test_every_policy_plays_compiled_what_it_plays_plainly(id):
     env, problem, policy, rounds = world(), believed(), cb.policy(id).for_horizon(300), checkpoints(300)
     plain = play(env, policy, problem, rounds, 3, 0)
@@ -217,15 +223,15 @@ def test_every_policy_plays_compiled_what_it_plays_plainly(id):
 
 def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
     problem = believed()
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     for reward in (1, 0) * 20:
-        agent.tell(agent.ask().id, {"engagement": reward}, reward)
+        agent.tell(agent.ask().id, reward=reward, observed={"engagement": reward})
     assert agent.recommend().intervention == {"channel": 0}
     agent.check()
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json", problem=believed())
     assert again.ask() == agent.ask()
-    for id in ("c-ts-beta-learnt", "c-ts-beta-guarded"):
+    for id in ("c-ts(prior=beta, cpts=learned)", "c-ts-guarded(prior=beta)"):
         with pytest.raises(ProblemError, match="not how each variable comes about"):
             cb.Agent(problem, id)
     for ask in (lambda: problem.model, problem.without_tables):
@@ -238,7 +244,7 @@ def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
 
 
 def test_a_number_per_action_is_learnt_of_an_observed_model_on_purpose():
-    problem = cb.Problem(known(), ["channel"], [], reward="sale")
+    problem = cb.Problem(known(), manipulable=["channel"], reward_parents=[], reward="sale", optional=True)
     assert problem.unit == "actions"
     assert problem.actions.size == 3
     assert cb.Problem.from_record(problem.to_record()).fingerprint == problem.fingerprint
@@ -254,21 +260,22 @@ def test_where_nothing_separates_the_error_says_what_would():
         cb.Variable("exposure", [0, 1], parents=["channel"], table=[[.8, .2], [.2, .8]]),
         cb.Variable("sale", [0, 1], parents=["taste", "exposure"], table=[[[.8, .2], [.9, .1]], [[.2, .8], [.3, .7]]]),
     ])  # fmt: skip
-    observed = cb.ObservedModel.from_model(model, hidden=["taste"])
+    observed = cb.LatentModel.from_model(model, hidden=["taste"])
     with pytest.raises(ProblemError) as caught:
-        cb.Problem(observed, ["channel"], reward="sale", separator="cheapest")
+        cb.Problem(observed, manipulable=["channel"], reward="sale", adjust="smallest", optional=True)
     assert str(caught.value) == (
         "No set of the observable variables channel, exposure separates the interventions from the reward 'sale': "
-        "do(channel) -> channel <- taste -> sale is open. always=['channel'] would close it; so would observing taste; "
-        "parents=[] learns a number for each of the 3 actions worth trying."
+        "do(channel) -> channel <- taste -> sale is open. Setting channel in every action (not in optional=) would "
+        "close it; so would observing taste; reward_parents=[] learns a mean for each of the 3 actions that may be "
+        "optimal."
     )
-    sure = cb.Problem(observed, ["channel"], reward="sale", separator="cheapest", always=["channel"])
+    sure = cb.Problem(observed, manipulable=["channel"], reward="sale", adjust="smallest", optional=False)
     assert sure.parents == ("exposure",)
     assert sure.parent_distribution({"channel": 1}) == pytest.approx([0.2, 0.8])
-    with pytest.raises(ProblemError, match=r"always=\['channel'\] would close it"):
-        cb.Problem(observed, ["channel"], ["exposure"], reward="sale")
-    with pytest.raises(ProblemError, match=r'separator="cheapest" finds one'):
-        cb.Problem(known(), ["channel"], ["exposure"], reward="sale")
+    with pytest.raises(ProblemError, match=r"Setting channel in every action \(not in optional=\) would close it"):
+        cb.Problem(observed, manipulable=["channel"], reward_parents=["exposure"], reward="sale", optional=True)
+    with pytest.raises(ProblemError, match=r'adjust="smallest" finds one'):
+        cb.Problem(known(), manipulable=["channel"], reward_parents=["exposure"], reward="sale", optional=True)
 
 
 def test_what_separates_and_is_not_identified_is_refused_with_remedies():
@@ -278,18 +285,18 @@ def test_what_separates_and_is_not_identified_is_refused_with_remedies():
         cb.Variable("visits", [0, 1], parents=["taste", "ad"], table=[[[.8, .2], [.9, .1]], [[.2, .8], [.3, .7]]]),
         cb.Variable("sale", [0, 1], parents=["visits"], table=[[.8, .2], [.2, .8]]),
     ])  # fmt: skip
-    observed = cb.ObservedModel.from_model(model, hidden=["taste"])
+    observed = cb.LatentModel.from_model(model, hidden=["taste"])
     with pytest.raises(NotIdentifiedError, match=r"P\(visits \| do\(ad\)\) cannot be computed") as caught:
-        cb.Problem(observed, ["ad"], reward="sale")
+        cb.Problem(observed, manipulable=["ad"], reward="sale", optional=True)
     assert caught.value.randomise == ("ad",)
     assert caught.value.observe == ("taste",)
-    alone = cb.Problem(observed, ["ad"], reward="sale", actions=[{}])
+    alone = cb.Problem(observed, manipulable=["ad"], reward="sale", actions=[{}])
     assert alone.parent_distribution({}) == pytest.approx(distribution(model, ["visits"]))
 
 
 def test_the_reward_may_be_hidden_in_the_data():
-    observed = cb.ObservedModel.from_model(reversal(), hidden=["segment", "sale"])
-    problem = cb.Problem(observed, ["channel"], reward="sale")
+    observed = cb.LatentModel.from_model(reversal(), hidden=["segment", "sale"])
+    problem = cb.Problem(observed, manipulable=["channel"], reward="sale", optional=True)
     assert problem.parents == ("engagement",)
 
 
@@ -302,8 +309,8 @@ def test_what_was_never_seen_is_refused():
     graph = model.causal_graph
     tables = {"w": model["w"].table, "x": model["x"].table, "y": np.array(model["y"].table)}
     tables["y"][0, 1] = 0.0
-    observed = cb.ObservedModel(graph, tables)
-    problem = cb.Problem(observed, ["x"], ["y"], reduce=False)
+    observed = cb.LatentModel(graph, tables)
+    problem = cb.Problem(observed, manipulable=["x"], reward_parents=["y"], reduce=False, optional=True)
     assert problem.parent_distribution({}) == pytest.approx(distribution(model, ["y"]))
     with pytest.raises(ProblemError, match=r"P\(y \| do\(x=1\)\) = .* never seen: no rows tell P\(y \| w=0, x=1\)"):
         problem.parent_distribution({"x": 1})
@@ -315,8 +322,8 @@ def test_what_was_never_seen_is_refused():
 def test_records_json_files_and_pickles_give_back_an_equal_model(tmp_path):
     observed = known()
     for again in (
-        cb.ObservedModel.from_json(observed.to_json()),
-        cb.ObservedModel.from_record(observed.to_record()),
+        cb.LatentModel.from_json(observed.to_json()),
+        cb.LatentModel.from_record(observed.to_record()),
         pickle.loads(pickle.dumps(observed)),
     ):
         assert again == observed
@@ -348,23 +355,23 @@ def test_records_json_files_and_pickles_give_back_an_equal_model(tmp_path):
 def test_bad_tables_are_refused(change, message):
     tables = {name: v.table for name, v in known().variables.items()} | change
     with pytest.raises(ModelError, match=message):
-        cb.ObservedModel(known().causal_graph, {name: own for name, own in tables.items() if own is not None})
+        cb.LatentModel(known().causal_graph, {name: own for name, own in tables.items() if own is not None})
 
 
 def test_bad_models_are_refused():
     with pytest.raises(ModelError, match="hidden must be variables of the model"):
-        cb.ObservedModel.from_model(reversal(), hidden=[("channel", "sale")])
-    with pytest.raises(ModelError, match="An ObservedModel is a CausalGraph and tables"):
-        cb.ObservedModel(reversal(), {})
-    with pytest.raises(ModelError, match="needs states"):
-        cb.ObservedModel(cb.CausalGraph({"y": ["x"]}), {"x": [1.0], "y": [[1.0]]})
+        cb.LatentModel.from_model(reversal(), hidden=[("channel", "sale")])
+    with pytest.raises(ModelError, match="A LatentModel is a CausalGraph and tables"):
+        cb.LatentModel(reversal(), {})
+    with pytest.raises(ModelError, match="has no values of"):
+        cb.LatentModel(cb.CausalGraph({"y": ["x"]}), {"x": [1.0], "y": [[1.0]]})
     with pytest.raises(AttributeError, match="immutable"):
         known().variables = {}
-    for text in ("{", "[]", '{"format": "causalbandits-observed", "version": 2}'):
+    for text in ("{", "[]", '{"format": "causalbandits-latent-model", "version": 1}'):
         with pytest.raises(ModelError):
-            cb.ObservedModel.from_json(text)
+            cb.LatentModel.from_json(text)
     with pytest.raises(ModelError, match="needs graph and tables"):
-        cb.ObservedModel.from_record({"graph": {}})
+        cb.LatentModel.from_record({"graph": {}})
 
 
 def test_what_is_observed_of_a_model_has_the_same_bits_in_every_process():
@@ -375,7 +382,7 @@ def test_what_is_observed_of_a_model_has_the_same_bits_in_every_process():
         "for seed in range(4):\n"
         "    rng = np.random.default_rng(seed); model = random_model(rng, random_graph(rng, 5))\n"
         "    hidden = [name for name in model.names if name.startswith('U')]\n"
-        "    observed = cb.ObservedModel.from_model(model, hidden=hidden)\n"
+        "    observed = cb.LatentModel.from_model(model, hidden=hidden)\n"
         "    told.update(b''.join(observed[name].table.tobytes() for name in observed.names))\n"
         "print(told.hexdigest())"
     )
@@ -400,7 +407,7 @@ def test_what_some_rows_never_see_is_told_by_others_as_the_whole_model_says():
             made.append(cb.Variable(v.name, v.states, parents=v.parents, table=table / table.sum(-1, keepdims=True)))
         model = cb.CausalModel(made)
         hidden = [name for name in model.names if name.startswith("U")]
-        known = cb.ObservedModel.from_model(model, hidden=hidden, randomised=["V0", "V1", ("V0", "V1")])
+        known = cb.LatentModel.from_model(model, hidden=hidden, randomised=["V0", "V1", ("V0", "V1")])
         for do in ({"V0": 0}, {"V0": 1}, {"V1": 1}, {"V0": 1, "V1": 0}, {"V2": 1}):
             try:
                 found = known.distribution(["Y"], do=do)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 import causalbandits as cb
 from causalbandits.errors import ModelError, StateError
-from causalbandits.model import FittedModel
+from causalbandits.model import DirichletPosterior
 
 GRAPH = {"purpose": [], "subject": ["purpose"]}
 DATA = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
@@ -22,7 +23,7 @@ def fitted(prior=0.3):
 
 
 def problem_of(model, **narrowing):
-    return cb.Problem(model, ["purpose"], ["subject"], **narrowing)
+    return cb.Problem(model, manipulable=["purpose"], reward_parents=["subject"], **{"optional": True, **narrowing})
 
 
 def exact(model):
@@ -31,10 +32,10 @@ def exact(model):
 
 
 def assert_same_fit(found, model):
-    assert isinstance(found, FittedModel)
-    assert (found, found.rows) == (model, model.rows)
-    for mine, theirs in ((found.counts, model.counts), (found.prior, model.prior)):
-        assert {name: array.tolist() for name, array in mine.items()} == {n: a.tolist() for n, a in theirs.items()}
+    ours, theirs = found.posterior, model.posterior
+    assert (found, ours.rows) == (model, theirs.rows)
+    for mine, others in ((ours.counts, theirs.counts), (ours.prior, theirs.prior)):
+        assert {name: array.tolist() for name, array in mine.items()} == {n: a.tolist() for n, a in others.items()}
     assert all(np.array_equal(found[name].table, model[name].table) for name in model.names)
 
 
@@ -81,8 +82,9 @@ def test_a_loaded_agent_still_knows_how_sure_its_tables_are(tmp_path):
 def test_a_fit_of_any_layout_in_memory_comes_back_with_the_same_tables():
     """Sums of a transposed array run in another order: of 9 or more numbers, the last bit may differ."""
     counts = np.asfortranarray(np.random.default_rng(0).random((40, 40)))
-    states, parents = {"x": tuple(range(40)), "y": tuple(range(40))}, {"x": (), "y": ("x",)}
-    model = FittedModel(states, parents, {"x": np.ones(40), "y": counts}, {"x": np.ones(40), "y": counts}, 7)
+    graph = cb.CausalGraph({"x": [], "y": ["x"]}, values={"x": range(40), "y": range(40)})
+    both = {"x": np.ones(40), "y": counts}
+    model = cb.CausalModel.from_posterior(graph, DirichletPosterior(both, both, rows=7))
     assert_same_fit(cb.CausalModel.from_record(through_json(model.to_record())), model)
 
 
@@ -163,16 +165,17 @@ def test_a_record_with_anything_wrong_anywhere_is_refused_by_name(make):
     [
         ((), [], "Not the description of a problem: a mapping is needed"),
         (("model",), None, "A model's record must be a mapping"),
-        (("model", "kind"), "guessed", "Unknown kind of model 'guessed'.*'exact', 'fitted'"),
-        (("model", "rows"), "many", "rows must be a whole number, 0 or more; got 'many'"),
-        (("model", "rows"), -1, "rows must be a whole number, 0 or more; got -1"),
-        (("model", "variables", 1, "counts"), [[1, 2], [3]], "counts of 'subject' must be .* numbers"),
-        (("model", "variables", 1, "counts"), [1, 2], "counts of 'subject' must have the shape of its pseudo-counts"),
-        (("model", "variables", 1, "prior"), [[1, -2], [3, 4]], "must be finite and not negative"),
+        (("model", "posterior"), 3, "The record of a posterior needs rows, filled, rows_by_source, counts and prior"),
+        (("model", "posterior", "rows"), "many", "rows must be a whole number, 0 or more; got 'many'"),
+        (("model", "posterior", "rows"), -1, "rows must be a whole number, 0 or more; got -1"),
+        (("model", "posterior", "rows_by_source"), [[[3], 2]], "must map groups of variables"),
+        (("model", "posterior", "counts", "subject"), [[1, 2], [3]], "counts of 'subject' must be .* numbers"),
+        (("model", "posterior", "counts", "subject"), [1, 2], "must have the shape of its pseudo-counts"),
+        (("model", "posterior", "prior", "subject"), [[1, -2], [3, 4]], "must be finite and not negative"),
         (("reduce",), "no", "reduce must be true or false"),
         (("manipulable",), "purpose", "must be a list of names"),
         (("actions",), [["Promo"]], "Not the description of a problem: An action makes one choice"),
-        (("at_most",), -3, "Not the description of a problem: at_most"),
+        (("max_set",), -3, "Not the description of a problem: max_set"),
     ],
 )
 def test_what_is_wrong_in_a_record_is_said(path, value, message):
@@ -181,7 +184,61 @@ def test_what_is_wrong_in_a_record_is_said(path, value, message):
         cb.Problem.from_record(record)
 
 
-def test_a_plain_model_is_not_taken_for_a_fit():
-    with pytest.raises(ModelError, match="is exact, no FittedModel: read it with CausalModel"):
-        FittedModel.from_json(exact(fitted()).to_json())
-    assert_same_fit(FittedModel.from_json(fitted().to_json()), fitted())
+def test_a_model_whose_tables_are_given_has_no_posterior():
+    plain = exact(fitted())
+    back = cb.CausalModel.from_json(plain.to_json())
+    assert plain.posterior is back.posterior is None
+    with pytest.raises(ModelError, match=r"no posterior to draw from.*model\.posterior is None"):
+        back.draw(rng=0)
+    assert fitted().draw(rng=0).posterior is None
+
+
+def test_the_order_of_a_posterior_s_tables_does_not_change_what_is_drawn():
+    model = fitted()
+    record = through_json(model.to_record())
+    for entry in ("counts", "prior"):
+        record["posterior"][entry] = dict(reversed(record["posterior"][entry].items()))
+    assert list(record["posterior"]["counts"]) == ["subject", "purpose"]
+    assert cb.CausalModel.from_record(record).draw(rng=3) == model.draw(rng=3)
+
+
+def test_an_immutable_posterior_comes_back_from_copies():
+    posterior = cb.fit(GRAPH, DATA, interventions={"purpose": [True, False, False, False]}).posterior
+    assert posterior.observational == 3
+    for again in (copy.copy(posterior), copy.deepcopy(posterior), pickle.loads(pickle.dumps(posterior))):
+        assert again == posterior
+        assert hash(again) == hash(posterior)
+    assert DirichletPosterior.from_record(through_json(posterior.to_record())) == posterior
+    for changes in ({"rows": 5}, {"filled": 1}, {"rows_by_source": {(): 2}}):
+        assert posterior.replace(**changes) != posterior
+    with pytest.raises(AttributeError, match="DirichletPosterior is immutable"):
+        posterior.rows = 5
+
+
+@pytest.mark.parametrize(
+    ("graph", "counts", "message"),
+    [
+        (GRAPH, {"x": [1]}, "takes a CausalGraph and a DirichletPosterior; got {'purpose'"),
+        (cb.CausalGraph({"x": []}, values={"x": [0]}), {"y": [1]}, r"counts of every variable, \['x'\]; .*\['y'\]"),
+        (cb.CausalGraph({"x": []}), {"x": [1]}, "The graph has no values of 'x'"),
+        (cb.CausalGraph({"x": ["u"]}, hidden=["u"]), {"x": [1]}, r"no hidden causes.*LatentModel\.from_posterior"),
+    ],
+)
+def test_a_posterior_of_another_graph_is_refused(graph, counts, message):
+    with pytest.raises(ModelError, match=message):
+        cb.CausalModel.from_posterior(graph, DirichletPosterior(counts, counts, rows=1))
+
+
+@pytest.mark.parametrize(("counts", "prior"), [([1], [[1]]), (3.0, 3.0), ([], []), ([[], []], [[], []])])
+def test_counts_have_the_shape_of_their_pseudo_counts_and_a_cell(counts, prior):
+    with pytest.raises(ModelError, match="counts of 'x' must have the shape of its pseudo-counts, with one cell"):
+        DirichletPosterior({"x": counts}, {"x": prior}, rows=1)
+
+
+@pytest.mark.parametrize("format", ["causalbandits-model", "causalbandits-latent-model"])
+def test_models_of_an_older_format_are_refused_in_words(format):
+    kind = cb.CausalModel if format == "causalbandits-model" else cb.LatentModel
+    with pytest.raises(ModelError, match=r"odel files of version 2 can be read; this one says 1\."):
+        kind.from_json(json.dumps({"format": format, "version": 1, "kind": "fitted"}))
+    with pytest.raises(ModelError, match=f"must be {format!r}; it is 'causalbandits-observed'"):
+        kind.from_json(json.dumps({"format": "causalbandits-observed", "version": 1}))

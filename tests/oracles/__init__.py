@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
+from oracles.policies import POLICIES
 
 patient = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """For tests by hypothesis: machines may be slow, and a suite runs for seconds, not minutes."""
@@ -99,7 +100,7 @@ def tables_known() -> list[str]:
     """The ids of the policies that take the model's tables as they are."""
     import causalbandits as cb
 
-    return [id for id in cb.policies.POLICIES if not cb.policy(id).traits.learns_tables]
+    return [id for id in POLICIES if not cb.policy(id).traits.learns_cpts]
 
 
 def played_compiled() -> list[str]:
@@ -116,7 +117,7 @@ def known_to(policy: Any, env: Any) -> Any:
     import causalbandits as cb
 
     chosen = cb.policy(policy) if isinstance(policy, str) else policy
-    return env.problem.without_tables() if chosen.traits.learns_tables else env.problem
+    return env.problem.without_tables() if chosen.traits.learns_cpts else env.problem
 
 
 SMALLEST, LARGEST = 0.0, 1 - 2**-53

@@ -13,7 +13,9 @@ MEANS = EMAIL.configuration_means.reshape(BELIEF.shape)
 
 def with_arrow(knob, effect):
     """Clicks also depend on a knob: from -effect for its first value to +effect for its last."""
-    true = cb.Problem(BELIEF.model, BELIEF.manipulable, [*BELIEF.parents, knob])
+    true = cb.Problem(
+        BELIEF.model, manipulable=BELIEF.manipulable, reward_parents=[*BELIEF.parents, knob], optional=True
+    )
     shift = np.linspace(-effect, effect, len(BELIEF.model[knob].states))
     return cb.Environment(true, cb.rewards.BernoulliReward(np.clip(MEANS[..., None] + shift, 0.01, 0.99)))
 
@@ -38,8 +40,11 @@ def twenty_actions():
             cb.Variable("z", [0, 1], parents=["a"], table=np.stack([1 - pz, pz], axis=1)),
         ]
     )
-    belief = cb.Problem(model, ["a"], ["z"], always=["a"], reduce=False)
-    return cb.Environment(cb.Problem(model, ["a"], ["z", "a"], always=["a"]), cb.rewards.BernoulliReward(means)), belief
+    belief = cb.Problem(model, manipulable=["a"], reward_parents=["z"], optional=False, reduce=False)
+    return cb.Environment(
+        cb.Problem(model, manipulable=["a"], reward_parents=["z", "a"], optional=False),
+        cb.rewards.BernoulliReward(means),
+    ), belief
 
 
 def seen(parents, problem=BELIEF):

@@ -65,7 +65,7 @@ class ParallelBandit(HorizonPolicy[ObservedAndTried]):
         ):
             raise PolicyError(
                 "parallel-bandit is for knobs of two values that have no causes and are the reward's parents, of which "
-                f"at most one is set (at_most=1); this is {problem!r}. Use c-design, which is for all problems."
+                f"at most one is set (max_set=1); this is {problem!r}. Use c-design, which is for all problems."
             )
         size = problem.actions.size
         return ObservedAndTried(0, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size))

@@ -64,7 +64,7 @@ def truthful():
     first = runs["lower-bound"]["fixed gap, N = 1"]
     for name, run in list(runs["lower-bound"].items()):
         if name.startswith("fixed"):
-            regrets = {policy: first.regret(policy) for policy in ("c-ucb", "c-ts-gaussian")}
+            regrets = {policy: first.regret(policy) for policy in ("c-ucb", "c-ts(scales=given)")}
             runs["lower-bound"][name] = with_regrets(run, regrets)
     return runs
 
@@ -94,9 +94,9 @@ def test_where_everything_is_as_claimed_every_claim_holds(truthful):
         ("m-does-not-matter", "figure3", "m = 6", "c-ucb", 2, IN_PART),
         ("m-matters-to-standard", "figure3", "m = 6", "ucb", 0.01, IN_PART),
         ("n-matters-little", "figure4", "n = 6", "cl-ts", 3, IN_PART),
-        ("n-matters-to-standard", "figure4", "n = 6", "ts-gaussian", 0.01, IN_PART),
+        ("n-matters-to-standard", "figure4", "n = 6", "ts(scales=given)", 0.01, IN_PART),
         ("email-causal-beats-standard", "figure6", "campaign", "c-ucb", 30, IN_PART),
-        ("email-ts-beats-ucb", "figure6", "campaign", "ts-beta", 10, IN_PART),
+        ("email-ts-beats-ucb", "figure6", "campaign", "ts(prior=beta)", 10, IN_PART),
         ("lower-bound-growth", "lower-bound", "N = 7", "ucb", 0.001, IN_PART),
         ("lower-bound-causal", "lower-bound", "fixed gap, N = 7", "c-ucb", 1.0001, IN_PART),
         ("lower-bound-causal-beats-standard", "lower-bound", "N = 7", "c-ucb", 10**6, IN_PART),

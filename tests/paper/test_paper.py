@@ -32,17 +32,17 @@ def campaign(tmp_path_factory):
     ("world", "policy", "regret", "error"),
     [
         ("figure2", "ucb", 914, 1),
-        ("figure2", "ts-gaussian", 880, 2),
+        ("figure2", "ts(scales=given)", 880, 2),
         ("figure2", "c-ucb", 92, 2),
-        ("figure2", "c-ts-gaussian", 24.7, 0.5),
+        ("figure2", "c-ts(scales=given)", 24.7, 0.5),
         ("figure2", "cl-ucb", 327, 3),
         ("figure2", "cl-ts", 122, 2),
-        ("figure2", "cl-ucb-observed", 19.5, 0.5),
-        ("figure2", "cl-ts-observed", 12.2, 0.5),
+        ("figure2", "cl-ucb(regressor=observed)", 19.5, 0.5),
+        ("figure2", "cl-ts(regressor=observed)", 12.2, 0.5),
         ("email_campaign", "ucb", 685, 3),
-        ("email_campaign", "ts-beta", 449, 5),
+        ("email_campaign", "ts(prior=beta)", 449, 5),
         ("email_campaign", "c-ucb", 430, 5),
-        ("email_campaign", "c-ts-beta", 42, 2),
+        ("email_campaign", "c-ts(prior=beta)", 42, 2),
     ],
 )
 def test_final_regrets_agree_with_independent_implementations(world, policy, regret, error):
@@ -87,7 +87,7 @@ def test_the_true_scales():
 
 def test_in_the_clean_draw_only_the_number_of_actions_changes_with_m():
     runs = [
-        cb.simulate(figure3.clean_environments(m), ["c-ts-gaussian", "c-ucb"], horizon=300, replications=3, seed=5)
+        cb.simulate(figure3.clean_environments(m), ["c-ts(scales=given)", "c-ucb"], horizon=300, replications=3, seed=5)
         for m in (2, 4, 6)
     ]
     for run in runs[1:]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import causalbandits as cb
-from causalbandits.planning.problem_spec import parse_environment
+from causalbandits.planning.environment_spec import parse_environment
 from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.comparison import compare
 from causalbandits.theory.policy_bounds import bound
@@ -27,7 +27,7 @@ def test_the_cheapest_set_of_a_description_serves_the_context():
     clicks = env.configuration_means.reshape(problem.shape)
     reward = cb.Variable("click", [0, 1], parents=problem.parents, table=np.stack([1 - clicks, clicks], axis=-1))
     model = cb.CausalModel([*problem.model.variables.values(), reward])
-    own = cb.Problem(model, problem.manipulable, reward="click", context=["segment"])
+    own = cb.Problem(model, manipulable=problem.manipulable, reward="click", context=["segment"], optional=True)
     sets = {s.name: s.variables for s in cb.describe(own).separators}
     assert all("segment" in variables for variables in sets.values())
 
@@ -58,23 +58,24 @@ def test_a_specification_names_the_context(tmp_path):
     settings = {
         "model": "model.json",
         "manipulable": ["product", "purpose", "send_time"],
-        "parents": ["subject", "template", "send_time"],
+        "reward_parents": ["subject", "template", "send_time"],
+        "optional": True,
         "context": ["segment"],
     }
     problem = parse_environment(settings, folder=tmp_path)
     assert problem.context == ("segment",)
     assert problem.fingerprint == env.problem.fingerprint
     assert (
-        parse_environment({"zoo": "email_segments", "tastes": True}).fingerprint
+        parse_environment({}, {"zoo": "email_segments", "tastes": True}).fingerprint
         == cb.zoo.email_segments(True).fingerprint
     )
-    with pytest.raises(cb.CausalBanditsError, match=r"\[environment\] context: Unknown variable 'sgment'"):
+    with pytest.raises(cb.CausalBanditsError, match=r"^context: Unknown variable 'sgment'"):
         parse_environment({**settings, "context": ["sgment"]}, folder=tmp_path)
     assert math.isclose(problem.context_distribution.sum(), 1.0)
 
 
 def test_a_world_of_the_zoo_with_fewer_actions_keeps_its_context():
-    env = parse_environment({"zoo": "email_segments", "at_most": 1})
+    env = parse_environment({"max_set": 1}, {"zoo": "email_segments"})
     assert env.problem.context == ("segment",)
-    assert env.problem.actions.at_most == 1
-    assert parse_environment({"zoo": "email_segments", "context": []}).problem.context == ()
+    assert env.problem.actions.max_set == 1
+    assert parse_environment({"context": []}, {"zoo": "email_segments"}).problem.context == ()

@@ -26,13 +26,13 @@ def model():
 
 
 def test_knobs_that_matter_and_those_that_do_not(model):
-    found = cb.describe(cb.Problem(model, ["x", "w"], reward="y"))
+    found = cb.describe(cb.Problem(model, manipulable=["x", "w"], reward="y", optional=True))
     assert (found.matter, found.idle) == (("x",), ("w",))
     assert "Without any effect on it: w." in repr(found)
 
 
 def test_candidates_for_the_separator_with_configurations_and_spread(model):
-    found = cb.describe(cb.Problem(model, ["x"], reward="y"))
+    found = cb.describe(cb.Problem(model, manipulable=["x"], reward="y", optional=True))
     own, cheapest = found.separators
     assert (own.name, own.configurations) == ("in use, the reward's own parents", 1024)
     assert (cheapest.name, cheapest.variables, cheapest.configurations) == ("cheapest", ("m",), 3)
@@ -48,13 +48,22 @@ def test_candidates_for_the_separator_with_configurations_and_spread(model):
 
 def test_the_cheapest_is_looked_for_among_what_can_be_observed(model):
     seen = ["m", *(f"z{i}" for i in range(10))]
-    found = cb.describe(cb.Problem(model, ["x"], reward="y", separator="cheapest", observable=seen))
+    found = cb.describe(
+        cb.Problem(model, manipulable=["x"], reward="y", adjust="smallest", can_observe=seen, optional=True)
+    )
     assert [s.name for s in found.separators] == ["in use, cheapest", "the reward's own parents"]
     # Among all variables, x would be the cheapest if it had fewer values than m.
     others = [variable for name, variable in model.variables.items() if name not in ("x", "m")]
     x = cb.Variable("x", [0, 1], table=[0.5, 0.5])
     m = cb.Variable("m", ["low", "middle", "high"], parents=["x"], table=[[0.2, 0.3, 0.5]] * 2)
-    problem = cb.Problem(cb.CausalModel([x, m, *others]), ["x"], reward="y", separator="cheapest", observable=seen)
+    problem = cb.Problem(
+        cb.CausalModel([x, m, *others]),
+        manipulable=["x"],
+        reward="y",
+        adjust="smallest",
+        can_observe=seen,
+        optional=True,
+    )
     assert ("x",) not in [separator.variables for separator in cb.describe(problem).separators]
 
 
@@ -65,18 +74,20 @@ def test_the_rewards_spread_covers_what_only_actions_can_bring_about():
         cb.Variable("v", [0, 1], table=[0.5, 0.5]),
         cb.Variable("y", [0, 1], parents=["w", "v"], table=[[[0.99, 0.01]] * 2, [[0.5, 0.5], [0.9, 0.1]]]),
     ])  # fmt: skip
-    (own, *_) = cb.describe(cb.Problem(model, ["w", "v"], reward="y")).separators
+    (own, *_) = cb.describe(cb.Problem(model, manipulable=["w", "v"], reward="y", optional=True)).separators
     assert own.spread == pytest.approx(0.5)
     # Not what no action leads to: here w is 1 only where v is, too.
-    narrow = cb.Problem(model, ["w", "v"], reward="y", actions=[{}, {"w": 1, "v": 1}])
+    narrow = cb.Problem(model, manipulable=["w", "v"], reward="y", actions=[{}, {"w": 1, "v": 1}])
     assert cb.describe(narrow).separators[0].spread == pytest.approx(0.3)
 
 
 def test_knobs_that_lead_nowhere_are_described_too(model):
-    for settings in ({}, {"parents": ["m", "w"]}):  # w is among the parents, and still does not lead to y
-        found = cb.describe(cb.Problem(model, ["w"], reward="y" if not settings else "z0", **settings))
+    for settings in ({}, {"reward_parents": ["m", "w"]}):  # w is among the parents, and still does not lead to y
+        found = cb.describe(
+            cb.Problem(model, manipulable=["w"], reward="y" if not settings else "z0", **{"optional": True, **settings})
+        )
         assert all("cheapest" not in separator.name for separator in found.separators)
-    idle = cb.describe(cb.Problem(model, ["w"], reward="y"))
+    idle = cb.describe(cb.Problem(model, manipulable=["w"], reward="y", optional=True))
     assert (idle.matter, idle.policy) == ((), "uniform")
     assert "all actions are equally good" in " ".join(repr(idle).split())
 
@@ -86,17 +97,22 @@ def test_only_bounds_that_say_something_are_shown():
     words = " ".join(text.split())
     assert "no better than T Delta_max" not in text
     assert "*" not in text
-    assert "of no use here: c-ucb, cl-ucb, cl-ucb-observed, ucb, ts-beta." in words
-    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts-gaussian," in words
-    assert "c-ts-beta 2907.5" in words
+    assert "of no use here: c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
+    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts(scales=given)," in words
+    assert "c-ts(prior=beta) 2907.5" in words
 
 
 def test_where_to_start(model):
     assert cb.describe(cb.zoo.email_campaign()).policy == IMMEDIATE_FEEDBACK.id
     assert cb.describe(cb.zoo.figure2()).policy == IMMEDIATE_FEEDBACK.id
-    assert cb.describe(cb.Problem(model, ["x"], reward="y"), horizon=500).policy == "cl-ts-observed-scaled"
     assert (
-        cb.describe(cb.Problem(model, ["x"], reward="y", separator="cheapest"), horizon=500).policy
+        cb.describe(cb.Problem(model, manipulable=["x"], reward="y", optional=True), horizon=500).policy
+        == "cl-ts(scales=estimated, regressor=observed)"
+    )
+    assert (
+        cb.describe(
+            cb.Problem(model, manipulable=["x"], reward="y", adjust="smallest", optional=True), horizon=500
+        ).policy
         == IMMEDIATE_FEEDBACK.id
     )
 
@@ -113,7 +129,7 @@ def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
 
 def test_huge_problems_are_described_too():
     found = cb.describe(cb.zoo.random_parallel(3, 40, theta=np.ones(40), rng=0).problem)
-    assert found.policy == "cl-ts-observed-scaled"
+    assert found.policy == "cl-ts(scales=estimated, regressor=observed)"
     assert found.reachable == 2**40
 
 

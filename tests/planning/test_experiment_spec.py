@@ -72,7 +72,7 @@ def spec_with(folder, policy):
 
 
 def test_a_policy_beside_the_file_is_played_with_its_parameters(tmp_path, module):
-    spec = spec_with(tmp_path, f'{{ id = "{module}:Greedy", epsilon = 0.3 }}')
+    spec = spec_with(tmp_path, f'{{ policy = "{module}:Greedy", epsilon = 0.3 }}')
     assert spec.policies["mine"] == sys.modules[module].Greedy(epsilon=0.3)
     run = spec.run()
     assert run.policies == ("c-ucb", "mine")
@@ -83,13 +83,13 @@ def test_a_policy_beside_the_file_is_played_with_its_parameters(tmp_path, module
 
 def test_workers_find_it_too_even_those_that_were_there_before_the_file_was_read(tmp_path, module):
     cb.simulate(cb.zoo.email_campaign(), "uniform", horizon=5, replications=2, workers=2)
-    spec = spec_with(tmp_path, f'{{ id = "{module}:Greedy" }}')
+    spec = spec_with(tmp_path, f'{{ policy = "{module}:Greedy" }}')
     assert spec.run(workers=2) == spec.run()
 
 
 def test_an_installed_policy_is_found_by_its_module(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    spec = spec_with(tmp_path, '{ id = "causalbandits.policies.cells.ucb:CausalUCB", noise_scale = 0.5 }')
+    spec = spec_with(tmp_path, '{ policy = "causalbandits.policies.cells.ucb:CausalUCB", noise_scale = 0.5 }')
     assert spec.policies["mine"] == cb.policies.CausalUCB(noise_scale=0.5)
 
 
@@ -107,7 +107,7 @@ def test_an_installed_policy_is_found_by_its_module(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_found_is_said_with_the_entry(tmp_path, module, policy, message):
     with pytest.raises(PolicyError, match=r"^\[policies\] mine: .*" + message.replace("NAME", module)):
-        spec_with(tmp_path, f'{{ id = "{policy.replace("NAME", module)}" }}')
+        spec_with(tmp_path, f'{{ policy = "{policy.replace("NAME", module)}" }}')
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_cannot_be_found_is_said_with_the_entry(tmp_path, module, policy, m
 )
 def test_wrong_parameters_are_said_with_the_entry(tmp_path, module, parameters, message):
     with pytest.raises(PolicyError, match=r"^\[policies\] mine: " + message):
-        spec_with(tmp_path, f'{{ id = "{module}:Greedy", {parameters} }}')
+        spec_with(tmp_path, f'{{ policy = "{module}:Greedy", {parameters} }}')
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_wrong_parameters_are_said_with_the_entry(tmp_path, module, parameters, 
 def test_a_module_that_cannot_be_imported_says_why(tmp_path, module, code, message):
     (tmp_path / f"{module}.py").write_text(code, encoding="utf-8")
     with pytest.raises(CausalBanditsError, match=message):
-        spec_with(tmp_path, f'{{ id = "{module}:Greedy" }}')
+        spec_with(tmp_path, f'{{ policy = "{module}:Greedy" }}')
 
 
 def test_a_module_that_hides_behind_another_of_its_name_is_refused(tmp_path, module):
     (tmp_path / "json.py").write_text(POLICY, encoding="utf-8")
     with pytest.raises(PolicyError, match=r"json.py cannot be imported: 'json' is another module, .* Rename it"):
-        spec_with(tmp_path, '{ id = "json:Greedy" }')
+        spec_with(tmp_path, '{ policy = "json:Greedy" }')

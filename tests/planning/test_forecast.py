@@ -13,7 +13,7 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError
 
-USUAL = ["c-ts-beta", "ts-beta", "uniform"]
+USUAL = ["c-ts(prior=beta)", "ts(prior=beta)", "uniform"]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,12 @@ def problem():
 @pytest.fixture(scope="module")
 def fitted(problem):
     """Believed from forty mails; the worlds' tables are drawn from what these leave open."""
-    return cb.Problem(cb.fit(problem.model, problem.model.sample(40, rng=3)), problem.manipulable, problem.parents)
+    return cb.Problem(
+        cb.fit(problem.model, problem.model.sample(40, rng=3)),
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        optional=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +41,15 @@ def test_regret_is_that_of_simulate_on_the_same_worlds(problem, forecast):
     def draw(rng):
         return cb.Environment(problem, cb.rewards.BernoulliReward(rng.beta(1, 1, size=problem.shape)))
 
-    run = cb.simulate(draw, ["c-ts-beta", "ts-beta", "uniform"], horizon=1000, replications=30, seed=2)
+    run = cb.simulate(draw, ["c-ts(prior=beta)", "ts(prior=beta)", "uniform"], horizon=1000, replications=30, seed=2)
     for policy in run.policies:
         assert np.array_equal(forecast.run.regret(policy), run.regret(policy)[:, forecast.run.rounds - 1])
 
 
 def test_found_is_what_an_agent_would_recommend(problem):
     """A plain loop, decision by decision, with the agent's statistic and the environment's own means."""
-    epsilon, policy = 0.05, cb.policies.CausalThompsonSampling(prior="beta")
-    forecast = cb.forecast(problem, [policy], horizon=60, replications=3, epsilon=epsilon, seed=9)
+    tolerance, policy = 0.05, cb.policies.CausalThompsonSampling(prior="beta")
+    forecast = cb.forecast(problem, [policy], horizon=60, replications=3, tolerance=tolerance, seed=9)
     from causalbandits.engine.driver import ENVIRONMENT, POLICY, WORLD, stream
     from causalbandits.policies.feedback import Outcome
 
@@ -59,12 +64,12 @@ def test_found_is_what_an_agent_would_recommend(problem):
             policy.update(problem.situation(), statistic, Outcome(action, z, reward, reward, t - 1))
             if t in forecast.run.rounds:
                 best = policy.incumbent(problem.situation(), statistic).action
-                found.append(env.best().mean - env.mean_reward(best.intervention) <= epsilon + 1e-12)
-        assert forecast.has_found_best("c-ts-beta")[replication].tolist() == found
+                found.append(env.best().mean - env.mean_reward(best.intervention) <= tolerance + 1e-12)
+        assert forecast.has_found_best("c-ts(prior=beta)")[replication].tolist() == found
 
 
 def test_the_graph_finds_the_best_sooner(forecast):
-    causal, plain = forecast.needed("c-ts-beta", 0.7), forecast.needed("ts-beta", 0.7)
+    causal, plain = forecast.needed("c-ts(prior=beta)", 0.7), forecast.needed("ts(prior=beta)", 0.7)
     assert causal.rounds < 400
     assert plain.rounds is None or plain.rounds > causal.rounds
     assert causal.lower <= causal.rounds <= (causal.upper or 1000)
@@ -79,11 +84,11 @@ def test_what_is_lost_again_was_not_found(forecast):
             seed=0,
             environment="made up",
         )
-        return type(forecast)(run, epsilon=0.1, at_stake=1.0)
+        return type(forecast)(run, tolerance=0.1, at_stake=1.0)
 
     assert found(0.0, 0.2, 0.1, 0.0).needed("x") == (30, 30, 30)
     assert found(0.0, 0.1, 0.0, 0.2).needed("x") == (None, None, None)
-    assert replace(found(0.0, 0.1, 0.0, 0.2), epsilon=0.2).needed("x") == (10, 10, 10)
+    assert replace(found(0.0, 0.1, 0.0, 0.2), tolerance=0.2).needed("x") == (10, 10, 10)
 
 
 def test_what_some_replications_lose_while_others_find_it_is_not_found_for_good(forecast):
@@ -95,18 +100,18 @@ def test_what_some_replications_lose_while_others_find_it_is_not_found_for_good(
         seed=0,
         environment="made up",
     )
-    made = type(forecast)(run, epsilon=0.1, at_stake=1.0)
+    made = type(forecast)(run, tolerance=0.1, at_stake=1.0)
     assert made.probability("x")[0].tolist() == [0.8] * 5
     assert [made.needed("x", p).rounds for p in (0.2, 0.4, 0.6, 0.8)] == [20, 30, 40, 50]
     assert made.needed("x", 0.9) == (None, None, None)
 
 
 def test_needed_is_the_order_statistic_of_each_replications_own_settling(forecast):
-    found, rounds = forecast.has_found_best("c-ts-beta"), forecast.run.rounds
+    found, rounds = forecast.has_found_best("c-ts(prior=beta)"), forecast.run.rounds
     lost = [np.flatnonzero(~row).max(initial=-1) for row in found]
     settled = sorted(rounds[i + 1] if i + 1 < len(rounds) else np.inf for i in lost)
     for p in (0.3, 0.5, 0.7):
-        needed = forecast.needed("c-ts-beta", p)
+        needed = forecast.needed("c-ts(prior=beta)", p)
         assert needed.rounds == settled[int(np.ceil(p * len(found) - 1e-9)) - 1]
         assert needed.lower <= needed.rounds <= (needed.upper or 1000)
 
@@ -120,9 +125,9 @@ def test_what_is_good_enough_shrinks_with_the_rewards(problem, scale):
 
     made = cb.forecast(problem, ["uniform"], horizon=10, replications=2, reward_prior=draw, seed=2)
     whole = cb.forecast(problem, ["uniform"], horizon=10, replications=2, seed=2)
-    assert made.epsilon == pytest.approx(scale * whole.epsilon)
-    assert made.epsilon == pytest.approx(0.1 * made.at_stake)
-    assert f"within {made.epsilon:.3g} of the best, 10% of what an action chosen blindly loses" in repr(made)
+    assert made.tolerance == pytest.approx(scale * whole.tolerance)
+    assert made.tolerance == pytest.approx(0.1 * made.at_stake)
+    assert f"within {made.tolerance:.3g} of the best, 10% of what an action chosen blindly loses" in repr(made)
 
 
 def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
@@ -149,20 +154,20 @@ def test_intervals_of_the_probability_are_wilsons(forecast):
 
 
 def test_more_replications_extend_fewer(problem, forecast):
-    more = cb.forecast(problem, ["c-ts-beta"], horizon=1000, replications=33, seed=2)
-    assert np.array_equal(more.has_found_best("c-ts-beta")[:30], forecast.has_found_best("c-ts-beta"))
+    more = cb.forecast(problem, ["c-ts(prior=beta)"], horizon=1000, replications=33, seed=2)
+    assert np.array_equal(more.has_found_best("c-ts(prior=beta)")[:30], forecast.has_found_best("c-ts(prior=beta)"))
 
 
 RECORDED = {
     "the docstring's": {
-        "c-ts-beta": ([23.213083102249094, 26.18894714617415, 12.791445492311674], [7, 9, 13, 19]),
-        "ts-beta": ([79.38792047218935, 77.74034733687022, 47.40391523715562], [1, 1, 1, 10]),
+        "c-ts(prior=beta)": ([23.213083102249094, 26.18894714617415, 12.791445492311674], [7, 9, 13, 19]),
+        "ts(prior=beta)": ([79.38792047218935, 77.74034733687022, 47.40391523715562], [1, 1, 1, 10]),
         "uniform": ([98.31439953904889, 86.85913704562071, 62.62179146653018], [1, 2, 1, 1]),
     },
     "fitted": {
-        "c-ts-beta": ([29.982849892035837, 82.11227760740279, 34.994293718896415], [3, 6, 6, 4]),
+        "c-ts(prior=beta)": ([29.982849892035837, 82.11227760740279, 34.994293718896415], [3, 6, 6, 4]),
         "ucb": ([105.75225172605914, 86.96567283342128, 72.07855367826329], [0, 0, 0, 1]),
-        "cl-ts-observed": ([51.50412602263368, 93.72698690098807, 43.484145098993984], [3, 5, 4, 4]),
+        "cl-ts(regressor=observed)": ([51.50412602263368, 93.72698690098807, 43.484145098993984], [3, 5, 4, 4]),
         "c-ucb": ([63.11105240815675, 64.1836073167331, 45.460647295814006], [3, 3, 4, 3]),
     },
 }
@@ -179,9 +184,9 @@ def test_seeded_numbers_are_those_recorded_when_each_policy_was_still_played_by_
     """To within what another processor may change."""
     monkeypatch.setattr(sys.modules["causalbandits.planning.forecasting"], "CHECKPOINTS", 40)  # as it was then
     if what == "fitted":
-        found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, epsilon=0.02)
+        found = cb.forecast(fitted, list(RECORDED[what]), horizon=300, replications=12, seed=4, tolerance=0.02)
     else:
-        found = cb.forecast(problem, USUAL, horizon=500, replications=20, epsilon=0.02)
+        found = cb.forecast(problem, USUAL, horizon=500, replications=20, tolerance=0.02)
     for policy, (regrets, times) in RECORDED[what].items():
         assert found.run.regret(policy)[:3, -1] == pytest.approx(regrets, rel=1e-12)
         assert found.has_found_best(policy).sum(axis=0)[[0, 10, 20, -1]].tolist() == times
@@ -196,7 +201,9 @@ class Greedy(cb.policies.CausalThompsonSampling):
         return problem.project(statistic.total / np.maximum(1, statistic.count))
 
 
-@pytest.mark.parametrize("policies", [["c-ucb", "ts-beta"], [Greedy(prior="beta")]], ids=["the library's", "own"])
+@pytest.mark.parametrize(
+    "policies", [["c-ucb", "ts(prior=beta)"], [Greedy(prior="beta")]], ids=["the library's", "own"]
+)
 def test_workers_and_checkpoints_change_no_number(fitted, tmp_path, policies):
     settings = {"horizon": 60, "seed": 8}
     plain = cb.forecast(fitted, policies, replications=5, **settings)
@@ -222,18 +229,18 @@ def test_any_reward_may_be_drawn_and_any_policy_of_the_library_played(problem):
     def draw(problem, rng):
         return cb.rewards.GaussianReward(rng.normal(0, 1, problem.shape), sd=0.5)
 
-    policies = ["c-ucb", "cl-ts-observed", "ts-gaussian", "uniform"]
+    policies = ["c-ucb", "cl-ts(regressor=observed)", "ts(scales=given)", "uniform"]
     forecast = cb.forecast(problem, policies, horizon=50, replications=3, reward_prior=draw)
     assert forecast.run.policies == tuple(policies)
-    assert cb.forecast(problem, horizon=50, replications=2, reward_prior=draw).run.policies[1] == "ts-gaussian"
+    assert cb.forecast(problem, horizon=50, replications=2, reward_prior=draw).run.policies[1] == "ts(scales=given)"
 
 
 def test_it_prints_and_plots(forecast, tmp_path):
     text = repr(forecast)
     assert "rounds to find it for good 9 times in 10" in text
     assert "30 worlds. Found: the recommended action is within" in text
-    assert "within 0.02 of the best, 8% of what an action" in repr(replace(forecast, epsilon=0.02, at_stake=0.25))
-    assert "within 0 of the best." in repr(replace(forecast, epsilon=0.0, at_stake=0.0))
+    assert "within 0.02 of the best, 8% of what an action" in repr(replace(forecast, tolerance=0.02, at_stake=0.25))
+    assert "within 0 of the best." in repr(replace(forecast, tolerance=0.0, at_stake=0.0))
     forecast.plot(tmp_path / "forecast.png")
     assert (tmp_path / "forecast.png").stat().st_size > 10_000
 
@@ -243,7 +250,7 @@ def test_it_prints_and_plots(forecast, tmp_path):
     [
         ({"horizon": 5}, "horizon must be a whole number, 10 or more"),
         ({"replications": 1}, "replications must be"),
-        ({"epsilon": -1}, "how much worse is good enough"),
+        ({"tolerance": -1}, "tolerance, how much worse than the best is good enough, must be 0 or more; got -1"),
         ({"reward_prior": (0, 1)}, "two positive numbers"),
         ({"reward_prior": 3}, "two positive numbers"),
         ({"reward_prior": lambda problem, rng: 3}, "must give a reward"),
@@ -262,19 +269,27 @@ def test_bad_questions(problem, change, message):
 
 def test_where_the_model_was_fitted_worlds_have_other_tables_too(problem, fitted):
     settings = {"horizon": 200, "replications": 6, "seed": 4}
-    plain = cb.Problem(cb.CausalModel(fitted.model.variables.values()), problem.manipulable, problem.parents)
-    uncertain, certain = cb.forecast(fitted, ["c-ts-beta"], **settings), cb.forecast(plain, ["c-ts-beta"], **settings)
-    assert not np.array_equal(uncertain.run.regret("c-ts-beta"), certain.run.regret("c-ts-beta"))
+    plain = cb.Problem(
+        cb.CausalModel(fitted.model.variables.values()),
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        optional=True,
+    )
+    uncertain, certain = (
+        cb.forecast(fitted, ["c-ts(prior=beta)"], **settings),
+        cb.forecast(plain, ["c-ts(prior=beta)"], **settings),
+    )
+    assert not np.array_equal(uncertain.run.regret("c-ts(prior=beta)"), certain.run.regret("c-ts(prior=beta)"))
     # The policy believes the mean tables: where these are the truth, it loses less on average.
     many = {"horizon": 2000, "replications": 40, "seed": 4}
-    loses = cb.forecast(fitted, ["c-ts-beta"], **many).run.regret("c-ts-beta")[:, -1].mean()
-    assert loses > cb.forecast(plain, ["c-ts-beta"], **many).run.regret("c-ts-beta")[:, -1].mean()
+    loses = cb.forecast(fitted, ["c-ts(prior=beta)"], **many).run.regret("c-ts(prior=beta)")[:, -1].mean()
+    assert loses > cb.forecast(plain, ["c-ts(prior=beta)"], **many).run.regret("c-ts(prior=beta)")[:, -1].mean()
 
 
 def test_a_forecast_says_when_one_may_stop(problem):
-    policies = {"track": cb.policies.CausalTrackAndStop(noise_scale=0.5, epsilon=0.1), "uniform": "uniform"}
-    made = cb.forecast(problem, policies, horizon=1500, replications=20, seed=2, epsilon=0.1, stops=True)
-    risk, rounds = made.run.measure("risk", "track"), made.run.rounds
+    policies = {"track": cb.policies.CausalTrackAndStop(noise_scale=0.5, tolerance=0.1), "uniform": "uniform"}
+    made = cb.forecast(problem, policies, horizon=1500, replications=20, seed=2, tolerance=0.1, stops=True)
+    risk, rounds = made.run.measure("error probability", "track"), made.run.rounds
     firsts = sorted(rounds[np.argmax(own <= 0.2)] if (own <= 0.2).any() else math.inf for own in risk)
     found = made.until_stop("track", 0.2, delta=0.2)
     assert found.rounds == firsts[3]
@@ -285,7 +300,7 @@ def test_a_forecast_says_when_one_may_stop(problem):
     assert made.until_stop("uniform", 0.5).rounds is None
     assert "and to know it (95%)" in repr(made)
     assert len(made.plot().axes[1].lines) == 5
-    with pytest.raises(CausalBanditsError, match="This run has no 'risk'"):
-        cb.forecast(problem, ["c-ts-beta"], horizon=20, replications=2).until_stop("c-ts-beta")
+    with pytest.raises(CausalBanditsError, match="This run has no 'error probability'"):
+        cb.forecast(problem, ["c-ts(prior=beta)"], horizon=20, replications=2).until_stop("c-ts(prior=beta)")
     with pytest.raises(CausalBanditsError, match="stops must be True or False"):
-        cb.forecast(problem, ["c-ts-beta"], horizon=20, replications=2, stops=1)
+        cb.forecast(problem, ["c-ts(prior=beta)"], horizon=20, replications=2, stops=1)

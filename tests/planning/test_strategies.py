@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.errors import CausalBanditsError, ModelError, PolicyError, ProblemError, SizeError
-from causalbandits.planning.problem_spec import parse_environment
+from causalbandits.planning.environment_spec import parse_environment
 from causalbandits.planning.strategies import route_of
 from causalbandits.problem.inference import districts
 from causalbandits.results.plots.graph import plot_graph
@@ -20,7 +20,12 @@ from oracles.latent_graphs import example, random_graph, random_model
 
 def by_graph(text, knobs, reward="Y", **more):
     graph = cb.CausalGraph.from_text(text)
-    return cb.Problem(graph.with_states({name: [0, 1] for name in knobs}), knobs, reward=reward, **more)
+    return cb.Problem(
+        graph.with_values({name: [0, 1] for name in knobs}),
+        manipulable=knobs,
+        reward=reward,
+        **{"reward_parents": [], "optional": True, **more},
+    )
 
 
 def ways(problem):
@@ -35,15 +40,21 @@ def test_by_configurations_where_a_set_separates_and_is_identified():
     route = route_of(problem)
     assert ways(problem) == {"by configurations": 2, "by actions": 3}
     assert route.best.name == "by configurations"
-    assert "parents=['engagement']" in route.best.text
+    assert "reward_parents=['engagement'], optional=True." in route.best.text
     assert "cb.fit(graph, rows)" in route.best.text
 
 
 def test_with_a_knob_always_set_where_that_closes_what_is_open_and_what_is_lost_is_said():
     graph = cb.CausalGraph.from_text("channel -> exposure -> sale; channel <-> sale")
-    problem = cb.Problem(graph.with_states({"channel": list(range(8))}), ["channel"], reward="sale")
+    problem = cb.Problem(
+        graph.with_values({"channel": list(range(8))}),
+        manipulable=["channel"],
+        reward="sale",
+        reward_parents=[],
+        optional=True,
+    )
     route = route_of(problem)
-    assert ways(problem) == {"by configurations": None, "with always=['channel']": 2, "by actions": 9}
+    assert ways(problem) == {"by configurations": None, "with channel always set": 2, "by actions": 9}
     assert "do(channel) -> channel <-> sale is open" in route.ways[0].text
     assert route.ways[1].gives_up
     assert "To leave channel alone is given up, which may be what is best" in route.ways[1].text
@@ -53,7 +64,7 @@ def test_with_a_knob_always_set_where_that_closes_what_is_open_and_what_is_lost_
 def test_with_a_knob_always_set_at_no_loss_where_every_action_worth_trying_sets_it():
     problem = by_graph("C -> B -> Y; C <-> B", ["B", "C"], reduce=False)
     route = route_of(problem)
-    assert ways(problem) == {"by configurations": None, "with always=['B']": 2, "by actions": 2}
+    assert ways(problem) == {"by configurations": None, "with B always set": 2, "by actions": 2}
     assert not route.ways[1].gives_up
     assert route.best == route.ways[1]
 
@@ -76,23 +87,27 @@ def test_a_way_is_open_just_where_the_problem_can_be_made(seed):
         names = [name for name in graph.names if name != "Y"]
         knobs = sorted(rng.choice(names, size=int(rng.integers(1, min(2, len(names)) + 1)), replace=False).tolist())
         model = random_model(rng, graph)
-        known = cb.ObservedModel.from_model(model, hidden=[name for name in model.names if name not in graph.names])
+        known = cb.LatentModel.from_model(model, hidden=[name for name in model.names if name not in graph.names])
         if not any(graph.optimal_sets("Y", manipulable=knobs)):
             continue
-        problem = cb.Problem(known, knobs, [], reward="Y", reduce=False)
+        problem = cb.Problem(known, manipulable=knobs, reward_parents=[], reward="Y", reduce=False, optional=True)
         found = ways(problem)
         made = None
         with contextlib.suppress(ProblemError):
-            made = cb.Problem(known, knobs, reward="Y", separator="cheapest").configurations
+            made = cb.Problem(known, manipulable=knobs, reward="Y", adjust="smallest", optional=True).configurations
         assert found["by configurations"] == made, graph
         opened, closed = opened + (made is not None), closed + (made is None)
-        assert found["by actions"] == cb.Problem(known, knobs, [], reward="Y").actions.size
+        assert (
+            found["by actions"]
+            == cb.Problem(known, manipulable=knobs, reward_parents=[], reward="Y", optional=True).actions.size
+        )
         for way in route_of(problem).ways[1:-1]:
-            always = way.name.removeprefix("with always=")
-            sure = [name for name in knobs if f"'{name}'" in always]
-            assert way.numbers == cb.Problem(
-                known, knobs, reward="Y", separator="cheapest", always=sure).configurations  # fmt: skip
-            kept = cb.Problem(known, knobs, [], reward="Y").actions
+            always = way.name.removeprefix("with ").removesuffix(" always set").split(", ")
+            sure = [name for name in knobs if name in always]
+            optional = [name for name in knobs if name not in sure]
+            fixed = cb.Problem(known, manipulable=knobs, reward="Y", adjust="smallest", optional=optional)
+            assert way.numbers == fixed.configurations
+            kept = cb.Problem(known, manipulable=knobs, reward_parents=[], reward="Y", optional=True).actions
             assert way.gives_up == any(not set(sure) <= set(do) for do in kept)
     assert opened > 4
     assert closed > 2
@@ -106,7 +121,13 @@ def test_a_problem_without_its_reward_in_the_graph_has_no_route():
 
 
 def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_what_is_possible():
-    problem = cb.Problem(example("H2").with_states({n: [0, 1] for n in "ABC"}), ["A", "B", "C"], reward="Y")
+    problem = cb.Problem(
+        example("H2").with_values({n: [0, 1] for n in "ABC"}),
+        manipulable=["A", "B", "C"],
+        reward="Y",
+        reward_parents=[],
+        optional=True,
+    )
     found = cb.describe(problem, horizon=1000)
     text = repr(found)
     assert (found.matter, found.idle, found.reachable) == (("A", "B", "C"), (), 0)
@@ -114,16 +135,16 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     assert "Hidden causes tie together: A, C; B, Y." in text
     assert "Worth setting together: B, C; A, C." in text
     assert "Nothing is lost, and the fewest numbers are learnt, by actions." in text
-    assert {row.policy for row in found.bounds} <= {"ucb", "ts-beta", "ts-gaussian", "kl-ucb"}
-    assert found.policy == "ts-gaussian-scaled"
+    assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
+    assert found.policy == "ts"
     assert "125 times" in found.reason
     assert "image/svg+xml" in found._repr_html_()
 
 
 def test_a_description_of_what_is_observed_has_a_route_and_one_of_a_whole_model_stays_as_it_was():
     env = cb.zoo.reversal()
-    known = cb.ObservedModel.from_model(env.problem.model, hidden=["taste"])
-    found = cb.describe(cb.Problem(known, ["channel"], reward="sale", separator="cheapest"))
+    known = cb.LatentModel.from_model(env.problem.model, hidden=["taste"])
+    found = cb.describe(cb.Problem(known, manipulable=["channel"], reward="sale", adjust="smallest", optional=True))
     assert [way.numbers for way in found.route.ways] == [2, 3]
     assert "Hidden causes tie together: channel, engagement" in repr(found)
     assert found.separators == ()
@@ -134,29 +155,32 @@ def test_a_description_of_what_is_observed_has_a_route_and_one_of_a_whole_model_
 def test_a_forecast_by_actions_draws_a_mean_for_every_action():
     problem = by_graph("A -> B -> Y; C -> Y; A <-> C; B <-> Y", ["A", "B", "C"])
     found = cb.forecast(problem, horizon=200, replications=20, progress=False)
-    assert found.run.policies == ("ts-gaussian-scaled", "ts-beta", "uniform")
+    assert found.run.policies == ("ts", "ts(prior=beta)", "uniform")
     regret = {row.policy: row.mean for row in found.run.summary()}
     # Of 8 means that are uniform on [0, 1] the best is 8/9 in the mean, so that a uniform test loses 0.389 a round.
     assert regret["uniform"] == pytest.approx(200 * (8 / 9 - 1 / 2), rel=0.25)
-    assert regret["ts-beta"] < regret["uniform"] / 2
+    assert regret["ts(prior=beta)"] < regret["uniform"] / 2
     with pytest.raises(CausalBanditsError, match="a number per action is learnt here"):
         cb.forecast(problem, horizon=100, reward_prior=lambda problem, rng: cb.rewards.BernoulliReward([0.5]))
     tied = by_graph("c -> Y; A -> Y; A <-> Y", ["A", "c"])
     graph = tied.graph
     with pytest.raises(ProblemError, match="How likely the values of c are is not known"):
-        cb.forecast(cb.Problem(graph, ["A"], reward="Y", context=["c"]), horizon=100)
+        cb.forecast(
+            cb.Problem(graph, manipulable=["A"], reward="Y", reward_parents=[], context=["c"], optional=True),
+            horizon=100,
+        )
     model = random_model(np.random.default_rng(0), graph)
-    known = cb.Problem(model, ["A"], [], reward="Y", context=["c"])
-    assert cb.forecast(known, ["ts-beta"], horizon=100, replications=5, progress=False).run.replications == 5
+    known = cb.Problem(model, manipulable=["A"], reward_parents=[], reward="Y", context=["c"], optional=True)
+    assert cb.forecast(known, ["ts(prior=beta)"], horizon=100, replications=5, progress=False).run.replications == 5
 
 
 def test_a_forecast_of_what_is_observed_is_one_of_the_whole_model():
     env = cb.zoo.reversal()
-    known = cb.ObservedModel.from_model(env.problem.model, hidden=["taste"])
+    known = cb.LatentModel.from_model(env.problem.model, hidden=["taste"])
     ours, theirs = (
         cb.forecast(
-            cb.Problem(own, ["channel"], ["engagement"], reward="sale"), ["c-ucb"], horizon=100, replications=5,
-            progress=False,
+            cb.Problem(own, manipulable=["channel"], reward_parents=["engagement"], reward="sale", optional=True),
+            ["c-ucb"], horizon=100, replications=5, progress=False,
         )
         for own in (known, env.problem.model)
     )  # fmt: skip
@@ -191,17 +215,32 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
     assert found.exit_code == 0, found.output
     assert "actions on channel, exposure, engagement." in found.output  # all that leads to the reward
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
-    found = run("inspect", dot, "--reward", "sale", "--manipulate", "channel=web,mail,app", "--out", tmp_path / "out")
+    found = run(
+        "inspect",
+        dot,
+        "--reward",
+        "sale",
+        "--manipulable",
+        "channel=web,mail,app",
+        "--optional",
+        "all",
+        "--out",
+        tmp_path / "out",
+    )
     assert "4 actions on channel. A number is learnt for each." in found.output
     assert "engagement separates what is done from sale" in found.output
     assert (tmp_path / "out" / "report.html").exists()
-    found = run("forecast", dot, "--reward", "sale", "--manipulate", "channel", "--horizon", 50, "--replications", 3)
-    assert "ts-beta" in found.output
+    found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel", "--optional", "all",
+                "--horizon", 50, "--replications", 3)  # fmt: skip
+    assert "ts(prior=beta)" in found.output
     for arguments, message in (
-        ((), "Say what can be set"),
-        (("--reward", "sales", "--manipulate", "channel"), "Did you mean 'sale'"),
+        ((), "Name the variables that decisions set"),
+        (("--reward", "sales", "--manipulable", "channel"), "Did you mean 'sale'"),
         (("--reward", "sale", "--picture", tmp_path / "graph.txt"), "graph.txt"),
-        (("--reward", "sale", "--parents", "exposure"), "a CausalGraph has none"),
+        (
+            ("--reward", "sale", "--manipulable", "channel", "--reward-parents", "engagement"),
+            "Missing are those of 'exposure', 'engagement'",
+        ),
     ):
         found = run("inspect", dot, *arguments)
         assert found.exit_code != 0
@@ -209,25 +248,28 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
 
 
 def test_specifications_know_problems_by_actions_and_what_is_observed(dot, tmp_path):
-    asked = {"model": "graph.dot", "reward": "sale", "manipulable": {"channel": ["web", "mail"]}}
+    asked = {"model": "graph.dot", "reward": "sale", "manipulable": {"channel": ["web", "mail"]}, "reward_parents": []}
+    asked["optional"] = True
     problem = parse_environment(asked, folder=tmp_path)
     assert list(problem.actions) == [{}, {"channel": "web"}, {"channel": "mail"}]
-    with pytest.raises(CausalBanditsError, match=r"'channel' needs the values that it can be set to: \[environment\]"):
+    with pytest.raises(CausalBanditsError, match=r"no values of 'channel'.* values = \{ channel = \[...\] \}"):
         parse_environment({**asked, "manipulable": ["channel"]}, folder=tmp_path)
     model = cb.zoo.reversal().problem.model
     cb.write(model, tmp_path / "model.json")
     by_actions = parse_environment(
-        {"model": "model.json", "reward": "sale", "manipulable": ["channel"], "parents": []}, folder=tmp_path
+        {"model": "model.json", "reward": "sale", "manipulable": ["channel"], "reward_parents": [], "optional": True},
+        folder=tmp_path,
     )
     assert by_actions.unit == "actions"
-    with pytest.raises(CausalBanditsError, match="say which variable is the reward"):
-        parse_environment({"model": "model.json", "manipulable": ["channel"], "parents": []}, folder=tmp_path)
+    with pytest.raises(CausalBanditsError, match="name the reward"):
+        parse_environment({"model": "model.json", "manipulable": ["channel"], "reward_parents": []}, folder=tmp_path)
     with pytest.raises(ProblemError, match="this problem has no parents"):
-        parse_environment(asked, {"kind": "bernoulli", "mean": [0.5]}, folder=tmp_path)
-    known = cb.ObservedModel.from_model(model, hidden=["taste"])
+        parse_environment(asked, {"reward": "bernoulli", "mean": [0.5]}, folder=tmp_path)
+    known = cb.LatentModel.from_model(model, hidden=["taste"])
     (tmp_path / "known.json").write_text(known.to_json())
     found = parse_environment(
-        {"model": "known.json", "reward": "sale", "manipulable": ["channel"], "separator": "cheapest"}, folder=tmp_path
+        {"model": "known.json", "reward": "sale", "manipulable": ["channel"], "adjust": "smallest", "optional": True},
+        folder=tmp_path,
     )
     assert found.parents == ("engagement",)
 
@@ -237,20 +279,20 @@ def test_specifications_know_problems_by_actions_and_what_is_observed(dot, tmp_p
 
 def hidden_taste():
     model = cb.zoo.reversal().problem.model
-    return cb.ObservedModel.from_model(model, hidden=["taste"])
+    return cb.LatentModel.from_model(model, hidden=["taste"])
 
 
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"parents": ["taste"]}, ModelError, "'taste' is hidden: nothing is known of its values"),
-        ({"separator": "cheapest", "observable": ["taste"]}, ModelError, "'taste' is hidden"),
-        ({"separator": "cheapest", "observable": ["sale"]}, ProblemError, "must not have the reward 'sale' in it"),
-        ({"parents": ["engagement"], "context": ["taste"]}, ModelError, "'taste' is hidden"),
-        ({"manipulable": ["taste"], "parents": ["engagement"]}, ModelError, "'taste' is hidden"),
-        ({"parents": ["engagement"], "require": {"taste": 0.5}}, ProblemError, "Unknown variable in require"),
-        ({"parents": ["sale"]}, ProblemError, "cannot be its own parent"),
-        ({"reward": "sell", "parents": []}, ModelError, "Unknown variable 'sell'. Did you mean 'sale'"),
+        ({"reward_parents": ["taste"]}, ModelError, "'taste' is hidden: nothing is known of its values"),
+        ({"adjust": "smallest", "can_observe": ["taste"]}, ModelError, "'taste' is hidden"),
+        ({"adjust": "smallest", "can_observe": ["sale"]}, ProblemError, "reward 'sale'"),
+        ({"reward_parents": ["engagement"], "context": ["taste"]}, ModelError, "'taste' is hidden"),
+        ({"manipulable": ["taste"], "reward_parents": ["engagement"]}, ModelError, "'taste' is hidden"),
+        ({"reward_parents": ["engagement"], "max_probability": {"taste": 0.5}}, ProblemError, "Unknown variable"),
+        ({"reward_parents": ["sale"]}, ProblemError, "cannot be its own parent"),
+        ({"reward": "sell", "reward_parents": []}, ModelError, "Unknown variable 'sell'. Did you mean 'sale'"),
     ],
 )
 def test_what_is_hidden_is_refused_where_its_values_would_be_needed(asked, error, message):
@@ -261,7 +303,9 @@ def test_what_is_hidden_is_refused_where_its_values_would_be_needed(asked, error
 def test_districts_that_are_too_large_and_policies_without_parents_are_refused(monkeypatch):
     monkeypatch.setattr(districts, "ENTRY_LIMIT", 8)
     with pytest.raises(SizeError, match=r"Hidden causes tie channel, engagement together, and .* has 24 cells"):
-        cb.Problem(hidden_taste(), ["channel"], reward="sale", separator="cheapest")
-    problem = cb.Problem(hidden_taste(), ["channel"], [], reward="sale")
-    with pytest.raises(PolicyError, match=r"c-ts-beta learns what a reward owes to its parents, and this problem has"):
-        cb.theory.compare(problem, 100, policies=["c-ts-beta"])
+        cb.Problem(hidden_taste(), manipulable=["channel"], reward="sale", adjust="smallest", optional=True)
+    problem = cb.Problem(hidden_taste(), manipulable=["channel"], reward_parents=[], reward="sale", optional=True)
+    with pytest.raises(
+        PolicyError, match=r"c-ts\(prior=beta\) learns what a reward owes to its parents, and this problem has"
+    ):
+        cb.theory.compare(problem, 100, policies=["c-ts(prior=beta)"])

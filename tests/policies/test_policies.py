@@ -20,8 +20,8 @@ from causalbandits.policies.posteriors.index_functions import (
     mean_and_bonus,
     upper_bound,
 )
-from causalbandits.policies.registry import POLICIES
 from causalbandits.problem.projection.argmax import Scores, tie_threshold
+from oracles.policies import POLICIES
 
 
 def test_an_unseen_cell_has_mean_zero_counts_as_one_and_takes_the_priors_scale():
@@ -55,8 +55,8 @@ def test_every_id_names_its_policy(id):
     [
         ("c-ucbb", {}, "Did you mean 'c-ucb'"),
         ("c-ucb", {"noise_scales": 1}, "Did you mean 'noise_scale'"),
-        ("c-ts-beta", {"prior": "gaussian"}, "already fixes prior"),
-        ("c-ts-beta", {"noise_scale": 0.5}, "Beta prior has no scales"),
+        ("c-ts(prior=beta)", {"prior": "gaussian"}, "prior: given twice"),
+        ("c-ts(prior=beta)", {"noise_scale": 0.5}, "Beta prior has no scales"),
         ("c-ucb", {"noise_scale": 0}, "noise_scale must be a positive finite number; got 0"),
         ("c-ucb", {"prior_scale": math.nan}, "prior_scale must be a positive finite number"),
         ("cl-ts", {"v": -1}, "v must be a positive"),
@@ -71,7 +71,7 @@ def test_bad_parameters_are_refused(id, parameters, complaint):
 
 
 def test_bad_words_are_refused():
-    with pytest.raises(PolicyError, match="prior must be one of 'beta', 'gaussian', 'main effects'; got 'cauchy'"):
+    with pytest.raises(PolicyError, match="prior must be one of 'beta', 'gaussian', 'main-effects'; got 'cauchy'"):
         cb.policies.ThompsonSampling(prior="cauchy")
     with pytest.raises(PolicyError, match="regressor must be one of"):
         cb.policies.CausalLinearUCB(regressor="seen")
@@ -90,7 +90,7 @@ def test_a_simulation_fills_the_horizon_in_and_an_agent_goes_by_the_round():
 
 def test_a_baseline_refuses_to_enumerate_what_cannot_be_and_a_causal_one_does_not_need_to_keep_it():
     env = cb.zoo.random_parallel(3, 16, theta=np.ones(16), rng=0)
-    for id in ("ucb", "ts-gaussian", "uniform", "kl-ucb"):
+    for id in ("ucb", "ts(scales=given)", "uniform", "kl-ucb"):
         with pytest.raises(SizeError, match=f"{4**16} of them"):
             cb.policy(id).init(env.problem)
     assert len(cb.policies.CausalUCB().init(env.problem).count) == 2**16
@@ -145,7 +145,7 @@ def dose_problem():
     chances = [0.05, 0.2, 0.35, 0.5]
     level = cb.Variable("level", [1, 2, 3, 4], table=[0.25] * 4)
     dose = cb.Variable("dose", [0, 1, 2], parents=["level"], table=[[1 - 1.8 * p, p, 0.8 * p] for p in chances])
-    problem = cb.Problem(cb.CausalModel([level, dose]), ["level"], ["dose"])
+    problem = cb.Problem(cb.CausalModel([level, dose]), manipulable=["level"], reward_parents=["dose"], optional=True)
     return cb.Environment(problem, cb.rewards.GaussianReward([0.0, 1.0, -0.8], sd=0.1))
 
 
@@ -154,7 +154,7 @@ def test_the_observed_regressor_loses_where_only_the_expectation_is_linear():
     indicators = cb.policies.CausalLinearThompsonSampling(
         regressor="observed", features={"dose": lambda d: [d == 1, d == 2]}
     )
-    policies = {"expected": "cl-ts", "observed": "cl-ts-observed", "indicators": indicators}
+    policies = {"expected": "cl-ts", "observed": "cl-ts(regressor=observed)", "indicators": indicators}
     final = {r.policy: r.mean for r in cb.simulate(env, policies, horizon=3000, replications=4, seed=0).summary()}
     assert final["observed"] > 4 * final["expected"]
     assert final["observed"] > 4 * final["indicators"]
@@ -162,15 +162,15 @@ def test_the_observed_regressor_loses_where_only_the_expectation_is_linear():
 
 def test_without_an_intercept_a_level_is_learnt_as_a_slope():
     x = cb.Variable("x", [0, 1, 2], table=[0.4, 0.3, 0.3])
-    problem = cb.Problem(cb.CausalModel([x]), ["x"], ["x"])
+    problem = cb.Problem(cb.CausalModel([x]), manipulable=["x"], reward_parents=["x"], optional=True)
     env = cb.Environment(problem, cb.rewards.GaussianReward(lambda x: 0.8 - 0.2 * x, sd=0.1))
     with_level = cb.policies.CausalLinearThompsonSampling(regressor="observed", features=lambda x: [1, x])
-    run = cb.simulate(env, {"none": "cl-ts-observed", "one": with_level}, horizon=500, replications=3)
+    run = cb.simulate(env, {"none": "cl-ts(regressor=observed)", "one": with_level}, horizon=500, replications=3)
     none, one = (row.mean for row in run.summary())
     assert none > 10 * one
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian"])
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(scales=given)"])
 def test_true_scales_help_where_noise_is_small(id):
     """Figure 2 has noise 0.1; with that scale the causal policies do better than with the paper's 1."""
     policies = {"paper": cb.policy(id), "true": cb.policy(id, noise_scale=0.1)}

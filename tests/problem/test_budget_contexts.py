@@ -17,10 +17,11 @@ from causalbandits.environments.budgeted_regret import BudgetedRegret
 from causalbandits.errors import BudgetError, PolicyError
 from causalbandits.policies import situation_for
 from causalbandits.policies.feedback import Choice
-from causalbandits.policies.registry import POLICIES
 from causalbandits.problem.budget import Budget, Menu, solve_knapsack
 from causalbandits.problem.context_frequencies import context_frequencies
 from oracles import patient
+from oracles.engine_agent import engine_agent
+from oracles.policies import POLICIES
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
 LOOKS = [id for id in POLICIES if "ts-ucb" not in id and "ids" not in id]
@@ -29,7 +30,15 @@ LOOKS = [id for id in POLICIES if "ts-ucb" not in id and "ids" not in id]
 def segments(costs=PRICES, tastes=False, **keywords):
     env = cb.zoo.email_segments(tastes)
     p = env.problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, costs=costs, context=p.context, **keywords)
+    problem = cb.Problem(
+        p.model,
+        manipulable=p.manipulable,
+        reward_parents=p.parents,
+        costs=costs,
+        context=p.context,
+        **keywords,
+        optional=True,
+    )
     return cb.Environment(problem, env.reward)
 
 
@@ -107,18 +116,20 @@ def test_a_context_that_says_nothing_changes_no_decision():
     e = cb.zoo.email_campaign().problem
     only = cb.Variable("only", ["one"], table=[1.0])
     model = cb.CausalModel([only, *e.model.variables.values()])
-    plain = cb.Problem(model, e.manipulable, e.parents, costs=PRICES)
-    looking = cb.Problem(model, e.manipulable, e.parents, costs=PRICES, context=["only"])
+    plain = cb.Problem(model, manipulable=e.manipulable, reward_parents=e.parents, costs=PRICES, optional=True)
+    looking = cb.Problem(
+        model, manipulable=e.manipulable, reward_parents=e.parents, costs=PRICES, context=["only"], optional=True
+    )
     env, rng = cb.Environment(plain, cb.zoo.email_campaign().reward), np.random.default_rng(3)
-    for id in ("c-ucb", "c-ts-beta", "cl-ts", "ts-gaussian"):
+    for id in ("c-ucb", "c-ts(prior=beta)", "cl-ts", "ts(scales=given)"):
         one, other = (cb.Agent(p, id, seed=1, budget=Budget(10, 200)) for p in (plain, looking))
         for _ in range(200):
             mine, its = one.ask(), other.ask(context={"only": "one"})
-            assert mine.intervention == its.intervention
+            assert mine.action == its.action
             assert mine.propensity == pytest.approx(its.propensity) if id == "c-ucb" else its.propensity is None
-            seen = env.pull(mine.intervention, rng)
-            one.tell(mine.id, seen.parents, seen.reward)
-            other.tell(its.id, seen.parents, seen.reward)
+            seen = env.pull(mine.action, rng)
+            one.tell(mine.id, reward=seen.reward, observed=seen.parents)
+            other.tell(its.id, reward=seen.reward, observed=seen.parents)
 
 
 @pytest.mark.parametrize("tastes", [False, True])
@@ -126,21 +137,21 @@ def test_a_context_that_says_nothing_changes_no_decision():
 def test_agent_and_driver_spend_alike_and_all_of_it_in_contexts(id, tastes):
     env, seed, horizon, total = segments(tastes=tastes), 5, 120, 5.0
     policy = cb.policy(id).for_horizon(horizon)
-    problem = env.problem.without_tables() if policy.traits.learns_tables else env.problem
-    agent = cb.Agent(problem, policy, seed=seed_of(seed, 0, POLICY), budget=Budget(total, horizon))
+    problem = env.problem.without_tables() if policy.traits.learns_cpts else env.problem
+    agent = engine_agent(problem, policy, seed=seed_of(seed, 0, POLICY), budget=Budget(total, horizon))
     worldly, reward = stream(seed, 0, WORLD), 0.0
     for _ in range(horizon):
         codes = env.draw_codes(worldly)
         decision = agent.ask(context=env.problem.contexts.values(codes))
-        choices = env.problem.choices(decision.intervention)
-        if policy.traits.learns_tables:
+        choices = env.problem.choices(decision.action)
+        if policy.traits.learns_cpts:
             seen, z, came = env.condition_codes(codes).draw_all(choices, worldly)
             states = {name: env.problem.model[name].states[code] for name, code in seen.items()}
             told = {name: value for name, value in states.items() if name not in env.problem.parents}
-            agent.tell(decision.id, env.problem.decode_parents(z), came, observed=told)
+            agent.tell(decision.id, reward=came, observed={**env.problem.decode_parents(z), **told})
         else:
             z, came = env.condition_codes(codes).draw(choices, worldly)
-            agent.tell(decision.id, env.problem.decode_parents(z), came)
+            agent.tell(decision.id, reward=came, observed=env.problem.decode_parents(z))
         reward += came
     played = play(env, policy, problem, np.array([horizon]), seed, 0, budget=total)
     assert played.reward[-1] == reward
@@ -155,7 +166,7 @@ def test_never_overspent_in_contexts_with_forgets_parts_of_contexts_and_none():
     while asked < 10_000:
         rounds, total = int(rng.integers(1, 200)), float(rng.choice([12.0, rng.uniform(1, 300)]))
         agent = cb.Agent(
-            env.problem, str(rng.choice(["c-ts-beta", "c-ucb", "cl-ts"])), seed=1, budget=Budget(total, rounds)
+            env.problem, str(rng.choice(["c-ts(prior=beta)", "c-ucb", "cl-ts"])), seed=1, budget=Budget(total, rounds)
         )
         paid = {}
         for _ in range(rounds + int(rng.integers(0, 20))):
@@ -163,12 +174,12 @@ def test_never_overspent_in_contexts_with_forgets_parts_of_contexts_and_none():
             asked += 1
             try:
                 decision = agent.ask(context=every[rng.integers(len(every))], eligible=eligible)
-                paid[decision.id] = env.problem.cost(decision.intervention)
+                paid[decision.id] = env.problem.cost(decision.action)
             except BudgetError:
                 refused += 1
             if rng.random() < 0.3 and paid:
                 id = next(iter(paid)) if rng.random() < 0.5 else next(reversed(paid))
-                agent.forget(id)
+                agent.cancel(id)
                 del paid[id]
             spent, left, rounds_left = agent.budget
             assert rounds_left == rounds - len(paid) >= 0
@@ -182,9 +193,16 @@ def test_one_draw_serves_all_contexts():
     """Of the same situation, twice, scores are the same; of another context, those of the same cells."""
     for tastes in (False, True):
         problem, rng = segments(tastes=tastes).problem, np.random.default_rng(1)
-        for id in ("c-ts-beta", "c-ts-gaussian", "cl-ts", "ts-beta", "lin-ts", "c-ts-beta-learnt"):
+        for id in (
+            "c-ts(prior=beta)",
+            "c-ts(scales=given)",
+            "cl-ts",
+            "ts(prior=beta)",
+            "lin-ts",
+            "c-ts(prior=beta, cpts=learned)",
+        ):
             policy = cb.policy(id)
-            known = problem.without_tables() if policy.traits.learns_tables else problem
+            known = problem.without_tables() if policy.traits.learns_cpts else problem
             views = [known.condition({"segment": name}) for name in ("new", "lapsed", "new")]
             situations = [situation_for(policy, view).without_costs for view in views]
             new, lapsed, again = policy.score_each(situations, policy.init(known), rng)
@@ -195,32 +213,34 @@ def test_one_draw_serves_all_contexts():
 def test_c_ts_loses_little_in_contexts_and_looking_pays():
     env, horizon, total = segments(), 2000, 160.0
     p = env.problem
-    blind = cb.Problem(p.model, p.manipulable, p.parents, costs=PRICES)
-    looks = cb.simulate(env, ["c-ts-beta", "ts-beta"], horizon=horizon, replications=4, budget=total, progress=False)
-    not_look = cb.simulate(
-        env, "c-ts-beta", horizon=horizon, replications=4, budget=total, problem=blind, progress=False
+    blind = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=PRICES, optional=True)
+    looks = cb.simulate(
+        env, ["c-ts(prior=beta)", "ts(prior=beta)"], horizon=horizon, replications=4, budget=total, progress=False
     )
-    causal, plain = (looks.regret(id)[:, -1].mean() for id in ("c-ts-beta", "ts-beta"))
+    not_look = cb.simulate(
+        env, "c-ts(prior=beta)", horizon=horizon, replications=4, budget=total, believed=blind, progress=False
+    )
+    causal, plain = (looks.regret(id)[:, -1].mean() for id in ("c-ts(prior=beta)", "ts(prior=beta)"))
     assert causal <= 50
     assert plain > 2 * causal
-    assert not_look.regret("c-ts-beta")[:, -1].mean() > 2 * causal
+    assert not_look.regret("c-ts(prior=beta)")[:, -1].mean() > 2 * causal
 
 
 @pytest.mark.filterwarnings("ignore:No outcome counts so far")  # what was left alone is not reported
 def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
     env, rng = segments(), np.random.default_rng(0)
     problem = env.problem.without_tables()
-    agent = cb.Agent(problem, "c-ts-beta-learnt", seed=4, budget=Budget(10, 300))
+    agent = cb.Agent(problem, "c-ts(prior=beta, cpts=learned)", seed=4, budget=Budget(10, 300))
     for _ in range(60):
         known = env.draw_context(rng)
         decision = agent.ask(context=known)
         if rng.random() < 0.2:
-            agent.forget(decision.id)
+            agent.cancel(decision.id)
         elif rng.random() < 0.8:
-            seen = env.pull(decision.intervention, rng, context=known)
-            known_values = {*seen.parents, *decision.intervention}
+            seen = env.pull(decision.action, rng, context=known)
+            known_values = {*seen.parents, *decision.action}
             lost = {name: None for name in problem.must_observe if name not in known_values}
-            agent.tell(decision.id, seen.parents, seen.reward, observed=lost)
+            agent.tell(decision.id, reward=seen.reward, observed={**seen.parents, **lost})
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json")
     assert again.budget == agent.budget
@@ -255,25 +275,32 @@ def test_of_many_contexts_some_are_weighed():
     x = cb.Variable("x", [0, 1], table=[0.5, 0.5])
     table = np.array([[[0.9, 0.1], [0.8, 0.2]], [[0.7, 0.3], [0.2, 0.8]]])
     z = cb.Variable("z", [0, 1], parents=["x", "c0"], table=table)
-    problem = cb.Problem(cb.CausalModel([*half, x, z]), ["x"], ["z"], context=names, costs={"x": {1: 1.0}})
+    problem = cb.Problem(
+        cb.CausalModel([*half, x, z]),
+        manipulable=["x"],
+        reward_parents=["z"],
+        context=names,
+        costs={"x": {1: 1.0}},
+        optional=True,
+    )
     env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.9]))
-    run = cb.simulate(env, "c-ts-beta", horizon=300, replications=1, budget=60.0, progress=False)
+    run = cb.simulate(env, "c-ts(prior=beta)", horizon=300, replications=1, budget=60.0, progress=False)
     # Money is worth most where c0 is 1, in about half of the rounds.
-    assert -10 < run.regret("c-ts-beta")[0, -1] < 20
+    assert -10 < run.regret("c-ts(prior=beta)")[0, -1] < 20
     assert len(context_frequencies(problem, (0,) * 9).codes) <= 256
 
 
 def test_what_is_required_in_a_context_limits_what_it_spends():
-    env = segments(require={"template": {"2": 0.45}}, costs={"product": 0.1, "purpose": 0.1})
+    env = segments(max_probability={"template": {"2": 0.45}}, costs={"product": 0.1, "purpose": 0.1})
     cheapest = [
         min(env.problem.cost(do) for do in map(view.situation().action, range(view.situation().size)))
         for view in (env.problem.condition({"segment": s}) for s in ("new", "regular", "lapsed"))
     ]
     assert len(set(cheapest)) > 1
     with pytest.raises(BudgetError, match=f"The cheapest action costs {max(cheapest):g}"):
-        cb.simulate(env, "c-ts-beta", horizon=100, replications=1, budget=max(cheapest) * 99)
-    run = cb.simulate(env, "c-ts-beta", horizon=100, replications=3, budget=max(cheapest) * 100, progress=False)
-    assert np.isfinite(run.regret("c-ts-beta")).all()
+        cb.simulate(env, "c-ts(prior=beta)", horizon=100, replications=1, budget=max(cheapest) * 99)
+    run = cb.simulate(env, "c-ts(prior=beta)", horizon=100, replications=3, budget=max(cheapest) * 100, progress=False)
+    assert np.isfinite(run.regret("c-ts(prior=beta)")).all()
 
 
 def test_a_decide_of_your_own_is_refused_where_contexts_share_a_budget():
@@ -292,32 +319,32 @@ def test_a_budget_in_contexts_is_written_in_a_file(tmp_path):
 
     path = tmp_path / "shared.toml"
     lines = ["[environment]", 'zoo = "email_segments"', "[costs]", "product = 0.05", "[simulation]", "horizon = 60"]
-    path.write_text("\n".join([*lines, "replications = 2", "budget = 0.5", "[policies]", "c-ts-beta = {}"]))
+    path.write_text("\n".join([*lines, "replications = 2", "budget = 0.5", "[policies]", '"c-ts(prior=beta)" = {}']))
     spec = read_spec(path)
-    again = cb.simulate(spec.environment, ["c-ts-beta"], horizon=60, replications=2, budget=0.5)
+    again = cb.simulate(spec.environment, ["c-ts(prior=beta)"], horizon=60, replications=2, budget=0.5)
     assert spec.environment.problem.context == ("segment",)
-    assert np.array_equal(spec.run().regret("c-ts-beta"), again.regret("c-ts-beta"))
+    assert np.array_equal(spec.run().regret("c-ts(prior=beta)"), again.regret("c-ts(prior=beta)"))
 
 
-@pytest.mark.parametrize("policy", ["c-gittins-beta", "c-gittins-scaled", "c-track-and-stop", "c-ucb"])
+@pytest.mark.parametrize("policy", ["c-gittins(prior=beta)", "c-gittins", "c-track-and-stop", "c-ucb"])
 def test_what_is_decided_without_chance_but_for_the_coin_of_the_budget_has_its_propensity(policy):
     env = segments()
     agent, rng = cb.Agent(env.problem, policy, seed=1, budget=cb.Budget(30, rounds=400)), np.random.default_rng(1)
     for _ in range(30):
         known = env.draw_context(rng)
         decision = agent.ask(context=known)
-        seen = env.pull(decision.intervention, rng, known)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = env.pull(decision.action, rng, known)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     chances = {}
     for _ in range(60):
         decision = agent.ask(context={"segment": "new"})
-        chances.setdefault(str(decision.intervention), set()).add(decision.propensity)
-        agent.forget(decision.id)
+        chances.setdefault(str(decision.action), set()).add(decision.propensity)
+        agent.cancel(decision.id)
     assert all(len(found) == 1 for found in chances.values())
     assert sum(sum(found) for found in chances.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("policy", ["c-design", "c-track-and-stop", "c-elimination", "c-gittins-effects"])
+@pytest.mark.parametrize("policy", ["c-design", "c-track-and-stop", "c-elimination", "c-gittins(prior=main-effects)"])
 def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(policy):
     problem = segments().problem
     own = cb.policy(policy)
@@ -332,7 +359,7 @@ def test_policies_with_scores_of_their_own_decide_by_these_in_contexts_too(polic
 def test_every_draw_that_screens_is_screened_in_contexts_too():
     """Before any reward all means are equal: a screened row has one action that is worth more, and a drawn one many."""
     problem = segments().problem
-    own = cb.policies.CausalScreen(prior="beta", draws=4)
+    own = cb.policies.CausalScreen(prior="beta", samples=4)
     there = [situation_for(own, problem.condition_codes((c,))).without_costs for c in range(3)]
     for scores in own.score_each(there, own.init(problem), np.random.default_rng(4)):
         assert scores.values.shape[0] == 4

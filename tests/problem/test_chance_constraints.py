@@ -25,7 +25,9 @@ MODEL = cb.CausalModel([
 
 
 def trial(model=MODEL, **keywords):
-    return cb.Problem(model, ["dose", "timing"], ["effect"], **keywords)
+    return cb.Problem(
+        model, manipulable=["dose", "timing"], reward_parents=["effect"], **{"optional": True, **keywords}
+    )
 
 
 @patient
@@ -46,10 +48,18 @@ def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
     require = {name: {some: limit}}
     comply = {do for do, p in likely.items() if p <= limit}
     if not comply:
-        with pytest.raises(ProblemError, match="require leaves no action"):
-            cb.Problem(case.model, case.manipulable, case.parents, require=require)
+        with pytest.raises(ProblemError, match="max_probability leaves no action"):
+            cb.Problem(
+                case.model,
+                manipulable=case.manipulable,
+                reward_parents=case.parents,
+                max_probability=require,
+                optional=True,
+            )
         return
-    problem = cb.Problem(case.model, case.manipulable, case.parents, require=require)
+    problem = cb.Problem(
+        case.model, manipulable=case.manipulable, reward_parents=case.parents, max_probability=require, optional=True
+    )
     assert set(problem.actions) == comply
     searched = {problem.candidates.action(i).intervention for i in range(problem.candidates.size)}
     assert searched <= comply
@@ -63,7 +73,7 @@ def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
 
 
 def test_a_refused_action_is_named_with_its_probability():
-    problem = trial(require={"harm": {"much": 0.06, ("some", "much"): 0.15}})
+    problem = trial(max_probability={"harm": {"much": 0.06, ("some", "much"): 0.15}})
     with pytest.raises(
         InterventionError, match=r"do\(dose=high\) is no action: P\(harm=much\) would be 0.095, and 0.06"
     ):
@@ -77,7 +87,7 @@ def test_a_refused_action_is_named_with_its_probability():
 
 def test_it_constrains_what_comes_about_by_itself_too():
     """forbid sees settings; this sees what they lead to: leaving the dose alone makes a high one likely."""
-    problem = trial(require={"dose": {"high": 0.0}})
+    problem = trial(max_probability={"dose": {"high": 0.0}})
     assert all(do["dose"] == "low" for do in problem.actions)
 
 
@@ -87,7 +97,10 @@ def test_the_best_of_what_complies_is_not_lost_to_a_mixture_with_what_does_not()
         cb.Variable("x", [0, 1], table=[0.8, 0.2]),
         cb.Variable("harm", [0, 1], parents=["x"], table=[[1.0, 0.0], [0.9, 0.1]]),
     ])  # fmt: skip
-    free, safe = (cb.Problem(root, ["x"], ["x"], require=r) for r in (None, {"harm": 0.05}))
+    free, safe = (
+        cb.Problem(root, manipulable=["x"], reward_parents=["x"], max_probability=r, optional=True)
+        for r in (None, {"harm": 0.05})
+    )
     assert free.candidates.size == 2
     assert set(safe.actions) == {cb.Intervention(), cb.Intervention({"x": 0})}
     assert cb.Environment(safe, cb.rewards.BernoulliReward([0.1, 0.9])).best().intervention == {}
@@ -100,11 +113,11 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
     p = {do: distribution(fitted, do, ["harm"])[2] for do in point.actions}
     limit = 1.15 * float(min(p.values()))  # above the estimate of the safest, but not by much
     with pytest.raises(ProblemError, match=r"none keeps .* with probability 0\.95 under"):
-        trial(fitted, require={"harm": {"much": limit}})
+        trial(fitted, max_probability={"harm": {"much": limit}})
     limit = 1.1 * float(p[cb.Intervention({"dose": "high"})])
-    wide = trial(fitted, require={"harm": {"much": limit}})
-    tables = fitted.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
-    block = cb.Problem(fitted, ["dose", "timing"], ["harm"]).blocks[0]
+    wide = trial(fitted, max_probability={"harm": {"much": limit}})
+    tables = fitted.posterior.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
+    block = cb.Problem(fitted, manipulable=["dose", "timing"], reward_parents=["harm"], optional=True).blocks[0]
     for do in point.actions:
         choices = point.choices(do)
         drawn = block.rows_under_models(tables, [choices[k] for k in block.knobs])[:, 2]
@@ -117,18 +130,18 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
 
 
 def test_what_leaves_everything_is_kept_in_mind_and_changes_nothing():
-    generous = trial(require={"harm": {"much": 0.5}})
+    generous = trial(max_probability={"harm": {"much": 0.5}})
     assert generous.constrained_variables == ("harm",)
     assert list(generous.actions) == list(trial().actions)
     assert generous.candidates.size == trial().candidates.size
     again = cb.Problem.from_record(generous.to_record())
     assert again.fingerprint == generous.fingerprint
-    assert trial(require={}).fingerprint == trial().fingerprint
+    assert trial(max_probability={}).fingerprint == trial().fingerprint
 
 
 def test_a_saved_agent_still_knows_the_reason(tmp_path):
-    problem = trial(require={"harm": {"much": 0.06}}, costs={"dose": 0.1})
-    agent = cb.Agent(problem, "c-ts-beta", seed=1)
+    problem = trial(max_probability={"harm": {"much": 0.06}}, costs={"dose": 0.1})
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
     agent.ask(3)
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json")
@@ -139,18 +152,18 @@ def test_a_saved_agent_still_knows_the_reason(tmp_path):
     record = problem.to_record()
     for limits in ([["harm"]], "x", [["harm", ["a"], 0.1]], [["horm", [1], 0.1]]):
         with pytest.raises(cb.CausalBanditsError):
-            cb.Problem.from_record({**record, "require": {**record["require"], "limits": limits}})
-    with pytest.raises(cb.CausalBanditsError, match="require must have limits"):
-        cb.Problem.from_record({**record, "require": "x"})
+            cb.Problem.from_record({**record, "max_probability": {**record["max_probability"], "limits": limits}})
+    with pytest.raises(cb.CausalBanditsError, match="max_probability must have limits"):
+        cb.Problem.from_record({**record, "max_probability": "x"})
 
 
 @pytest.mark.parametrize(
     ("require", "words"),
     [
-        (0.01, "require must say what may happen how often"),
-        ("harm", "require must say what may happen how often"),
+        (0.01, "max_probability must map variables to the highest probability"),
+        ("harm", "max_probability must map variables to the highest probability"),
         ({"horm": {"much": 0.1}}, "Did you mean 'harm'?"),
-        ({3: {"much": 0.1}}, "Unknown variable in require"),
+        ({3: {"much": 0.1}}, "Unknown variable in max_probability"),
         ({"harm": {"mch": 0.1}}, "Did you mean 'much'?"),
         ({"harm": {(): 0.1}}, "at least one value"),
         ({"harm": 0.1}, "such as {'harm': {'much': 0.01}}"),
@@ -160,25 +173,31 @@ def test_a_saved_agent_still_knows_the_reason(tmp_path):
         ({"harm": {"much": "never"}}, "from 0 to below 1"),
         (
             {"harm": {"much": 0.0}},
-            "require leaves no action: none keeps to P(harm=much) <= 0. P(harm=much) is least under",
+            "max_probability leaves no action: none keeps to P(harm=much) <= 0. P(harm=much) is least under",
         ),
     ],
 )
 def test_requirements_that_are_none_are_refused_in_words(require, words):
     with pytest.raises(ProblemError) as refused:
-        trial(require=require)
+        trial(max_probability=require)
     assert words in str(refused.value)
 
 
 def test_the_reward_is_not_required_because_it_is_learnt():
-    with pytest.raises(ProblemError, match="not known but learnt"):
-        cb.Problem(MODEL, ["dose"], reward="effect", require={"effect": 0.5})
+    with pytest.raises(ProblemError, match="is the reward or an effect of it"):
+        cb.Problem(MODEL, manipulable=["dose"], reward="effect", max_probability={"effect": 0.5}, optional=True)
 
 
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
 def test_what_hangs_on_one_knob_narrows_it_whatever_the_number_of_actions():
     knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(60)]
-    problem = cb.Problem(cb.CausalModel(knobs), [k.name for k in knobs], ["x1", "x2"], require={"x1": {3: 0.2}})
+    problem = cb.Problem(
+        cb.CausalModel(knobs),
+        manipulable=[k.name for k in knobs],
+        reward_parents=["x1", "x2"],
+        max_probability={"x1": {3: 0.2}},
+        optional=True,
+    )
     assert problem.actions.size == 3 * 5**59
     assert problem.candidates.size == 3 * 4
     assert repr(problem.requirements) == "P(x1=3) <= 0.2 leaves 3 of 5 choices of x1. Most likely under do(x1=3): 1."
@@ -193,4 +212,10 @@ def test_more_actions_than_can_be_looked_at_are_refused():
     knobs = [cb.Variable(f"x{i}", [0, 1, 2, 3], table=[0.25] * 4) for i in range(12)]
     both = cb.Variable("both", [0, 1], parents=["x1", "x2"], table=np.full((4, 4, 2), 0.5))
     with pytest.raises(SizeError, match="What every action leads to"):
-        cb.Problem(cb.CausalModel([*knobs, both]), [k.name for k in knobs], ["x0"], require={"both": 0.4})
+        cb.Problem(
+            cb.CausalModel([*knobs, both]),
+            manipulable=[k.name for k in knobs],
+            reward_parents=["x0"],
+            max_probability={"both": 0.4},
+            optional=True,
+        )

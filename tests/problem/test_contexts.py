@@ -55,7 +55,7 @@ def contexts_of(model: CausalModel, context: list[str], rng: np.random.Generator
 @given(with_context(), st.integers(0, 2**32 - 1))
 def test_what_actions_lead_to_in_a_context_is_the_joint_distribution_given_it(drawn, seed):
     (model, manipulable, parents), context = drawn
-    problem = Problem(model, manipulable, parents, context=context)
+    problem = Problem(model, manipulable=manipulable, reward_parents=parents, context=context, optional=True)
     for known in contexts_of(model, context, np.random.default_rng(seed)):
         told = {name: model[name].states[code] for name, code in known.items()}
         oracle = [conditional(model, do, parents, known) for do in all_interventions(model, manipulable)]
@@ -71,7 +71,10 @@ def test_what_actions_lead_to_in_a_context_is_the_joint_distribution_given_it(dr
 @given(with_context(), st.integers(0, 2**32 - 1))
 def test_scores_in_a_context_are_sums_over_what_agrees_with_it(drawn, seed):
     (model, manipulable, parents), context = drawn
-    problem, rng = Problem(model, manipulable, parents, context=context), np.random.default_rng(seed)
+    problem, rng = (
+        Problem(model, manipulable=manipulable, reward_parents=parents, context=context, optional=True),
+        np.random.default_rng(seed),
+    )
     x = rng.normal(size=problem.configurations)
     for known in contexts_of(model, context, rng)[:8]:
         if conditional(model, {}, parents, known) is None:
@@ -88,7 +91,10 @@ def test_scores_in_a_context_are_sums_over_what_agrees_with_it(drawn, seed):
 @given(with_context(), st.integers(0, 2**32 - 1))
 def test_no_context_loses_its_best_action_to_the_reduction(drawn, seed):
     (model, manipulable, parents), context = drawn
-    problem, rng = Problem(model, manipulable, parents, context=context), np.random.default_rng(seed)
+    problem, rng = (
+        Problem(model, manipulable=manipulable, reward_parents=parents, context=context, optional=True),
+        np.random.default_rng(seed),
+    )
     for known in contexts_of(model, context, rng)[:8]:
         if conditional(model, {}, parents, known) is None:
             continue
@@ -103,7 +109,7 @@ def test_no_context_loses_its_best_action_to_the_reduction(drawn, seed):
 @given(with_context(most=5))
 def test_the_contexts_have_the_probabilities_of_the_joint_whatever_is_done(drawn):
     (model, manipulable, parents), context = drawn
-    problem = Problem(model, manipulable, parents, context=context)
+    problem = Problem(model, manipulable=manipulable, reward_parents=parents, context=context, optional=True)
     for do in itertools.islice(all_interventions(model, manipulable), 5):
         at = np.indices([len(v.states) for v in model.variables.values()])
         oracle = np.zeros([len(model[name].states) for name in context])
@@ -120,7 +126,7 @@ def test_the_contexts_have_the_probabilities_of_the_joint_whatever_is_done(drawn
 def test_drawn_tables_give_the_context_what_models_with_these_tables_do(drawn, seed):
     (model, manipulable, parents), context = drawn
     rng = np.random.default_rng(seed)
-    problem = Problem(model, manipulable, parents, context=context)
+    problem = Problem(model, manipulable=manipulable, reward_parents=parents, context=context, optional=True)
     tables = {
         n: rng.dirichlet(np.ones(v.table.shape[-1]), (4, *v.table.shape[:-1])) for n, v in model.variables.items()
     }
@@ -147,7 +153,7 @@ def test_a_known_common_cause_splits_blocks_and_a_known_common_effect_joins_them
             Variable("y", [0, 1], parents=["c"], table=follow),
         ]
     )
-    problem = Problem(cause, ["x"], ["x", "y"], context=["c"])
+    problem = Problem(cause, manipulable=["x"], reward_parents=["x", "y"], context=["c"], optional=True)
     assert [len(problem.blocks), len(problem.condition({"c": 1}).blocks)] == [1, 2]
     both = np.random.default_rng(0).dirichlet([1, 1], (2, 2))
     effect = CausalModel(
@@ -158,7 +164,7 @@ def test_a_known_common_cause_splits_blocks_and_a_known_common_effect_joins_them
             Variable("c", [0, 1], parents=["u", "v"], table=both),
         ]
     )
-    problem = Problem(effect, ["x"], ["x", "u", "v"], context=["c"])
+    problem = Problem(effect, manipulable=["x"], reward_parents=["x", "u", "v"], context=["c"], optional=True)
     assert [len(problem.blocks), len(problem.condition({"c": 1}).blocks)] == [3, 2]
 
 
@@ -182,7 +188,7 @@ def segmented(*, in_reward: bool = False) -> CausalModel:
 
 
 def test_a_root_context_of_probability_0_is_answered_by_its_row_of_the_tables():
-    problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
+    problem = Problem(segmented(), manipulable=["purpose"], reward="reward", context=["segment"], optional=True)
     row = problem.condition({"segment": "none"}).parent_distribution({"purpose": "care"})
     np.testing.assert_allclose(row, problem.model["subject"].table[1, 2])
     assert problem.contexts.probability((2,)) == 0.0
@@ -190,7 +196,7 @@ def test_a_root_context_of_probability_0_is_answered_by_its_row_of_the_tables():
 
 def test_a_context_that_contradicts_itself_is_refused():
     model = segmented()
-    problem = Problem(model, ["purpose"], reward="reward", context=["age", "segment"])
+    problem = Problem(model, manipulable=["purpose"], reward="reward", context=["age", "segment"], optional=True)
     assert problem.condition({"segment": "none", "age": "young"}).context_codes == (0, 2)
     sure = Problem(
         CausalModel(
@@ -201,16 +207,19 @@ def test_a_context_that_contradicts_itself_is_refused():
                 Variable("z", [0, 1], parents=["x", "s"], table=np.full((2, 2, 2), 0.5)),
             ]
         ),
-        ["x"],
-        ["z"],
+        manipulable=["x"],
+        reward_parents=["z"],
         context=["c"],
+        optional=True,
     )
     with pytest.raises(ProblemError, match="impossible, says the model: the probability of c=1 is 0"):
         sure.condition({"c": 1})
 
 
 def test_what_is_known_of_the_parents_is_a_point_mass_that_costs_nothing():
-    problem = Problem(segmented(in_reward=True), ["purpose"], reward="reward", context=["segment"])
+    problem = Problem(
+        segmented(in_reward=True), manipulable=["purpose"], reward="reward", context=["segment"], optional=True
+    )
     view = problem.condition({"segment": "old"})
     assert [isinstance(block, PointMassBlock) for block in view.blocks] == [False, True]
     assert view.cells.tolist() == [1, 4]
@@ -219,7 +228,7 @@ def test_what_is_known_of_the_parents_is_a_point_mass_that_costs_nothing():
 
 
 def test_parts_of_the_context_and_the_rest_of_it_later_are_the_whole():
-    problem = Problem(segmented(), ["purpose"], reward="reward", context=["age", "segment"])
+    problem = Problem(segmented(), manipulable=["purpose"], reward="reward", context=["age", "segment"], optional=True)
     whole = problem.condition({"segment": "old", "age": "grown"})
     assert problem.condition({"age": "grown"}).condition({"segment": "old"}) is whole
     assert problem.situation(context={"segment": "old", "age": "grown"}) is whole.situation()
@@ -231,11 +240,11 @@ def test_parts_of_the_context_and_the_rest_of_it_later_are_the_whole():
 
 
 def test_a_problem_with_context_is_described_whole():
-    problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
-    without = Problem(segmented(), ["purpose"], reward="reward")
+    problem = Problem(segmented(), manipulable=["purpose"], reward="reward", context=["segment"], optional=True)
+    without = Problem(segmented(), manipulable=["purpose"], reward="reward", optional=True)
     view = problem.condition({"segment": "old"})
-    assert repr(problem).endswith("configurations of subject; context segment)")
-    assert repr(view).endswith("context segment, known: segment=old)")
+    assert repr(problem).endswith("configurations of subject; context segment; observe subject)")
+    assert repr(view).endswith("context segment, known: segment=old; observe subject)")
     assert len({p.fingerprint for p in (problem, without, view, problem.condition({"segment": "new"}))}) == 4
     assert "context" not in without.to_record()
     for one in (problem, view):
@@ -267,7 +276,7 @@ def test_a_problem_with_context_is_described_whole():
 )
 def test_what_cannot_be_known_beforehand_is_refused(context, message):
     with pytest.raises(cb.CausalBanditsError, match=message):
-        Problem(segmented(), ["purpose"], reward="reward", context=context)
+        Problem(segmented(), manipulable=["purpose"], reward="reward", context=context, optional=True)
 
 
 def test_what_comes_after_the_reward_is_no_context():
@@ -275,24 +284,33 @@ def test_what_comes_after_the_reward_is_no_context():
         [*segmented().variables.values(), Variable("thanks", [0, 1], parents=["reward"], table=np.eye(2))]
     )
     with pytest.raises(ProblemError, match="comes after the reward 'reward': reward -> thanks"):
-        Problem(model, ["purpose"], ["subject"], reward="reward", context=["thanks"])
+        Problem(
+            model,
+            manipulable=["purpose"],
+            reward_parents=["subject"],
+            reward="reward",
+            context=["thanks"],
+            optional=True,
+        )
 
 
 @pytest.mark.parametrize("given_context", [{"segmnt": "old"}, {"segment": "odl"}, "old", {"segment": []}, None, 3])
 def test_contexts_with_unknown_names_or_values_are_refused(given_context):
-    problem = Problem(segmented(), ["purpose"], reward="reward", context=["segment"])
+    problem = Problem(segmented(), manipulable=["purpose"], reward="reward", context=["segment"], optional=True)
     with pytest.raises(cb.CausalBanditsError):
         problem.condition(given_context)
 
 
 def test_a_problem_without_context_says_so():
     with pytest.raises(ProblemError, match=r"no context: Problem\(..., context=\[...\]\) names it"):
-        Problem(segmented(), ["purpose"], reward="reward").situation(context={"segment": "old"})
+        Problem(segmented(), manipulable=["purpose"], reward="reward", optional=True).situation(
+            context={"segment": "old"}
+        )
 
 
 def test_parents_that_are_all_known_are_refused():
     with pytest.raises(ProblemError, match=r"All of the parents .* are context"):
-        Problem(segmented(), ["purpose"], ["segment"], context=["segment"])
+        Problem(segmented(), manipulable=["purpose"], reward_parents=["segment"], context=["segment"], optional=True)
 
 
 def test_a_context_that_also_acts_on_the_reward_must_be_among_the_parents():
@@ -304,9 +322,11 @@ def test_a_context_that_also_acts_on_the_reward_must_be_among_the_parents():
             Variable("y", [0, 1], parents=["x", "segment"], table=either),
         ]
     )
-    with pytest.raises(ProblemError, match=r"segment -> y is open. Add 'segment' to parents: that is enough"):
-        Problem(model, ["x"], ["x"], reward="y", context=["segment"])
-    assert Problem(model, ["x"], ["x", "segment"], reward="y", context=["segment"])
+    with pytest.raises(ProblemError, match=r"segment -> y is open. Add 'segment' to reward_parents: that is enough"):
+        Problem(model, manipulable=["x"], reward_parents=["x"], reward="y", context=["segment"], optional=True)
+    assert Problem(
+        model, manipulable=["x"], reward_parents=["x", "segment"], reward="y", context=["segment"], optional=True
+    )
 
 
 def m_bias() -> CausalModel:
@@ -325,14 +345,14 @@ def m_bias() -> CausalModel:
 
 def test_m_bias_is_refused_with_its_path_and_mended_by_what_the_refusal_says():
     with pytest.raises(ProblemError) as error:
-        Problem(m_bias(), ["x"], ["x"], reward="y", context=["c"])
+        Problem(m_bias(), manipulable=["x"], reward_parents=["x"], reward="y", context=["c"], optional=True)
     assert "c <- u2 -> y is open" in str(error.value)
-    assert "do(x) -> x <- u1 -> c <- u2 -> y is open, unless always=['x']" in str(error.value)
+    assert "do(x) -> x <- u1 -> c <- u2 -> y is open, unless x is set in every action" in str(error.value)
     assert "the reward's own parents ['x', 'u2'] always do" in str(error.value)
     with pytest.raises(ProblemError, match="u1 -> c <- u2 -> y is open"):
-        Problem(m_bias(), ["x"], ["x", "c"], reward="y", context=["c"])
-    assert Problem(m_bias(), ["x"], ["x", "c"], reward="y", context=["c"], always=["x"])
-    assert Problem(m_bias(), ["x"], reward="y", context=["c"]).parents == ("x", "u2")
+        Problem(m_bias(), manipulable=["x"], reward_parents=["x", "c"], reward="y", context=["c"], optional=True)
+    assert Problem(m_bias(), manipulable=["x"], reward_parents=["x", "c"], reward="y", context=["c"], optional=False)
+    assert Problem(m_bias(), manipulable=["x"], reward="y", context=["c"], optional=True).parents == ("x", "u2")
 
 
 def positive(model: CausalModel, rng: np.random.Generator) -> CausalModel:
@@ -386,7 +406,15 @@ def test_the_graph_refuses_a_context_just_where_the_numbers_do(data, seed):
     assume(set(z) - set(context))
     assume(y not in ancestors(model.graph, knobs))
     try:
-        Problem(model, knobs, z, reward=y, context=context, always=always, reduce=False)
+        Problem(
+            model,
+            manipulable=knobs,
+            reward_parents=z,
+            reward=y,
+            context=context,
+            optional=[name for name in knobs if name not in always],
+            reduce=False,
+        )
         accepted = True
     except ProblemError:
         accepted = False
@@ -404,7 +432,7 @@ def test_the_cheapest_separator_serves_every_context(data, seed):
     free = [n for n in others if not ancestors(model.graph, [n]) & set(knobs)]
     assume(free and ancestors(model.graph, [y]) & set(knobs))
     context = data.draw(st.lists(st.sampled_from(free), unique=True, min_size=1, max_size=2))
-    problem = Problem(model, knobs, reward=y, separator="cheapest", context=context)
+    problem = Problem(model, manipulable=knobs, reward=y, adjust="smallest", context=context, optional=True)
     assert not depends(model, knobs, [], list(problem.parents), context, y)
     for size in range(len(others) + 1):  # no smaller set does
         for z in itertools.combinations(others, size):
@@ -424,9 +452,10 @@ def test_contexts_share_the_blocks_that_do_not_tell_them_apart():
         ]
     problem = Problem(
         CausalModel(variables),
-        [f"x{i}" for i in range(6)],
-        [f"w{i}" for i in range(6)],
+        manipulable=[f"x{i}" for i in range(6)],
+        reward_parents=[f"w{i}" for i in range(6)],
         context=[f"c{i}" for i in range(6)],
+        optional=True,
     )
     blocks = {id(b) for _ in range(500) for b in problem.condition_codes(tuple(rng.integers(0, 4, 6).tolist())).blocks}
     assert len(blocks) == 24

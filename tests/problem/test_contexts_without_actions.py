@@ -25,23 +25,32 @@ def world(limit=0.45, **more):
             ),
         ]
     )
-    require, always = {"harm": {"yes": limit}}, ["dose"]
-    problem = cb.Problem(model, ["dose"], ["relief"], context=["age"], require=require, always=always, **more)
+    problem = cb.Problem(
+        model,
+        manipulable=["dose"],
+        reward_parents=["relief"],
+        context=["age"],
+        max_probability={"harm": {"yes": limit}},
+        optional=False,
+        **more,
+    )
     return cb.Environment(problem, cb.rewards.BernoulliReward([0.2, 0.8]))
 
 
 def test_recommendations_say_where_nothing_may_be_done_and_recommend_in_the_others():
     env, rng = world(), np.random.default_rng(0)
-    agent = cb.Agent(env.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1)
     for _ in range(20):
         decision = agent.ask(context={"age": "young"})
-        seen = env.pull(decision.intervention, rng, context={"age": "young"})
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = env.pull(decision.action, rng, context={"age": "young"})
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     found = agent.recommendations()
     assert [(share, dict(own.context)) for share, own in found] == [(0.5, {"age": "young"})]
     assert [share for share, _ in found.refused] == pytest.approx([0.3, 0.2])
     for name, (_, reason) in zip(["old", "frail"], found.refused, strict=True):
-        assert reason.startswith(f"require leaves no action where age={name}: none keeps to P(harm=yes) <= 0.45")
+        assert reason.startswith(
+            f"max_probability leaves no action where age={name}: none keeps to P(harm=yes) <= 0.45"
+        )
         assert reason in repr(found)
     with pytest.raises(ProblemError, match="leaves no action where age=frail"):
         agent.ask(context={"age": "frail"})
@@ -56,13 +65,15 @@ def views(problem):
 def test_rounds_in_which_nothing_may_be_done_are_left_out_and_that_is_said():
     env, measures = world(), ["plays", "simple regret"]
     with pytest.warns(ProblemWarning, match=r"where age=old: .* Rounds in which nothing may be done, 50% of those"):
-        run = cb.simulate(env, ["c-ts-beta", "ts-beta"], horizon=200, replications=2, measures=measures, progress=False)
-    for id in ("c-ts-beta", "ts-beta"):
+        run = cb.simulate(
+            env, ["c-ts(prior=beta)", "ts(prior=beta)"], horizon=200, replications=2, measures=measures, progress=False
+        )
+    for id in ("c-ts(prior=beta)", "ts(prior=beta)"):
         low, high = run.measure("plays", id)[0, -1]
         assert low + high == 200
         assert run.regret(id)[0, -1] == pytest.approx(low * env.gap({"dose": "low"}, {"age": "young"}))
         assert run.measure("simple regret", id)[:, -1].tolist() == [0.0, 0.0]
-    assert not can_play(env, cb.policy("c-ts-beta"), env.problem)
+    assert not can_play(env, cb.policy("c-ts", prior="beta"), env.problem)
 
 
 def test_what_is_required_of_some_contexts_only_narrows_those():
@@ -74,7 +85,7 @@ def test_what_is_required_of_some_contexts_only_narrows_those():
 
 def test_where_no_context_has_an_action_everything_is_refused():
     with pytest.raises(ProblemError, match="Nothing may be done in any context"):
-        cb.simulate(world(limit=0.01), "c-ts-beta", horizon=20, replications=1)
+        cb.simulate(world(limit=0.01), "c-ts(prior=beta)", horizon=20, replications=1)
 
 
 @pytest.mark.parametrize("of_world", [True, False])
@@ -89,13 +100,15 @@ def test_describe_names_the_contexts_in_which_nothing_may_be_done(of_world):
 
 def test_a_forecast_is_of_the_contexts_in_which_something_may_be_done():
     with pytest.warns(ProblemWarning, match="are left out"):
-        found = cb.forecast(world().problem, "c-ts-beta", horizon=50, replications=3, progress=False)
-    assert found.has_found_best("c-ts-beta").all()
+        found = cb.forecast(world().problem, "c-ts(prior=beta)", horizon=50, replications=3, progress=False)
+    assert found.has_found_best("c-ts(prior=beta)").all()
     assert found.at_stake > 0
 
 
 def test_a_budget_is_shared_by_the_contexts_in_which_something_may_be_done():
     env = world(costs={"dose": {"high": 0.1}})
     with pytest.warns(ProblemWarning, match="are left out"):
-        run = cb.simulate(env, "c-ts-beta", horizon=50, replications=1, budget=5.1, progress=False)
-    assert 0 <= run.regret("c-ts-beta")[0, -1] < 10 * 0.24  # money lasts for the best in every round, once it is known
+        run = cb.simulate(env, "c-ts(prior=beta)", horizon=50, replications=1, budget=5.1, progress=False)
+    assert (
+        0 <= run.regret("c-ts(prior=beta)")[0, -1] < 10 * 0.24
+    )  # money lasts for the best in every round, once it is known

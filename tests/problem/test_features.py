@@ -20,7 +20,7 @@ from oracles import cases, distribution, pairs, patient
 def problem_with(**states):
     """A problem whose parents are roots with these states, all of them manipulable."""
     model = CausalModel(Variable(k, s, table=np.full(len(s), 1 / len(s))) for k, s in states.items())
-    return Problem(model, list(states), list(states))
+    return Problem(model, manipulable=list(states), reward_parents=list(states), optional=True)
 
 
 def length(state):
@@ -136,7 +136,7 @@ def test_the_same_features_of_the_same_problem_are_made_once():
 @patient
 @given(cases())
 def test_means_are_the_features_averaged_by_enumeration(case):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     per_parent = dict.fromkeys(problem.parents, code_and_square)
     for spec in (None, per_parent, lambda *states: [len(states), *map(float, (s[-1] for s in states))]):
         f = resolve_features(problem, spec)
@@ -150,7 +150,7 @@ def test_means_are_the_features_averaged_by_enumeration(case):
 @patient
 @given(cases())
 def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     additive = resolve_features(problem, dict.fromkeys(problem.parents, code_and_square))
     tabulated = resolve_features(problem, lambda *states: np.concatenate([code_and_square(s) for s in states]))
     assert isinstance(tabulated, TabulatedFeatures)
@@ -163,7 +163,7 @@ def test_additive_and_tabulated_forms_of_the_same_features_agree(case):
 
 def test_additive_means_need_no_table_over_the_configurations():
     model = pairs(40, np.random.default_rng(0))
-    problem = Problem(model, ["X0", "X1"], [f"W{i}" for i in range(40)])
+    problem = Problem(model, manipulable=["X0", "X1"], reward_parents=[f"W{i}" for i in range(40)], optional=True)
     m = resolve_features(problem).means(problem.projection)
     assert m.shape == (16, 40)
     number = problem.actions.index({"X1": 2})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+import re
 import warnings
 
 import numpy as np
@@ -45,11 +46,17 @@ def world():
         cb.Variable("B", [0, 1], parents=["A", "V"], table=coins(2, .1)),
         cb.Variable("Y", [0, 1], parents=["B", "V", "C"], table=coins(3, .1)),
     ])  # fmt: skip
-    return cb.Environment.from_model(model, ["A", "B", "C"], reward="Y")
+    return cb.Environment.from_model(model, manipulable=["A", "B", "C"], reward="Y", optional=True)
 
 
 def problem(**more):
-    return cb.Problem(example("H2").with_states(BINARY), ["A", "B", "C"], reward="Y", **more)
+    return cb.Problem(
+        example("H2").with_values(BINARY),
+        manipulable=["A", "B", "C"],
+        reward="Y",
+        reward_parents=[],
+        **{"optional": True, **more},
+    )
 
 
 def minimal():
@@ -70,10 +77,10 @@ def test_a_graph_makes_a_problem_of_the_actions_worth_trying():
     assert problem(reduce=False).actions.size == 27
     assert minimal().actions.size == 15
     assert "by the graph alone" in repr(known.reduction())
-    assert repr(known) == "Problem(8 actions on A, B, C)"
+    assert repr(known) == "Problem(8 actions on A, B, C; a mean per action is learned)"
     env = world()
     assert env.problem.unit == "configurations"
-    by_model = cb.Problem(env.problem.model, ["A", "B", "C"], [], reward="Y")
+    by_model = cb.Problem(env.problem.model, manipulable=["A", "B", "C"], reward_parents=[], reward="Y", optional=True)
     assert list(by_model.actions) == list(known.actions)
     assert by_model.unit == "actions"
 
@@ -90,23 +97,28 @@ def test_fewer_actions_lose_less_and_setting_everything_loses_in_every_round():
     """Error probability: each mean regret lies within five standard errors of the one measured apart from this."""
     env = world()
     for known, expected in ((problem(), 31.6), (minimal(), 70.3), (problem(reduce=False), 139.9)):
-        run = cb.simulate(env, ["ts-beta"], problem=known, horizon=5000, replications=60, seed=0, progress=False)
-        regret = run.measures["regret"]["ts-beta"][:, -1]
+        run = cb.simulate(
+            env, ["ts(prior=beta)"], believed=known, horizon=5000, replications=60, seed=0, progress=False
+        )
+        regret = run.measures["regret"]["ts(prior=beta)"][:, -1]
         error = regret.std(ddof=1) / np.sqrt(len(regret))
         assert abs(regret.mean() - expected) < 5 * error + 2.0, known
-    everything = problem(always=["A", "B", "C"], reduce=False)
-    run = cb.simulate(env, ["ts-beta"], problem=everything, horizon=500, replications=3, seed=0, progress=False)
-    assert run.measures["regret"]["ts-beta"][:, -1] == pytest.approx([160.0] * 3)
+    everything = problem(optional=False, reduce=False)
+    run = cb.simulate(env, ["ts(prior=beta)"], believed=everything, horizon=500, replications=3, seed=0, progress=False)
+    assert run.measures["regret"]["ts(prior=beta)"][:, -1] == pytest.approx([160.0] * 3)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")
-@pytest.mark.parametrize("id", ["ts-beta", "ts-gaussian", "ucb", "kl-ucb", "uniform"])
+@pytest.mark.parametrize("id", ["ts(prior=beta)", "ts(scales=given)", "ucb", "kl-ucb", "uniform"])
 @pytest.mark.parametrize("costs", [None, {"C": 0.1}])
 def test_the_compiled_rounds_give_the_plain_drivers_numbers(id, costs):
     env = world()
     if costs:
         p = env.problem
-        env = cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, costs=costs), env.reward)
+        env = cb.Environment(
+            cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=costs, optional=True),
+            env.reward,
+        )
     known, policy, rounds = problem(costs=costs), cb.policy(id).for_horizon(400), checkpoints(400)
     assert can_play(env, policy, known)
     for replication in range(2):
@@ -117,20 +129,26 @@ def test_the_compiled_rounds_give_the_plain_drivers_numbers(id, costs):
 
 def test_actions_that_the_world_does_not_have_are_refused():
     env = world()
-    small = cb.Environment(cb.Problem(env.problem.model, ["A", "B", "C"], env.problem.parents, at_most=1), env.reward)
+    small = cb.Environment(
+        cb.Problem(env.problem.model, manipulable=["A", "B", "C"], reward_parents=env.problem.parents, max_set=1),
+        env.reward,
+    )
     with pytest.raises(InterventionError, match="at most 1 variables may be set at once"):
-        cb.simulate(small, ["ts-beta"], problem=problem(), horizon=100_000, replications=1, progress=False)
+        cb.simulate(small, ["ts(prior=beta)"], believed=problem(), horizon=100_000, replications=1, progress=False)
 
 
 def test_costs_that_the_world_does_not_charge_are_refused():
     """Else regret would be that of rewards alone, and who keeps to what things cost would seem to lose."""
     with pytest.raises(ProblemError, match=r"The believed problem has costs, and the environment has none: .* costs="):
-        cb.simulate(world(), ["ts-beta"], problem=problem(costs={"C": 0.1}), horizon=10, replications=1)
+        cb.simulate(world(), ["ts(prior=beta)"], believed=problem(costs={"C": 0.1}), horizon=10, replications=1)
     p = world().problem
-    charged = cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, costs={"C": 0.1}), world().reward)
-    cb.simulate(charged, ["ts-beta"], problem=problem(costs={"C": 0.1}), horizon=10, replications=1)
+    charged = cb.Environment(
+        cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs={"C": 0.1}, optional=True),
+        world().reward,
+    )
+    cb.simulate(charged, ["ts(prior=beta)"], believed=problem(costs={"C": 0.1}), horizon=10, replications=1)
     cb.simulate(
-        charged, ["ts-beta"], problem=problem(), horizon=10, replications=1
+        charged, ["ts(prior=beta)"], believed=problem(), horizon=10, replications=1
     )  # a wrong belief, and it is charged
 
 
@@ -147,16 +165,17 @@ def test_the_rule_by_values_gives_the_sets_where_all_values_are_allowed(seed):
     for _ in range(15):
         graph = random_graph(rng, int(rng.integers(3, 6)), 0.5, 0.4)
         knobs = [name for name in graph.names if name != "Y"]
-        own = graph.with_states({name: list(range(int(rng.integers(2, 4)))) for name in knobs})
-        constraints = {"at_most": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.5 else {}
-        constraints |= {"always": [knobs[0]]} if rng.random() < 0.4 else {}
+        own = graph.with_values({name: list(range(int(rng.integers(2, 4)))) for name in knobs})
+        constraints = {"max_set": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.5 else {}
+        always = [knobs[0]] if rng.random() < 0.4 else []
+        constraints |= {"optional": [name for name in knobs if name not in always]}
         if not any(graph.optimal_sets("Y")):
             continue
-        by_sets = cb.Problem(own, knobs, reward="Y", **constraints)
-        every = cb.Problem(own, knobs, reward="Y", reduce=False, **constraints)
-        by_values = cb.Problem(own, knobs, reward="Y", actions=list(every.actions))
+        by_sets = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], **constraints)
+        every = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], reduce=False, **constraints)
+        by_values = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], actions=list(every.actions))
         assert everything(by_values) == everything(by_sets), (graph, constraints)
-        sets = set(map(frozenset, graph.optimal_sets("Y", **constraints)))
+        sets = set(map(frozenset, graph.optimal_sets("Y", max_set=constraints.get("max_set"), always=always)))
         assert {frozenset(do) for do in by_sets.actions} == sets
 
 
@@ -174,18 +193,18 @@ def test_the_best_of_what_is_kept_is_the_best_of_all_that_is_allowed(seed):
         knobs = sorted(rng.choice(names, size=int(rng.integers(1, min(3, len(names)) + 1)), replace=False).tolist())
         if not any(graph.optimal_sets("Y", manipulable=knobs)):
             continue
-        own = graph.with_states({name: [0, 1] for name in knobs})
+        own = graph.with_values({name: [0, 1] for name in knobs})
         asked = {"manipulable": {k: [int(rng.integers(2))] if rng.random() < 0.3 else None for k in knobs}}
-        asked |= {"always": [knobs[-1]]} if rng.random() < 0.3 else {}
-        asked |= {"at_most": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.4 else {}
-        every = cb.Problem(own, reward="Y", reduce=False, **asked)
+        asked["optional"] = knobs[:-1] if rng.random() < 0.3 else True
+        asked |= {"max_set": int(rng.integers(1, len(knobs) + 1))} if rng.random() < 0.4 else {}
+        every = cb.Problem(own, reward="Y", reward_parents=[], reduce=False, **asked)
         if rng.random() < 0.5:
             some = [do for do in every.actions if rng.random() < 0.6] or [every.actions[0]]
             asked["actions"] = some
-            every = cb.Problem(own, reward="Y", reduce=False, **asked)
+            every = cb.Problem(own, reward="Y", reward_parents=[], reduce=False, **asked)
         if rng.random() < 0.5:
             asked["costs"] = {knob: float(rng.uniform(0, 0.2)) for knob in knobs if rng.random() < 0.7}
-        kept = cb.Problem(own, reward="Y", **asked)
+        kept = cb.Problem(own, reward="Y", reward_parents=[], **asked)
         assert everything(kept) <= everything(every)
         for _ in range(6):
             means = allowed_means(random_model(rng, graph, sharp=0.2), every.actions)
@@ -197,18 +216,33 @@ def test_the_best_of_what_is_kept_is_the_best_of_all_that_is_allowed(seed):
 
 def test_a_filter_by_values_would_lose_the_best():
     """B may be set to 1 only, so that leaving B alone is no mixture of setting it."""
-    graph = cb.CausalGraph.from_text("B -> Y").with_states({"B": [0, 1]})
-    assert list(cb.Problem(graph, ["B"], reward="Y").actions) == [{"B": 0}, {"B": 1}]
-    assert list(cb.Problem(graph, {"B": [1]}, reward="Y").actions) == [{}, {"B": 1}]
-    assert list(cb.Problem(graph, ["B"], reward="Y", forbid=lambda do: do.get("B") == 0).actions) == [{}, {"B": 1}]
-    assert list(cb.Problem(graph, ["B"], reward="Y", costs={"B": 0.1}).actions) == [{}, {"B": 0}, {"B": 1}]
+    graph = cb.CausalGraph.from_text("B -> Y").with_values({"B": [0, 1]})
+    assert list(cb.Problem(graph, manipulable=["B"], reward="Y", reward_parents=[], optional=True).actions) == [
+        {"B": 0},
+        {"B": 1},
+    ]
+    assert list(cb.Problem(graph, manipulable={"B": [1]}, reward="Y", optional=True).actions) == [{}, {"B": 1}]
+    assert list(
+        cb.Problem(
+            graph, manipulable=["B"], reward="Y", reward_parents=[], forbid=lambda do: do.get("B") == 0, optional=True
+        ).actions
+    ) == [{}, {"B": 1}]
+    assert list(
+        cb.Problem(graph, manipulable=["B"], reward="Y", reward_parents=[], costs={"B": 0.1}, optional=True).actions
+    ) == [
+        {},
+        {"B": 0},
+        {"B": 1},
+    ]
 
 
 def test_what_must_be_set_and_does_not_count_takes_its_first_or_cheapest_value():
-    graph = example("H3").with_states(BINARY)
-    always = cb.Problem(graph, ["A", "B", "C"], reward="Y", always=["A"])
+    graph = example("H3").with_values(BINARY)
+    always = cb.Problem(graph, manipulable=["A", "B", "C"], reward="Y", reward_parents=[], optional=["B", "C"])
     assert list(always.actions) == [{"A": 0, "C": 0}, {"A": 0, "C": 1}]
-    priced = cb.Problem(graph, ["A", "C"], reward="Y", always=["A"], costs={"A": {0: 0.2, 1: 0.1}})
+    priced = cb.Problem(
+        graph, manipulable=["A", "C"], reward="Y", reward_parents=[], optional=["C"], costs={"A": {0: 0.2, 1: 0.1}}
+    )
     assert {"A": 1, "C": 0} in priced.actions
     assert {"A": 0, "C": 0} not in priced.actions
 
@@ -217,11 +251,11 @@ def test_what_must_be_set_and_does_not_count_takes_its_first_or_cheapest_value()
 
 
 def test_an_agent_is_told_rewards_alone_and_survives_saving(tmp_path):
-    agent = cb.Agent(problem(), "ts-beta", seed=1)
+    agent = cb.Agent(problem(), "ts(prior=beta)", seed=1)
     for reward in (1, 0, 1):
         agent.tell(agent.ask().id, reward=reward)
-    agent.tell(agent.ask().id, {}, 1)
-    agent.tell(agent.ask().id, parents=None, reward=0)
+    agent.tell(agent.ask().id, reward=1)
+    agent.tell(agent.ask().id, reward=0)
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json", problem=problem())
     assert [again.ask() for _ in range(5)] == [agent.ask() for _ in range(5)]
@@ -233,38 +267,44 @@ def test_an_agent_is_told_rewards_alone_and_survives_saving(tmp_path):
 
 
 def test_parents_are_left_out_only_where_there_are_none_and_rewards_never():
-    agent = cb.Agent(world().problem, "ts-beta")
+    agent = cb.Agent(world().problem, "ts(prior=beta)")
     decision = agent.ask(eligible=[{}])
-    with pytest.raises(TellError, match=r"Tell the values of B, V, C: .* or parents=None if they were lost"):
-        agent.tell(decision.id, reward=1)
-    with pytest.raises(TellError, match="A reward must be a finite number"):
-        agent.tell(decision.id, parents=None)
-    by_action = cb.Agent(problem(), "ts-beta")
-    with pytest.raises(TellError, match="Unknown parent 'B'"):
-        by_action.tell(by_action.ask().id, {"B": 1}, 1)
-    with pytest.raises(TellError, match="knows a graph and no tables"):
-        by_action.tell(0, reward=1, observed={"B": 1})
+    agent.tell(agent.ask().id, reward=1)  # a policy that learns by action needs none of them
+    causal = cb.Agent(world().problem, "c-ts(prior=beta)")
+    with pytest.raises(
+        TellError, match=r"The outcome lacks 'B', 'V', 'C': .* observed=\{'B': ..., 'V': ..., 'C': ...\}"
+    ):
+        causal.tell(causal.ask(eligible=[{}]), reward=1)
+    with pytest.raises(TellError, match="needs the reward, a finite number"):
+        agent.tell(decision.id)
+    by_action = cb.Agent(problem(), "ts(prior=beta)")
+    with pytest.raises(TellError, match="Unknown variable 'b'"):
+        by_action.tell(by_action.ask(), reward=1, observed={"b": 1})
 
 
 def test_an_agent_learns_by_action_from_the_past():
-    agent = cb.Agent(problem(reduce=False), "ts-beta", seed=0)
+    agent = cb.Agent(problem(reduce=False), "ts(prior=beta)", seed=0)
     past = {"A": [1, 0], "B": [1, 1], "C": [0, 0], "Y": [1, 0], "set": ["A,C", ""]}
     assert agent.learn(past, interventions="set").used == 2
     assert agent.learn({"Y": [1, 0, 1]}).used == 3  # nothing was set
     assert agent.recommend().intervention == {"A": 1, "C": 0}
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "c-ucb", "cl-ts", "cl-ucb", "hac-ucb", "c-ts-beta-guarded", "c-kl-ucb"])
+@pytest.mark.parametrize(
+    "id", ["c-ts(prior=beta)", "c-ucb", "cl-ts", "cl-ucb", "hac-ucb", "c-ts-guarded(prior=beta)", "c-kl-ucb"]
+)
 def test_causal_and_linear_policies_are_refused_with_a_word(id):
-    with pytest.raises(PolicyError, match=rf"{id} learns what a reward owes to its parents, and this problem has none"):
+    with pytest.raises(
+        PolicyError, match=rf"{re.escape(id)} learns what a reward owes to its parents, and this problem has none"
+    ):
         cb.Agent(problem(), id)
     with pytest.raises(PolicyError, match="this problem has none"):
-        cb.simulate(world(), [id], problem=problem(), horizon=10, replications=1)
+        cb.simulate(world(), [id], believed=problem(), horizon=10, replications=1)
 
 
 def test_what_is_of_parents_is_refused():
     known = problem()
-    agent = cb.Agent(known, "ts-beta")
+    agent = cb.Agent(known, "ts(prior=beta)")
     for ask in (
         lambda: known.parent_distribution({"B": 0, "C": 0}),
         known.parent_distributions,
@@ -286,8 +326,8 @@ def test_a_step_function_makes_a_world_of_a_graph():
 
     known = problem()
     env = cb.BlackBoxEnvironment(known, step, means=lambda do: 0.8 if do.get("A") == 1 else 0.2)
-    run = cb.simulate(env, ["ts-beta"], horizon=300, replications=3, seed=0, progress=False)
-    assert run.measures["regret"]["ts-beta"][:, -1].max() < 0.6 * 300 * 0.5
+    run = cb.simulate(env, ["ts(prior=beta)"], horizon=300, replications=3, seed=0, progress=False)
+    assert run.measures["regret"]["ts(prior=beta)"][:, -1].max() < 0.6 * 300 * 0.5
 
 
 # --- records and refusals -----------------------------------------------------------------------------
@@ -296,8 +336,8 @@ def test_a_step_function_makes_a_world_of_a_graph():
 def test_records_give_back_the_same_problem():
     for known in (
         problem(costs={"C": 0.1}),
-        problem(reduce=False, at_most=1),
-        cb.Problem(world().problem.model, ["A", "B", "C"], [], reward="Y"),
+        problem(reduce=False, max_set=1),
+        cb.Problem(world().problem.model, manipulable=["A", "B", "C"], reward_parents=[], reward="Y", optional=True),
     ):
         again = cb.Problem.from_record(known.to_record())
         assert again.fingerprint == known.fingerprint
@@ -309,39 +349,55 @@ def test_records_give_back_the_same_problem():
 @pytest.mark.parametrize(
     ("error", "arguments", "message"),
     [
-        (ProblemError, {"reward": None}, r"name the reward's variable, reward='Y'"),
-        (ModelError, {"reward": "Z"}, "Unknown variable 'Z'"),
+        (ProblemError, {"reward": None}, r"Name the reward's variable in the graph \(reward='Y'\)"),
+        (ProblemError, {"reward": None, "reward_parents": []}, r"name the reward's variable, reward='Y'"),
+        (ProblemError, {"reward": "Z"}, "Unknown variable 'Z'"),
+        (ModelError, {"reward": "Z", "reward_parents": []}, "Unknown variable 'Z'"),
         (ProblemError, {"manipulable": ["A"], "reward": "A"}, "must not be manipulable"),
-        (ProblemError, {"parents": ["B"]}, r"P\(z \| do\(a\)\) needs tables, .* cb.fit\(graph, rows\)"),
-        (ProblemError, {"separator": "cheapest"}, "needs tables"),
+        (ProblemError, {"reward_parents": ["B"]}, r"must separate every intervention .* is open"),
+        (ProblemError, {"adjust": "smallest", "reward_parents": []}, "learns a mean per action: leave adjust"),
         (ProblemError, {"context": ["B"], "manipulable": ["A"]}, "'B' comes after the manipulable 'A'"),
-        (ProblemError, {"require": {"B": 0.1}}, "judged by tables, and a CausalGraph has none"),
-        (ModelError, {"states": {}}, r"'A' needs states that it can be set to: CausalGraph\(..., states={'A': \["),
-        (ProblemError, {"manipulable": ["Z"], "text": "A -> Y; Z"}, "No intervention can change the reward 'Y'"),
+        (ProblemError, {"max_probability": {"B": 0.1}, "reward_parents": []}, "learned there are no CPTs"),
+        (
+            ProblemError,
+            {"states": {}},
+            r"needs the values of every variable .* those of 'A', 'B', 'C'. Give them, manipulable=",
+        ),
+        (ModelError, {"states": {}, "reward_parents": []}, r"no values of 'A'"),
+        (
+            ProblemError,
+            {"manipulable": ["Z"], "text": "A -> Y; Z", "reward_parents": []},
+            "No intervention can change the reward 'Y'",
+        ),
     ],
 )
 def test_bad_problems_are_refused(error, arguments, message):
-    given = {"manipulable": ["A", "B", "C"], "reward": "Y", **arguments}
+    given = {"manipulable": ["A", "B", "C"], "reward": "Y", "optional": ["A", "B"], **arguments}
+    if "manipulable" in arguments:
+        given["optional"] = True
     states = given.pop("states", {**BINARY, "Z": [0, 1]})
     graph = cb.CausalGraph.from_text(given.pop("text", example("H2").to_text()))
     with pytest.raises(error, match=message):
-        cb.Problem(graph.with_states({n: s for n, s in states.items() if n in graph.parents}), **given)
+        cb.Problem(graph.with_values({n: s for n, s in states.items() if n in graph.parents}), **given)
 
 
 def test_knobs_that_lead_nowhere_are_named_and_not_tried():
-    graph = cb.CausalGraph.from_text("A -> Y; I").with_states({"A": [0, 1], "I": [0, 1]})
+    graph = cb.CausalGraph.from_text("A -> Y; I").with_values({"A": [0, 1], "I": [0, 1]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ProblemWarning, match=r"No path leads from I to the reward 'Y': .* it is not tried"):
-            cb.Problem(graph, ["A", "I"], reward="Y")
-    assert list(cb.Problem(graph, ["A", "I"], reward="Y").actions) == [{"A": 0}, {"A": 1}]
+            cb.Problem(graph, manipulable=["A", "I"], reward="Y", reward_parents=[], optional=True)
+    assert list(cb.Problem(graph, manipulable=["A", "I"], reward="Y", reward_parents=[], optional=True).actions) == [
+        {"A": 0},
+        {"A": 1},
+    ]
 
 
 def test_too_many_actions_are_refused_before_they_are_listed(monkeypatch):
     names = [f"X{i}" for i in range(25)]
-    graph = cb.CausalGraph({"Y": names}, states={name: [0, 1] for name in names})
+    graph = cb.CausalGraph({"Y": names}, values={name: [0, 1] for name in names})
     with pytest.raises(SizeError, match=r"33554432 actions on 1 sets of variables may each be the best"):
-        cb.Problem(graph, names, reward="Y")
+        cb.Problem(graph, manipulable=names, reward="Y", reward_parents=[], optional=True)
     monkeypatch.setattr(intervention_sets, "COMPARISON_LIMIT", 2)
     with pytest.raises(SizeError, match="sets of variables would be compared"):
         problem(costs={"A": 0.1})
@@ -349,10 +405,14 @@ def test_too_many_actions_are_refused_before_they_are_listed(monkeypatch):
 
 def test_worlds_from_models_show_what_is_asked_for_and_refuse_other_rewards():
     env = world()
-    seen = cb.Environment.from_model(env.problem.model, ["A", "B", "C"], reward="Y", shown=["A", "C"])
+    seen = cb.Environment.from_model(
+        env.problem.model, manipulable=["A", "B", "C"], reward="Y", optional=True, shown=["A", "C"]
+    )
     assert seen.problem.parents == ("B", "V", "C", "A")
     assert seen.means == pytest.approx(env.means)
     with pytest.raises(ProblemError, match="must be 0 or 1; its states are"):
-        cb.Environment.from_model(cb.zoo.email_campaign().problem.model, ["product"], reward="subject")
+        cb.Environment.from_model(
+            cb.zoo.email_campaign().problem.model, manipulable=["product"], reward="subject", optional=True
+        )
     with pytest.raises(ProblemError, match="made from a CausalModel"):
-        cb.Environment.from_model(example("H2"), ["A"], reward="Y")
+        cb.Environment.from_model(example("H2"), manipulable=["A"], reward="Y", optional=True)

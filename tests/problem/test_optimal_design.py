@@ -100,7 +100,13 @@ def test_telling_the_best_mail_takes_a_time_of_968_with_the_graph_and_8176_witho
 
 def test_all_actions_and_those_that_can_be_the_best_have_the_same_designs():
     env = zoo.email_campaign()
-    whole = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents, reduce=False)
+    whole = cb.Problem(
+        env.problem.model,
+        manipulable=env.problem.manipulable,
+        reward_parents=env.problem.parents,
+        reduce=False,
+        optional=True,
+    )
     for means in (None, env.configuration_means):
         one, other = cb.design(env.problem, means), cb.design(whole, means)
         assert one.value == pytest.approx(other.value, rel=1e-5)
@@ -133,7 +139,12 @@ def test_noise_of_each_configuration_counts():
 def test_money_is_spent_where_it_tells_most():
     env = zoo.email_campaign()
     priced = cb.Problem(
-        env.problem.model, env.problem.manipulable, env.problem.parents, costs={"purpose": {"Promo": 9.0}}, reduce=False
+        env.problem.model,
+        manipulable=env.problem.manipulable,
+        reward_parents=env.problem.parents,
+        costs={"purpose": {"Promo": 9.0}},
+        reduce=False,
+        optional=True,
     )
     rounds, money = cb.design(priced), cb.design(priced, round_cost=1.0)
 
@@ -152,7 +163,11 @@ def test_money_is_spent_where_it_tells_most():
 def test_costs_decide_which_action_is_best():
     env = zoo.email_campaign()
     dear = cb.Problem(
-        env.problem.model, env.problem.manipulable, env.problem.parents, costs={"product": {"Photoshop": 0.3}}
+        env.problem.model,
+        manipulable=env.problem.manipulable,
+        reward_parents=env.problem.parents,
+        costs={"product": {"Photoshop": 0.3}},
+        optional=True,
     )
     found = cb.design(dear, env.configuration_means)
     assert found.best == cb.Environment(dear, env.reward).best().intervention != env.best().intervention
@@ -160,10 +175,10 @@ def test_costs_decide_which_action_is_best():
 
 def test_equal_best_actions_need_an_epsilon():
     env = zoo.email_campaign()
-    with pytest.raises(ProblemError, match=r"another action is as good as the best.*epsilon"):
+    with pytest.raises(ProblemError, match=r"another action is as good as the best.*tolerance"):
         cb.design(env.problem, env.means, graph=False)
-    assert cb.design(env.problem, env.means, graph=False, epsilon=0.01).value > 0
-    loose = cb.design(env.problem, env.configuration_means, epsilon=0.01)
+    assert cb.design(env.problem, env.means, graph=False, tolerance=0.01).value > 0
+    loose = cb.design(env.problem, env.configuration_means, tolerance=0.01)
     assert loose.value < cb.design(env.problem, env.configuration_means).value
 
 
@@ -204,7 +219,7 @@ def test_a_single_action_needs_no_tries():
         ({"goal": "fun"}, "goal must be one of"),
         ({"goal": "best"}, 'goal="best" needs to know the means'),
         ({"goal": "means", "means": np.arange(12.0)}, "does not depend on the means"),
-        ({"epsilon": -1.0, "means": np.arange(12.0)}, "epsilon must be a number, 0 or more"),
+        ({"tolerance": -1.0, "means": np.arange(12.0)}, "tolerance must be a number, 0 or more"),
         ({"round_cost": -1.0}, "round_cost must be a number, 0 or more"),
         ({"graph": 1}, "graph must be True or False"),
     ],
@@ -221,8 +236,8 @@ def test_without_parents_every_action_is_by_itself():
             cb.Variable("y", [0, 1], parents=["x"], table=[[0.7, 0.3], [0.2, 0.8]]),
         ]
     )
-    problem = cb.Problem(model, ["x"], [], reward="y")
-    with pytest.raises(ProblemError, match=r"a number per action is learnt.*graph=False"):
+    problem = cb.Problem(model, manipulable=["x"], reward_parents=[], reward="y", optional=True)
+    with pytest.raises(ProblemError, match=r"learns a mean per action.*graph=False"):
         cb.design(problem)
     found = cb.design(problem, graph=False)
     assert found.shares == pytest.approx([1 / problem.situation(every=True).size] * len(found.shares), rel=1e-6)

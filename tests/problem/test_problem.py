@@ -46,13 +46,13 @@ CAMPAIGN = {"X": [], "U": [], "M": ["X"], "W": ["M", "U"], "V": ["U"], "Y": ["W"
 
 
 def test_the_parents_of_a_named_reward_are_found_in_the_graph():
-    assert Problem(model_of(CAMPAIGN), ["X"], reward="Y").parents == ("W", "V")
+    assert Problem(model_of(CAMPAIGN), manipulable=["X"], reward="Y", optional=True).parents == ("W", "V")
 
 
 @pytest.mark.parametrize("separating", [["W", "V"], ["V", "W", "M"], ["M"], ["W", "U"], ["X"], ["M", "V", "U"]])
 def test_a_set_that_separates_is_accepted_and_its_distribution_is_right(separating):
     model = model_of(CAMPAIGN, size=3)
-    problem = Problem(model, ["X"], separating, reward="Y")
+    problem = Problem(model, manipulable=["X"], reward_parents=separating, reward="Y", optional=True)
     exact = [distribution(model, do, separating) for do in all_interventions(model, ["X"])]
     np.testing.assert_allclose(problem.parent_distributions(), exact, rtol=0, atol=1e-12)
 
@@ -70,7 +70,7 @@ def test_a_set_that_separates_is_accepted_and_its_distribution_is_right(separati
 def test_a_set_that_does_not_separate_is_refused_with_the_open_path(manipulable, given, path):
     message = rf"The set .* must separate .* 'Y': {path} is open. Choose a set that blocks it; .*\['W', 'V'\] always do"
     with pytest.raises(ProblemError, match=message):
-        Problem(model_of(CAMPAIGN), manipulable, given, reward="Y")
+        Problem(model_of(CAMPAIGN), manipulable=manipulable, reward_parents=given, reward="Y", optional=True)
 
 
 AFTERWARDS = CAMPAIGN | {"D": ["Y", "X"], "E": ["D"]}
@@ -81,26 +81,28 @@ AFTERWARDS = CAMPAIGN | {"D": ["Y", "X"], "E": ["D"]}
 def test_what_comes_after_the_reward_cannot_stand_in_for_its_causes(late, path):
     message = rf"must come before the reward 'Y'; '{late}' comes after it: {path}. Leave '{late}' out; .*\['W', 'V'\]"
     with pytest.raises(ProblemError, match=message):
-        Problem(model_of(AFTERWARDS), ["X"], ["W", "V", late], reward="Y")
+        Problem(model_of(AFTERWARDS), manipulable=["X"], reward_parents=["W", "V", late], reward="Y", optional=True)
 
 
 def test_what_is_always_set_no_longer_follows_from_the_reward():
-    problem = Problem(model_of(AFTERWARDS), ["X", "D"], ["W", "V", "E"], reward="Y", always=["D"])
+    problem = Problem(
+        model_of(AFTERWARDS), manipulable=["X", "D"], reward_parents=["W", "V", "E"], reward="Y", optional=["X"]
+    )
     assert problem.parents == ("W", "V", "E")
 
 
 @pytest.mark.parametrize(
     ("keywords", "idle"),
     [
-        ({"manipulable": ["X", "E", "V"], "parents": ["W"]}, "E, V"),
+        ({"manipulable": ["X", "E", "V"], "reward_parents": ["W"]}, "E, V"),
         ({"manipulable": ["E", "X"], "reward": "Y"}, "E"),
-        ({"manipulable": ["X", "D"], "reward": "Y", "separator": "cheapest"}, "D"),
-        ({"manipulable": ["X", "M"], "parents": ["W"], "always": ["M"]}, "X"),
+        ({"manipulable": ["X", "D"], "reward": "Y", "adjust": "smallest"}, "D"),
+        ({"manipulable": ["X", "M"], "reward_parents": ["W"], "optional": ["X"]}, "X"),
     ],
 )
 def test_a_knob_that_leads_nowhere_is_warned_of_once_at_the_line_that_made_it(keywords, idle):
     with pytest.warns(ProblemWarning, match=f"No path leads from {idle} to the reward's parents") as warned:
-        problem = Problem(model_of(AFTERWARDS), **keywords)
+        problem = Problem(model_of(AFTERWARDS), **{"optional": True, **keywords})
     assert [w.filename for w in warned] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +114,7 @@ def test_where_knobs_that_lead_nowhere_are_the_point_nothing_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         zoo.lower_bound(3, delta=0.1)
-        Problem(model_of(AFTERWARDS), ["X", "M"], reward="Y")
+        Problem(model_of(AFTERWARDS), manipulable=["X", "M"], reward="Y", optional=True)
 
 
 @st.composite
@@ -134,12 +136,14 @@ def test_what_is_accepted_is_what_networkx_calls_d_separated(case):
     separated = nx.is_d_separator(graph, {("do", name) for name in manipulable}, {reward}, set(given))
     if late:
         with pytest.raises(ProblemError, match="comes after it"):
-            Problem(model, manipulable, given, reward=reward)
+            Problem(model, manipulable=manipulable, reward_parents=given, reward=reward, optional=True)
     elif separated:
-        assert Problem(model, manipulable, given, reward=reward).parents == tuple(given)
+        assert Problem(
+            model, manipulable=manipulable, reward_parents=given, reward=reward, optional=True
+        ).parents == tuple(given)
     else:
         with pytest.raises(ProblemError, match="is open"):
-            Problem(model, manipulable, given, reward=reward)
+            Problem(model, manipulable=manipulable, reward_parents=given, reward=reward, optional=True)
 
 
 @patient
@@ -148,11 +152,11 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
     # The promise behind the check: one number E[Y | w] per configuration gives every action's mean reward.
     model, manipulable, given, reward = case
     try:
-        problem = Problem(model, manipulable, given, reward=reward)
+        problem = Problem(model, manipulable=manipulable, reward_parents=given, reward=reward, optional=True)
     except ProblemError:
         given = list(model[reward].parents)
         assume(given)
-        problem = Problem(model, manipulable, reward=reward)
+        problem = Problem(model, manipulable=manipulable, reward=reward, optional=True)
     value = np.random.default_rng(seed).uniform(-1, 1, len(model[reward].states))
     axes = [*given, reward]
     every = [distribution(model, do, axes) for do in problem.actions]
@@ -167,35 +171,47 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
     ("error", "arguments", "message"),
     [
         (ProblemError, {"manipulable": ["X", "Y"], "reward": "Y"}, r"reward 'Y' must not be manipulable"),
-        (ProblemError, {"parents": ["Y"], "reward": "Y"}, r"reward 'Y' cannot be its own parent"),
+        (ProblemError, {"reward_parents": ["Y"], "reward": "Y"}, r"reward 'Y' cannot be its own parent"),
         (ProblemError, {"reward": "U"}, r"needs at least one parent: without one no action can change it"),
-        (ProblemError, {}, r"Name the reward's parents \(parents=\[...\]\) or the reward's variable \(reward='Y'\)"),
-        (ProblemError, {"parents": []}, r"found by the graph: name the reward's variable, reward='Y'"),
-        (ProblemError, {"manipulable": [], "parents": ["M"]}, r"At least one variable must be manipulable"),
         (
             ProblemError,
-            {"model": "a model", "parents": ["M"]},
-            r"needs a CausalModel, an ObservedModel or a CausalGraph; got 'a model'",
+            {},
+            r"Name the reward's variable in the graph \(reward='Y'\), or its direct causes \(reward_parents",
+        ),
+        (ProblemError, {"reward_parents": []}, r"found in the graph: name the reward's variable, reward='Y'"),
+        (ProblemError, {"manipulable": [], "reward_parents": ["M"]}, r"At least one variable must be manipulable"),
+        (
+            ProblemError,
+            {"model": 5, "reward_parents": ["M"]},
+            r"A problem begins with its graph: .*; got 5",
         ),
         (
             ModelError,
-            {"manipulable": "X", "parents": ["M"]},
+            {"manipulable": "X", "reward_parents": ["M"]},
             r"manipulable variables must be a list of names, such as \['x'\]; got 'X'",
         ),
-        (ModelError, {"manipulable": ["X", "X"], "parents": ["M"]}, r"manipulable variables must differ: 'X' appears"),
-        (ModelError, {"manipulable": ["x"], "parents": ["M"]}, r"Unknown variable 'x'. .*Known: 'X', 'U', 'M'"),
-        (ModelError, {"parents": "M"}, r"parent variables must be a list of names, such as \['x'\]; got 'M'"),
-        (ModelError, {"parents": ["M", "M"]}, r"parent variables must differ: 'M' appears twice"),
-        (ModelError, {"reward": "Z"}, r"Unknown variable 'Z'"),
-        (ProblemError, {"parents": ["M"], "always": ["M"]}, r"Unknown manipulable variable in always=: 'M'"),
-        (InterventionError, {"parents": ["M"], "actions": [{"X": 7}]}, r"Unknown value of 'X': 7. Known: 0, 1"),
-        (ProblemError, {"parents": ["M"], "forbid": lambda action: True}, r"No action is left"),
+        (
+            ModelError,
+            {"manipulable": ["X", "X"], "reward_parents": ["M"]},
+            r"manipulable variables must differ: 'X' appears",
+        ),
+        (ModelError, {"manipulable": ["x"], "reward_parents": ["M"]}, r"Unknown variable 'x'. .*Known: 'X', 'U', 'M'"),
+        (ProblemError, {"reward_parents": "M"}, r"reward_parents must be a list of names, .*; got 'M'"),
+        (ModelError, {"reward_parents": ["M", "M"]}, r"parent variables must differ: 'M' appears twice"),
+        (
+            ProblemError,
+            {"reward": "Z", "reward_parents": None},
+            r"Unknown variable 'Z'.*name its direct causes: reward_parents",
+        ),
+        (ProblemError, {"reward_parents": ["M"], "optional": ["M"]}, r"optional: Unknown manipulable variable 'M'"),
+        (InterventionError, {"reward_parents": ["M"], "actions": [{"X": 7}]}, r"Unknown value of 'X': 7. Known: 0, 1"),
+        (ProblemError, {"reward_parents": ["M"], "forbid": lambda action: True}, r"No action is left"),
     ],
 )
 def test_parts_that_make_no_problem_are_refused_with_the_rule(error, arguments, message):
     given = {"model": model_of(CAMPAIGN), "manipulable": ["X"]} | arguments
     with pytest.raises(error, match=message):
-        Problem(**given)
+        Problem(given.pop("model"), **{"optional": True, **given})
 
 
 @pytest.mark.parametrize(
@@ -214,12 +230,12 @@ def test_parts_that_make_no_problem_are_refused_with_the_rule(error, arguments, 
         (ProblemError, {"actions": {"X": 1}}, r"actions must be a list of interventions, .*; got {'X': 1}"),
         (ProblemError, {"actions": "X"}, r"actions must be a list of interventions, .*; got 'X'"),
         (InterventionError, {"actions": [{"X": 1}, None]}, r"None is no intervention; leaving everything alone is {}"),
-        (ProblemError, {"always": {"X": 1}}, r"always must be a list of names, such as \['x'\]; got {'X': 1}"),
-        (ProblemError, {"always": [["X"]]}, r"Unknown manipulable variable in always=: \['X'\]"),
-        (ProblemError, {"at_most": "1"}, r"at_most must be a whole number, .*; got '1'"),
-        (ProblemError, {"at_most": [1]}, r"at_most must be a whole number, .*; got \[1\]"),
-        (ProblemError, {"at_most": np.array([1, 2])}, r"at_most must be a whole number, .*; got array"),
-        (ProblemError, {"at_most": True}, r"at_most must be a whole number, .*; got True"),
+        (ProblemError, {"optional": {"X": 1}}, r"optional must list manipulable variables .*; got {'X': 1}"),
+        (ProblemError, {"optional": [["X"]]}, r"optional: Unknown manipulable variable \['X'\]"),
+        (ProblemError, {"max_set": "1"}, r"max_set must be a whole number, .*; got '1'"),
+        (ProblemError, {"max_set": [1]}, r"max_set must be a whole number, .*; got \[1\]"),
+        (ProblemError, {"max_set": np.array([1, 2])}, r"max_set must be a whole number, .*; got array"),
+        (ProblemError, {"max_set": True}, r"max_set must be a whole number, .*; got True"),
         (
             ProblemError,
             {"manipulable": {"X": "1"}},
@@ -232,19 +248,25 @@ def test_parts_that_make_no_problem_are_refused_with_the_rule(error, arguments, 
     ],
 )
 def test_constraints_that_would_do_nothing_are_refused(error, arguments, message):
-    given = {"model": model_of(CAMPAIGN), "manipulable": ["X"], "parents": ["M"]} | arguments
+    given = {"model": model_of(CAMPAIGN), "manipulable": ["X"], "reward_parents": ["M"]} | arguments
     with pytest.raises(error, match=message):
-        Problem(**given)
+        Problem(given.pop("model"), **{"optional": True, **given})
 
 
 def test_forbidding_nothing_is_warned_of_at_the_line_that_does():
     with pytest.warns(ProblemWarning, match=r"forbid forbids none of the 3 actions. .* names and values") as warned:
-        Problem(model_of(CAMPAIGN), ["X"], ["M"], forbid=lambda do: do.get("X") == "one")
+        Problem(
+            model_of(CAMPAIGN),
+            manipulable=["X"],
+            reward_parents=["M"],
+            forbid=lambda do: do.get("X") == "one",
+            optional=True,
+        )
     assert [w.filename for w in warned] == [__file__]
 
 
 def test_none_is_not_eligible():
-    problem = Problem(model_of(CAMPAIGN), ["X"], ["M"])
+    problem = Problem(model_of(CAMPAIGN), manipulable=["X"], reward_parents=["M"], optional=True)
     with pytest.raises(InterventionError, match="None is no intervention"):
         problem.situation(eligible=[{"X": 1}, None])
     for wrong in (5, "X", {"X": 1}):
@@ -253,7 +275,13 @@ def test_none_is_not_eligible():
 
 
 def test_forbidden_actions_are_gone_and_the_others_keep_their_order():
-    both = Problem(model_of(CAMPAIGN), ["X", "M"], ["W"], forbid=lambda action: len(action) == 2)
+    both = Problem(
+        model_of(CAMPAIGN),
+        manipulable=["X", "M"],
+        reward_parents=["W"],
+        forbid=lambda action: len(action) == 2,
+        optional=True,
+    )
     assert list(both.actions) == [{}, {"M": 0}, {"M": 1}, {"X": 0}, {"X": 1}]
 
 
@@ -263,7 +291,7 @@ def test_forbidden_actions_are_gone_and_the_others_keep_their_order():
 @patient
 @given(cases(), st.data())
 def test_the_probability_of_one_configuration_is_an_entry_of_the_distribution(case, data):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     number = data.draw(st.integers(0, problem.actions.size - 1))
     exact = distribution(case.model, problem.actions[number], case.parents)
     for z in np.ndindex(*problem.shape):
@@ -275,7 +303,9 @@ def test_the_probability_of_one_configuration_is_an_entry_of_the_distribution(ca
 def test_probabilities_of_single_configurations_need_no_joint_table():
     n = 60
     model = pairs(n, np.random.default_rng(0), outcomes=3)
-    problem = Problem(model, [f"X{i}" for i in range(n)], [f"W{i}" for i in range(n)])
+    problem = Problem(
+        model, manipulable=[f"X{i}" for i in range(n)], reward_parents=[f"W{i}" for i in range(n)], optional=True
+    )
     exact = math.prod(float((model[f"X{i}"].table @ model[f"W{i}"].table)[i % 3]) for i in range(n))
     assert problem.configurations == 3**n
     assert problem.probability(0, [i % 3 for i in range(n)]) == pytest.approx(exact, rel=1e-12)
@@ -285,7 +315,7 @@ def test_probabilities_of_single_configurations_need_no_joint_table():
 
 def test_a_matrix_too_large_is_refused_with_its_size_and_a_way_out(monkeypatch):
     monkeypatch.setattr(distributions, "ENTRY_LIMIT", 5)
-    problem = Problem(model_of(CAMPAIGN), ["X"], ["M"])
+    problem = Problem(model_of(CAMPAIGN), manipulable=["X"], reward_parents=["M"], optional=True)
     with pytest.raises(
         SizeError, match=r"3 actions x 2 configurations are 6 numbers; .*one action at a time, or use project"
     ):
@@ -303,11 +333,11 @@ def test_a_matrix_too_large_is_refused_with_its_size_and_a_way_out(monkeypatch):
 )
 def test_observations_that_are_not_the_parents_values_are_refused(error, values, message):
     with pytest.raises(error, match=message):
-        Problem(model_of(CAMPAIGN), ["X"], reward="Y").encode_parents(values)
+        Problem(model_of(CAMPAIGN), manipulable=["X"], reward="Y", optional=True).encode_parents(values)
 
 
 def test_actions_are_named_by_number_or_by_what_they_set():
-    problem = Problem(model_of(CAMPAIGN), ["X", "M"], ["W"], at_most=1)
+    problem = Problem(model_of(CAMPAIGN), manipulable=["X", "M"], reward_parents=["W"], max_set=1)
     assert problem.choices({"X": 1}) == problem.choices(problem.actions.index({"X": 1})) == (2, 0)
     with pytest.raises(InterventionError, match="at most 1 variables may be set"):
         problem.choices({"X": 1, "M": 0})
@@ -322,22 +352,22 @@ def variants():
     """The same model with every kind of action set."""
     model = model_of(CAMPAIGN)
     return [
-        Problem(model, ["X", "M"], ["W"]),
-        Problem(model, ["M", "X"], ["W"]),
-        Problem(model, ["X"], reward="Y"),
-        Problem(model, ["X"], ["W", "V"]),
-        Problem(model, ["X"], ["V", "W"]),
-        Problem(model, ["X", "M"], ["W"], at_most=1),
-        Problem(model, ["X", "M"], ["W"], always=["X"]),
-        Problem(model, ["X", "M"], ["W"], at_most=1, always=["M"]),
-        Problem(model, ["X", "M"], ["W"], actions=[{"X": 1}, {}]),
-        Problem(model, ["X", "M"], ["W"], actions=[{}, {"X": 1}]),
-        Problem(model, ["X", "M"], ["W"], at_most=1, forbid=lambda action: "M" in action),
-        Problem(model, {"X": [1], "M": None}, ["W"]),
-        Problem(model, {"X": [1], "M": [0]}, ["W"], at_most=1),
-        Problem(model, {"M": [0], "X": [1]}, ["W"], always=["X"]),
-        Problem(model, {"X": [1], "M": None}, ["W"], actions=[{}, {"X": 1}]),
-        Problem(model_of(CAMPAIGN, seed=1), ["X", "M"], ["W"]),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], optional=True),
+        Problem(model, manipulable=["M", "X"], reward_parents=["W"], optional=True),
+        Problem(model, manipulable=["X"], reward="Y", optional=True),
+        Problem(model, manipulable=["X"], reward_parents=["W", "V"], optional=True),
+        Problem(model, manipulable=["X"], reward_parents=["V", "W"], optional=True),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], max_set=1),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], optional=["M"]),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], max_set=1, optional=["X"]),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], actions=[{"X": 1}, {}]),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], actions=[{}, {"X": 1}]),
+        Problem(model, manipulable=["X", "M"], reward_parents=["W"], max_set=1, forbid=lambda action: "M" in action),
+        Problem(model, manipulable={"X": [1], "M": None}, reward_parents=["W"], optional=True),
+        Problem(model, manipulable={"X": [1], "M": [0]}, reward_parents=["W"], max_set=1),
+        Problem(model, manipulable={"M": [0], "X": [1]}, reward_parents=["W"], optional=["M"]),
+        Problem(model, manipulable={"X": [1], "M": None}, reward_parents=["W"], actions=[{}, {"X": 1}]),
+        Problem(model_of(CAMPAIGN, seed=1), manipulable=["X", "M"], reward_parents=["W"], optional=True),
     ]
 
 
@@ -389,7 +419,7 @@ def test_a_damaged_record_is_refused_by_this_library(change, message):
 
 
 def test_a_record_that_lacks_something_says_what():
-    for key in ("model", "manipulable", "parents", "reward", "at_most", "always", "actions"):
+    for key in ("model", "manipulable", "parents", "reward", "max_set", "always", "actions"):
         record = variants()[0].to_record()
         del record[key]
         with pytest.raises(StateError, match=f"Not the description of a problem: .*{key}"):
@@ -398,7 +428,7 @@ def test_a_record_that_lacks_something_says_what():
 
 def test_the_joint_of_all_variables_is_itself_a_distribution_of_parents():
     model = model_of(CAMPAIGN)
-    problem = Problem(model, ["M"], model.names)
+    problem = Problem(model, manipulable=["M"], reward_parents=model.names, optional=True)
     np.testing.assert_allclose(problem.parent_distribution({"M": 1}), joint(model, {"M": 1}), rtol=0, atol=1e-12)
 
 
@@ -413,18 +443,23 @@ def confounded():
 def test_a_knob_that_is_always_set_has_no_causes_left_to_separate():
     model = confounded()
     with pytest.raises(ProblemError, match=r"do\(Z\) -> Z <- U -> Y is open"):
-        Problem(model, ["Z"], ["Z"], reward="Y")
-    for narrowed in ({"always": ["Z"]}, {"actions": [{"Z": 0}, {"Z": 1}]}, {"forbid": lambda do: not do}):
-        assert Problem(model, ["Z"], ["Z"], reward="Y", **narrowed).actions.size == 2
+        Problem(model, manipulable=["Z"], reward_parents=["Z"], reward="Y", optional=True)
+    for narrowed in ({"optional": False}, {"actions": [{"Z": 0}, {"Z": 1}]}, {"forbid": lambda do: not do}):
+        assert (
+            Problem(
+                model, manipulable=["Z"], reward_parents=["Z"], reward="Y", **{"optional": True, **narrowed}
+            ).actions.size
+            == 2
+        )
     with pytest.raises(ProblemError, match="is open"):
-        Problem(model, ["Z"], ["Z"], reward="Y", actions=[{}, {"Z": 1}])
+        Problem(model, manipulable=["Z"], reward_parents=["Z"], reward="Y", actions=[{}, {"Z": 1}])
 
 
 @pytest.mark.parametrize("wrong", [{"X"}, frozenset({"X"}), "X", 3])
 def test_names_without_an_order_are_refused(wrong):
     model = confounded()
     with pytest.raises(ModelError, match="must be a list of names"):
-        Problem(model, wrong, ["Z"])
+        Problem(model, manipulable=wrong, reward_parents=["Z"], optional=True)
     with pytest.raises(ModelError, match="must be a list of names"):
         Variable("c", [0, 1], parents=wrong, table=[0.5, 0.5])
 
@@ -432,7 +467,7 @@ def test_names_without_an_order_are_refused(wrong):
 @pytest.mark.parametrize("wrong", [3, [{"Z": 1}]])
 def test_what_is_forbidden_is_said_by_a_function(wrong):
     with pytest.raises(ProblemError, match="forbid must be a function"):
-        Problem(confounded(), ["Z"], ["Z"], forbid=wrong)
+        Problem(confounded(), manipulable=["Z"], reward_parents=["Z"], forbid=wrong, optional=True)
 
 
 def chain_through(sizes, widths=10):
@@ -449,22 +484,24 @@ def chain_through(sizes, widths=10):
 
 def test_the_cheapest_separator_turns_1024_configurations_into_3():
     model = chain_through(3)
-    parents = Problem(model, ["x"], reward="y")
-    cheapest = Problem(model, ["x"], reward="y", separator="cheapest")
+    parents = Problem(model, manipulable=["x"], reward="y", optional=True)
+    cheapest = Problem(model, manipulable=["x"], reward="y", adjust="smallest", optional=True)
     assert (parents.configurations, cheapest.configurations, cheapest.parents) == (1024, 3, ("m",))
     for action in range(cheapest.actions.size):
         np.testing.assert_allclose(
             cheapest.parent_distribution(action),
             model["m"].table[action - 1] if action else model["m"].table.mean(axis=0),
         )
-    hidden = Problem(model, ["x"], reward="y", separator="cheapest", observable=[f"z{i}" for i in range(10)])
+    hidden = Problem(
+        model, manipulable=["x"], reward="y", adjust="smallest", can_observe=[f"z{i}" for i in range(10)], optional=True
+    )
     assert hidden.configurations == 1024
 
 
 def test_where_nothing_observable_separates_it_says_what_to_observe():
     model = chain_through(3)
     with pytest.raises(ProblemError, match=r"separates the interventions from the reward 'y'\. Start observing 'm'"):
-        Problem(model, ["x"], reward="y", separator="cheapest", observable=["z0", "z1"])
+        Problem(model, manipulable=["x"], reward="y", adjust="smallest", can_observe=["z0", "z1"], optional=True)
 
 
 def test_what_is_always_set_loses_its_causes_before_a_separator_is_sought():
@@ -474,44 +511,44 @@ def test_what_is_always_set_loses_its_causes_before_a_separator_is_sought():
         Variable("x", [0, 1], parents=["u"], table=[[0.9, 0.1], [0.1, 0.9]]),
         Variable("y", [0, 1], parents=["x", "u"], table=[[[0.9, 0.1]] * 2] * 2),
     ])  # fmt: skip
-    sought = {"reward": "y", "separator": "cheapest", "observable": ["x"]}
+    sought = {"reward": "y", "adjust": "smallest", "can_observe": ["x"]}
     with pytest.raises(ProblemError, match="Start observing 'u'"):
-        Problem(model, ["x"], **sought)
-    assert Problem(model, ["x"], always=["x"], **sought).parents == ("x",)
+        Problem(model, manipulable=["x"], **{"optional": True, **sought})
+    assert Problem(model, manipulable=["x"], optional=False, **sought).parents == ("x",)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"separator": "smallest", "reward": "y"}, 'must be "cheapest" or left out'),
-        ({"separator": "cheapest"}, "name the reward"),
-        ({"separator": "cheapest", "reward": "y", "parents": ["m"]}, "name the reward"),
-        ({"separator": "cheapest", "reward": "x"}, "must not be manipulable"),
-        ({"separator": "cheapest", "reward": "y", "observable": ["m", "y"]}, "comes too late"),
-        ({"separator": "cheapest", "reward": "y", "observable": ["mm"]}, "Did you mean 'm'"),
-        ({"reward": "y", "observable": ["m"]}, 'give separator="cheapest" too'),
+        ({"adjust": "cheapest", "reward": "y"}, 'must be "smallest" or left out'),
+        ({"adjust": "smallest"}, "name the reward"),
+        ({"adjust": "smallest", "reward": "y", "reward_parents": ["m"]}, "name the reward"),
+        ({"adjust": "smallest", "reward": "x"}, "must not be manipulable"),
+        ({"adjust": "smallest", "reward": "y", "can_observe": ["m", "y"]}, "is observed too late"),
+        ({"adjust": "smallest", "reward": "y", "can_observe": ["mm"]}, "Did you mean 'm'"),
+        ({"reward": "y", "can_observe": ["m"]}, 'Add adjust="smallest"'),
     ],
 )
 def test_bad_questions_for_a_separator(given, message):
     with pytest.raises(CausalBanditsError, match=message):
-        Problem(chain_through(3), ["x"], **given)
+        Problem(chain_through(3), manipulable=["x"], **{"optional": True, **given})
 
 
 def test_a_reward_that_nothing_leads_to():
     model = CausalModel([Variable("x", [0, 1], table=[0.5, 0.5]), Variable("y", [0, 1], table=[0.5, 0.5])])
     with pytest.raises(ProblemError, match="No intervention can change the reward 'y'"):
-        Problem(model, ["x"], reward="y", separator="cheapest")
+        Problem(model, manipulable=["x"], reward="y", adjust="smallest", optional=True)
 
 
 def test_a_problem_with_a_separator_is_saved_with_it():
-    problem = Problem(chain_through(3), ["x"], reward="y", separator="cheapest")
+    problem = Problem(chain_through(3), manipulable=["x"], reward="y", adjust="smallest", optional=True)
     again = Problem.from_record(problem.to_record())
     assert (again.parents, again.fingerprint) == (problem.parents, problem.fingerprint)
 
 
 @pytest.mark.parametrize("z", [None, 99, (9, 0), (-1, 0), (0,), (0, 0, 0), "ab", (0.5, 0)])
 def test_what_is_no_configuration_is_refused(z):
-    problem = Problem(model_of(CAMPAIGN), ["X"], reward="Y")
+    problem = Problem(model_of(CAMPAIGN), manipulable=["X"], reward="Y", optional=True)
     for ask in (problem.configuration, problem.decode_parents, lambda z: problem.probability(0, z)):
         with pytest.raises(ProblemError, match=r"one code per parent, each below \[2, 2\]; got"):
             ask(z)
@@ -520,9 +557,9 @@ def test_what_is_no_configuration_is_refused(z):
 @pytest.mark.parametrize("values", [None, 3, ["W", "V"], "WV"])
 def test_what_is_no_mapping_is_no_observation(values):
     with pytest.raises(ProblemError, match="values must be a mapping from each parent to its value; got"):
-        Problem(model_of(CAMPAIGN), ["X"], reward="Y").encode_parents(values)
+        Problem(model_of(CAMPAIGN), manipulable=["X"], reward="Y", optional=True).encode_parents(values)
 
 
 def test_other_tables_are_a_model():
     with pytest.raises(ProblemError, match=r"with_model\(\) takes a model of the same kind, CausalModel; got None"):
-        Problem(model_of(CAMPAIGN), ["X"], reward="Y").with_model(None)
+        Problem(model_of(CAMPAIGN), manipulable=["X"], reward="Y", optional=True).with_model(None)

@@ -53,7 +53,9 @@ def test_a_list_of_interventions_is_the_same_situation_in_any_order_and_form(pro
 
 
 def test_another_problems_actions_are_not_taken_for_those_with_the_same_choices(problem):
-    other = cb.Problem(problem.model, problem.manipulable[::-1], problem.parents)
+    other = cb.Problem(
+        problem.model, manipulable=problem.manipulable[::-1], reward_parents=problem.parents, optional=True
+    )
     mine, theirs = problem.actions.find({"send_time": "evening"}), other.actions.find({"send_time": "evening"})
     twin = next(a for a in map(problem.actions.action, range(problem.actions.size)) if a == theirs)
     for eligible, meant in (([twin], twin), ([theirs], mine), ([twin], twin)):
@@ -99,7 +101,9 @@ def test_a_few_of_very_many_actions_are_scored_alone(monkeypatch):
 
 
 def test_an_action_of_another_problem_is_taken_for_what_it_does(problem):
-    other = cb.Problem(problem.model, ["send_time", "product"], problem.parents)
+    other = cb.Problem(
+        problem.model, manipulable=["send_time", "product"], reward_parents=problem.parents, optional=True
+    )
     evening = other.actions.find({"send_time": "evening"})
     assert problem.situation(eligible=[evening]).action(0).intervention == cb.Intervention(send_time="evening")
 
@@ -169,17 +173,27 @@ def test_the_same_problem_with_other_tables_shares_nothing_that_was_derived(prob
         for v in problem.model.variables.values()
     )
     other = problem.with_model(model)
-    fresh = cb.Problem(model, problem.manipulable, problem.parents)
+    fresh = cb.Problem(model, manipulable=problem.manipulable, reward_parents=problem.parents, optional=True)
     assert other.fingerprint == fresh.fingerprint != problem.fingerprint
     index = rng.normal(size=12)
     assert np.array_equal(other.situation().project(index).values, fresh.situation().project(index).values)
     assert np.array_equal(other.projection(index), fresh.projection(index))
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ts-observed"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        "c-ts(prior=beta)",
+        "ts(prior=beta)",
+        "c-ts(scales=given)",
+        "ts(scales=given)",
+        "cl-ts",
+        "cl-ts(regressor=observed)",
+    ],
+)
 def test_several_draws_are_thompson_sampling_with_a_known_propensity(id, problem):
     """One of the best actions of M draws: in the mean over draws the shares are the chances of a single draw."""
-    one, many = cb.policy(id), cb.policy(id, draws=16)
+    one, many = cb.policy(id), cb.policy(id, samples=16)
     situation = problem.situation(every=one.traits.searches_all)
     statistic, rng = one.init(problem), np.random.default_rng(3)
     for t in range(40):
@@ -208,8 +222,8 @@ def test_one_draw_changes_no_bit_and_tells_no_propensity(problem):
     policy = cb.policies.CausalThompsonSampling(prior="beta")
     assert policy.decide(problem.situation(), policy.init(problem), np.random.default_rng(0)).propensity is None
     for draws in (0, 1.5, True, 10**6):
-        with pytest.raises(PolicyError, match="draws must be"):
-            cb.policy("c-ts-beta", draws=draws)
+        with pytest.raises(PolicyError, match="samples must be"):
+            cb.policy("c-ts", prior="beta", samples=draws)
 
 
 @pytest.mark.parametrize(("id", "propensity"), [("c-ucb", 1.0), ("ucb", 1.0), ("kl-ucb", 1.0), ("uniform", 1 / 80)])
@@ -241,13 +255,25 @@ def test_the_best_action_is_the_first_of_those_that_tie_after_costs(problem):
     assert situation.best(scores) == situation.action(scores.best_position())
     equal = Scores.of(np.array([0.0, 1.0, 1.0 + 1e-15, *[0.5] * (situation.size - 3)]))
     assert situation.best(equal) == situation.action(1)
-    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 5.0, "purpose": 5.0})
+    priced = cb.Problem(
+        problem.model,
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        costs={"product": 5.0, "purpose": 5.0},
+        optional=True,
+    )
     cheapest = priced.situation().best(priced.situation().project(index))
     assert priced.cost(cheapest) == priced.situation().costs.min()
 
 
 def test_under_a_budget_the_best_is_an_action_of_the_best_mixture_whoever_made_the_scores(problem):
-    priced = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={"product": 1.0})
+    priced = cb.Problem(
+        problem.model,
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        costs={"product": 1.0},
+        optional=True,
+    )
     situation = priced.situation()
     rewards = Scores.of(situation.costs + 0.1)  # what costs more is worth more
     affordable = np.ones(situation.size, dtype=bool)
@@ -265,7 +291,7 @@ def test_an_action_of_a_candidate_set_is_not_validated_again(problem, monkeypatc
     def refuse(self, choices):
         raise AssertionError("an action's own choices were validated")
 
-    fresh = cb.Problem(problem.model, problem.manipulable, problem.parents)
+    fresh = cb.Problem(problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, optional=True)
     action = fresh.situation().action(0)
     monkeypatch.setattr(type(fresh.actions), "validate_choices", refuse)
     assert fresh.actions.action(action.number).intervention == action.intervention

@@ -13,11 +13,11 @@ from tests.oracles import all_interventions, distribution, models, patient
 
 import causalbandits as cb
 from causalbandits.errors import CausalBanditsError, DataError, ProblemError, ProblemWarning
-from causalbandits.model import FittedModel
+from causalbandits.fitting import prior_model
 
 
-def flat(graph, names: Iterable[str]) -> FittedModel:
-    return cb.fit(graph, None, states={name: [0, 1] for name in names})
+def flat(graph, names: Iterable[str]) -> cb.CausalModel:
+    return prior_model(graph, values={name: [0, 1] for name in names})
 
 
 def learned_limit(true: cb.CausalModel, marginal: cb.CausalModel, actions: Iterable[dict]) -> cb.CausalModel:
@@ -45,7 +45,11 @@ def test_the_marginal_model_has_the_true_distribution_under_every_action(data):
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         try:
             problem = cb.Problem(
-                FittedModel.from_flat_prior(true), knobs, parents, observable=dict.fromkeys(observable), always=always
+                true.with_flat_prior(),
+                manipulable=knobs,
+                reward_parents=parents,
+                can_observe=dict.fromkeys(observable),
+                optional=[name for name in knobs if name not in always],
             )
         except ProblemError as error:
             if "common cause of a manipulable variable" not in str(error):
@@ -76,18 +80,20 @@ SINGLE_CHILD = [
 @pytest.mark.parametrize(("graph", "observable", "parents"), SINGLE_CHILD, ids=range(len(SINGLE_CHILD)))
 def test_an_unobserved_variable_with_one_child_leaves_its_parents_to_it(graph, observable, parents):
     names = {*graph, *(parent for of in graph.values() for parent in of)}
-    model = cb.fit(graph, None, states={name: [0, 1] for name in names})
-    problem = cb.Problem(model, ["k"], ["m"], observable=list(observable))
+    model = prior_model(graph, values={name: [0, 1] for name in names})
+    problem = cb.Problem(model, manipulable=["k"], reward_parents=["m"], can_observe=list(observable), optional=True)
     assert {name: v.parents for name, v in problem.model.variables.items()} == parents
-    assert all((problem.model.prior[name] == 1).all() for name in parents)
+    assert all((problem.model.posterior.prior[name] == 1).all() for name in parents)
     hidden = cb.CausalGraph(graph, hidden=sorted(names.difference(observable)))
-    fitted = cb.fit(hidden, None, states={name: [0, 1] for name in observable})
+    fitted = prior_model(hidden, values={name: [0, 1] for name in observable})
     assert {name: set(v.parents) for name, v in fitted.variables.items()} == {n: set(p) for n, p in parents.items()}
 
 
 def test_the_children_of_an_unobserved_common_cause_are_given_each_other():
     model = flat({"m": ["k", "u"], "n": ["l", "u"]}, "kulmn")
-    problem = cb.Problem(model, ["k", "l"], ["m", "n"], observable=["m", "n"])
+    problem = cb.Problem(
+        model, manipulable=["k", "l"], reward_parents=["m", "n"], can_observe=["m", "n"], optional=True
+    )
     assert problem.model["m"].parents == ("k",)
     assert set(problem.model["n"].parents) == {"k", "l", "m"}
 
@@ -95,25 +101,27 @@ def test_the_children_of_an_unobserved_common_cause_are_given_each_other():
 def test_the_context_stays_without_causes_among_what_decisions_change():
     # Listed before c, m comes before it in the graph, too; P(c | m, k) would make c an effect of k.
     model = flat({"m": ["k", "u"], "c": ["u"]}, "mkuc")
-    problem = cb.Problem(model, ["k"], ["m"], context=["c"], observable=["m"])
+    problem = cb.Problem(
+        model, manipulable=["k"], reward_parents=["m"], context=["c"], can_observe=["m"], optional=True
+    )
     assert problem.model["c"].parents == ()
     assert set(problem.model["m"].parents) == {"k", "c"}
 
 
 def test_a_reward_with_an_unobserved_cause_in_common_with_its_parent_is_given_the_action_too():
     model = flat({"y": ["m", "u"], "m": ["k", "u"]}, "ymku")
-    problem = cb.Problem(model, ["k"], reward="y", observable=["m"])
+    problem = cb.Problem(model, manipulable=["k"], reward="y", can_observe=["m"], optional=True)
     assert set(problem.parents) == {"m", "k"}
     with pytest.raises(ProblemError, match="must separate"):
-        cb.Problem(model, ["k"], ["m"], reward="y", observable=["m"])
+        cb.Problem(model, manipulable=["k"], reward_parents=["m"], reward="y", can_observe=["m"], optional=True)
 
 
 def test_what_is_known_of_other_cpts_is_kept():
     graph = {"m": ["k", "u"], "z": ["m"]}
-    model = cb.fit(graph, None, states={n: [0, 1] for n in "kumz"}, prior={"z": [[8, 2], [1, 9]], "m": 0.5})
-    problem = cb.Problem(model, ["k"], ["z"], observable=["m", "z"])
-    assert problem.model.prior["z"].tolist() == [[8, 2], [1, 9]]
-    assert problem.model.prior["m"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    model = prior_model(graph, values={n: [0, 1] for n in "kumz"}, prior={"z": [[8, 2], [1, 9]], "m": 0.5})
+    problem = cb.Problem(model, manipulable=["k"], reward_parents=["z"], can_observe=["m", "z"], optional=True)
+    assert problem.model.posterior.prior["z"].tolist() == [[8, 2], [1, 9]]
+    assert problem.model.posterior.prior["m"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
 CONFOUNDED = {"k": ["u"], "m": ["k", "u"]}
@@ -122,24 +130,30 @@ CONFOUNDED = {"k": ["u"], "m": ["k", "u"]}
 @pytest.mark.parametrize(
     ("graph", "given", "message"),
     [
-        (CONFOUNDED, {"observable": ["m"]}, r"'u' is one of 'k' and ties it to 'm'.*always=\['k'\].*parents=\[\]"),
-        ({"m": ["k", "u"]}, {"observable": ["k", "u"]}, "The reward's parents must be observable: .* leaves 'm' out"),
+        (
+            CONFOUNDED,
+            {"can_observe": ["m"]},
+            r"'u' is one of 'k' and ties it to 'm'.*take it out of optional=.*reward_parents=\[\]",
+        ),
+        ({"m": ["k", "u"]}, {"can_observe": ["k", "u"]}, "The reward's parents must be observable: .* leaves 'm' out"),
         (
             {"m": ["k", "u"], "h": ["m"]},
-            {"observable": ["m"], "require": {"h": {1: 0.5}}},
-            "What require= names must be observable: observable= leaves 'h' out",
+            {"can_observe": ["m"], "max_probability": {"h": {1: 0.5}}},
+            "The variables of max_probability= must be observable: can_observe= leaves 'h' out",
         ),
-        ({"m": ["k", "u"]}, {"observable": ["n"]}, "Unknown variable 'n'"),
+        ({"m": ["k", "u"]}, {"can_observe": ["n"]}, "Unknown variable 'n'"),
     ],
 )
 def test_what_cannot_be_marginalised_is_refused_with_the_way_out(graph, given, message):
     names = "".join(dict.fromkeys([*"kum", *graph]))
     with pytest.raises(CausalBanditsError, match=message):
-        cb.Problem(flat(graph, names), ["k"], ["m"], **given)
+        cb.Problem(flat(graph, names), manipulable=["k"], reward_parents=["m"], **{"optional": True, **given})
 
 
 def test_a_manipulable_variable_that_is_always_set_loses_its_unobserved_causes():
-    problem = cb.Problem(flat(CONFOUNDED, "ukm"), ["k"], ["m"], observable=["m"], always=["k"])
+    problem = cb.Problem(
+        flat(CONFOUNDED, "ukm"), manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=False
+    )
     assert problem.model["m"].parents == ("k",)
     assert problem.model["k"].parents == ()
 
@@ -148,49 +162,60 @@ def test_cpts_that_are_known_are_not_marginalised():
     rows = {"k": [0, 1, 0, 1], "u": [0, 1, 1, 0], "m": [1, 1, 0, 0]}
     fitted = cb.fit({"m": ["k", "u"]}, rows)
     with pytest.raises(ProblemError, match=r"something is known of P\(m \| k, u\).*fit\(graph.projected"):
-        cb.Problem(fitted, ["k"], ["m"], observable=["m"])
+        cb.Problem(fitted, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True)
     exact = cb.CausalModel(fitted.variables.values())
     with pytest.raises(ProblemError, match="the CPTs of this model are known"):
-        cb.Problem(exact, ["k"], ["m"], observable=["m"])
+        cb.Problem(exact, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True)
     projected = cb.fit(exact.causal_graph.projected(["k", "m"]), {name: rows[name] for name in "km"})  # the way out
-    assert cb.Problem(projected, ["k"], ["m"], observable=["m"]).model == projected
+    assert (
+        cb.Problem(projected, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True).model
+        == projected
+    )
 
 
 def test_a_separator_is_found_among_what_can_be_observed_and_the_rest_is_marginalised():
     model = flat({"a": ["k", "u"], "m": ["a"], "y": ["m"]}, "kuamy")
-    problem = cb.Problem(model, ["k"], reward="y", separator="cheapest", observable=["m"])
+    problem = cb.Problem(model, manipulable=["k"], reward="y", adjust="smallest", can_observe=["m"], optional=True)
     assert problem.parents == ("m",)
     assert problem.model["m"].parents == ("k",)
 
 
 def test_fit_without_data_refuses_hidden_common_causes():
     graph = cb.CausalGraph({"m": ["k", "u"], "n": ["u"]}, hidden=["u"])
-    with pytest.raises(DataError, match=r"m, n have a hidden common cause.*Problem\(..., observable="):
-        cb.fit(graph, None, states={name: [0, 1] for name in "kmn"})
+    with pytest.raises(DataError, match=r"m, n have a hidden common cause.*Problem\(..., can_observe="):
+        prior_model(graph, values={name: [0, 1] for name in "kmn"})
 
 
 def test_must_observe_names_what_an_outcome_must_show():
     model = flat({"m": ["k", "u", "c"], "z": ["m"], "other": ["z"]}, ["k", "u", "c", "m", "z", "other"])
-    problem = cb.Problem(model, ["k"], ["z"], context=["c"])
+    problem = cb.Problem(model, manipulable=["k"], reward_parents=["z"], context=["c"], optional=True)
     assert problem.must_observe == ("z", "k", "u", "m")
-    assert cb.Problem(model, ["k"], ["z"], context=["c"], always=["k"]).must_observe == ("z", "u", "m")
-    declared = cb.Problem(model, ["k"], ["z"], context=["c"], always=["k"], observable=["m", "z"])
+    assert cb.Problem(model, manipulable=["k"], reward_parents=["z"], context=["c"], optional=False).must_observe == (
+        "z",
+        "u",
+        "m",
+    )
+    declared = cb.Problem(
+        model, manipulable=["k"], reward_parents=["z"], context=["c"], optional=False, can_observe=["m", "z"]
+    )
     assert declared.must_observe == ("z", "m")
     assert "Report with every outcome, unless the decision set it: z, m." in str(cb.describe(declared))
     assert cb.zoo.email_campaign().problem.must_observe == ("subject", "template", "send_time")
-    required = cb.Problem(model, ["k"], ["z"], require={"other": {1: 0.99}})
+    required = cb.Problem(
+        model, manipulable=["k"], reward_parents=["z"], max_probability={"other": {1: 0.99}}, optional=True
+    )
     assert "other" in required.must_observe
 
 
 @pytest.mark.parametrize("reported", ["u", "never u"])
 def test_an_outcome_that_shows_all_of_must_observe_counts_for_every_cpt(reported):
     model = flat({"m": ["k", "u"], "z": ["m"]}, "kumz")
-    declared = {} if reported == "u" else {"observable": ["m", "z"]}
-    problem = cb.Problem(model, ["k"], ["z"], **declared)
+    declared = {} if reported == "u" else {"can_observe": ["m", "z"]}
+    problem = cb.Problem(model, manipulable=["k"], reward_parents=["z"], **{"optional": True, **declared})
     agent = cb.Agent(problem, seed=0)
     decision = agent.ask()
-    values = {name: 1 for name in problem.must_observe if name not in decision.intervention}
+    values = {name: 1 for name in problem.must_observe if name not in decision.action}
     with warnings.catch_warnings(action="error"):
-        agent.tell(decision.id, {"z": values.pop("z")}, 1.0, observed=values)
-    counted = {name for name, counts in agent.model.counts.items() if counts.any()}
+        agent.tell(decision.id, reward=1.0, observed={**{"z": values.pop("z")}, **values})
+    counted = {name for name, counts in agent.model.posterior.counts.items() if counts.any()}
     assert counted == set(problem.model.names) - {"k"}

@@ -21,7 +21,7 @@ from causalbandits.service.server import build_service
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    cb.Study.create(tmp_path / "shop.db", PROBLEM, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "shop.db", PROBLEM, "c-ts(prior=beta)", seed=1).close()
     running = Served(build_service([tmp_path / "shop.db"]))
     yield running
     running.stop()
@@ -30,7 +30,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def test_rewards_without_parents_are_answered_incomplete_and_can_be_completed(served: Served) -> None:
     rng, path = np.random.default_rng(0), "/v1/studies/shop"
     decisions = served.send("POST", f"{path}/decisions", {"n": 300})[1]["items"]
-    seen = [ENV.pull(decision["intervention"], rng) for decision in decisions]
+    seen = [ENV.pull(decision["action"], rng) for decision in decisions]
     rewards = [{"id": decision["id"], "reward": one.reward} for decision, one in zip(decisions, seen, strict=True)]
     answers = served.send("POST", f"{path}/outcomes", {"items": rewards})[1]["items"]
     assert {(answer["status"], *answer["missing"]) for answer in answers} == {("incomplete", "interest")}
@@ -40,8 +40,9 @@ def test_rewards_without_parents_are_answered_incomplete_and_can_be_completed(se
 
     report = served.send("GET", f"{path}/report")[1]["incomplete"]
     assert (report["n"], report["of"], report["missing"]) == (300, 300, ["interest"])
-    assert report["first"][0] == {"id": 0, "key": None, "missing": ["interest"]}
-    assert 'causalbandits_outcomes_incomplete{study="shop"} 300' in served.fetch("GET", "/metrics")[2]
+    first = served.send("GET", f"{path}/decisions/0")[1]["id"]
+    assert report["first"][0] == {"id": first, "key": None, "missing": ["interest"]}
+    assert 'causalbandits_incomplete_outcomes{study="shop"} 300' in served.fetch("GET", "/metrics")[2]
     page = served.fetch("GET", "/shop")[2]
     notice = re.search(r'<section class="wide alert".*?</section>', page, re.DOTALL)
     assert notice is not None
@@ -56,25 +57,25 @@ def test_rewards_without_parents_are_answered_incomplete_and_can_be_completed(se
     answers = served.send("POST", f"{path}/outcomes", {"items": rest})[1]["items"]
     assert {(answer["status"], *answer["missing"]) for answer in answers} == {("applied",)}
     answer = served.send("POST", f"{path}/recommendation", {})[1]
-    assert answer["intervention"] == {"banner": "loud"}
+    assert answer["action"] == {"banner": "loud"}
     assert not any("lack" in caveat for caveat in answer["caveats"])
     assert "incomplete" not in served.fetch("GET", "/shop")[2].lower()
-    assert 'causalbandits_outcomes_incomplete{study="shop"} 0' in served.fetch("GET", "/metrics")[2]
+    assert 'causalbandits_incomplete_outcomes{study="shop"} 0' in served.fetch("GET", "/metrics")[2]
 
 
 def test_the_client_passes_the_missing_names_on(served: Served) -> None:
     with cb.connect(f"http://127.0.0.1:{served.port}/shop") as there:
         first, second = there.ask(2)
-        receipt = there.tell(first.id, None, 1)
+        receipt = there.tell(first.id, reward=1, observed={"interest": None})  # its value was lost
         assert receipt[::2] == ("incomplete", ("interest",))
         assert there.tell_many([{"id": second.id, "reward": 1}])[0][::2] == ("incomplete", ("interest",))
         assert there.report()["incomplete"]["n"] == 2
         assert there.tell(first.id, reward=None, observed={"interest": "high"}).status == "applied"
-        assert there.correct(first.id, None, 1)[::2] == ("incomplete", ("interest",))
-        assert there.correct(first.id, {"interest": "high"}, 1) == ("applied", "", ())
+        assert there.correct(first.id, reward=1, observed={})[::2] == ("incomplete", ("interest",))
+        assert there.correct(first.id, reward=1, observed={"interest": "high"}) == ("applied", "", ())
 
 
 def test_the_openapi_document_has_the_status_and_the_missing_names(served: Served) -> None:
     schema = served.send("GET", "/openapi.json")[1]["components"]["schemas"]["OutcomeResponse"]["properties"]
     assert "incomplete" in schema["status"]["enum"]
-    assert schema["missing"] == {"type": "array", "items": {"type": "string"}}
+    assert (schema["missing"]["type"], schema["missing"]["items"]) == ("array", {"type": "string"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,9 +21,10 @@ from causalbandits.problem.budget import Budget
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from tests.service.test_service import Served, outcome
+from tests.service.test_service import Served
 
 from causalbandits.service import group_commit
+from causalbandits.service import http as service_http
 from causalbandits.service.auth import Keys
 from causalbandits.service.group_commit import BusyError, Writer
 from causalbandits.service.server import build_service
@@ -34,7 +34,7 @@ ENV = cb.zoo.email_campaign()
 
 def test_an_admin_changes_the_mode_over_http_and_the_study_knows_who_it_was(tmp_path: Path) -> None:
     file, keys = tmp_path / "mail.db", Keys(tmp_path / "keys.json")
-    cb.Study.create(file, ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=1).close()
     writer, admin = keys.create("backend", "writer"), keys.create("ann", "admin")
     running, clients = Served(build_service([file])), ExitStack()
     try:
@@ -45,13 +45,14 @@ def test_an_admin_changes_the_mode_over_http_and_the_study_knows_who_it_was(tmp_
         with pytest.raises(cb.errors.CausalBanditsError, match="admin"):
             there.set_mode("paused")
         boss.set_mode("shadow", baseline={"send_time": "evening"}, why="a rehearsal")
-        assert there.ask().intervention == {"send_time": "evening"}
+        assert there.ask().action == {"send_time": "evening"}
         assert there.explain(0)["mode"] == "shadow"
         boss.set_mode("paused")
         with pytest.raises(StudyModeError, match="paused"):
             there.ask()
         assert running.send("POST", "/v1/studies/mail/decisions", {}, writer)[0] == 409
-        assert there.tell(**outcome_of_evening()).status == "applied"
+        seen = ENV.pull({"send_time": "evening"}, np.random.default_rng(0))
+        assert there.tell(0, reward=seen.reward, observed=seen.parents).status == "applied"
         for wrong in ({"mode": "of"}, {"mode": "shadow", "baseline": {"nobody": 1}}):
             assert running.send("POST", "/v1/studies/mail/mode", wrong, admin)[0] in (409, 422)
         boss.set_mode("uniform")
@@ -68,15 +69,12 @@ def test_an_admin_changes_the_mode_over_http_and_the_study_knows_who_it_was(tmp_
         running.stop()
 
 
-def outcome_of_evening() -> dict[str, Any]:
-    seen = ENV.pull({"send_time": "evening"}, np.random.default_rng(0))
-    return {"id": 0, "parents": seen.parents, "reward": seen.reward}
-
-
 def test_refusals_over_http_are_the_errors_of_a_study(tmp_path: Path) -> None:
     p = ENV.problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, costs={"product": 0.1})
-    cb.Study.create(tmp_path / "mail.db", problem, "c-ts-beta", budget=Budget(1, rounds=2)).close()
+    problem = cb.Problem(
+        p.model, manipulable=p.manipulable, reward_parents=p.parents, costs={"product": 0.1}, optional=True
+    )
+    cb.Study.create(tmp_path / "mail.db", problem, "c-ts(prior=beta)", budget=Budget(1, rounds=2)).close()
     running = Served(build_service([tmp_path / "mail.db"]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
@@ -84,55 +82,20 @@ def test_refusals_over_http_are_the_errors_of_a_study(tmp_path: Path) -> None:
             there.ask()
             with pytest.raises(BudgetError, match="All 2 rounds"):
                 there.ask()
-            there.forget(0)
-            assert there.ask().id == 2
+            there.cancel(0)
+            assert there.ask().number == 2
             assert there.report()["budget"]["rounds_left"] == 0
             with pytest.raises(TellError, match="Nothing counts"):
-                there.correct(1, None, 1)
-            there.tell(1, None, 1)
+                there.correct(1, reward=1)
+            there.tell(1, reward=1)
             with pytest.raises(TellError, match="rewards in"):
-                there.correct(1, None, 7)
-    finally:
-        running.stop()
-
-
-LINE = re.compile(r'^causalbandits_(\w+)\{study="mail"(?:,mode="(\w+)")?\} (\S+)$')
-
-
-def test_metrics_are_those_of_the_study_as_prometheus_reads_them(tmp_path: Path) -> None:
-    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
-    running = Served(build_service([tmp_path / "mail.db"]))
-    try:
-        with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
-            rng = np.random.default_rng(0)
-            told = [outcome(there.ask(), rng) for _ in range(12)]
-            there.tell_many(told[:9])
-        status, headers, text = running.fetch("GET", "/metrics")
-        assert status == 200
-        assert headers["content-type"].startswith("text/plain; version=0.0.4")
-        assert text.endswith("\n")
-        samples = {}
-        for line in text.splitlines():
-            if line.startswith("#"):
-                assert re.match(r"# (HELP causalbandits_\w+ \S|TYPE causalbandits_\w+ (counter|gauge)$)", line)
-            else:
-                found = LINE.match(line)
-                assert found, line
-                samples[found[1], found[2]] = float(found[3])
-        assert samples["decisions", None] == 12
-        assert samples["outcomes", None] == 9
-        assert samples["reward_sum", None] == sum(one["reward"] for one in told[:9])
-        assert samples["open_decisions", None] == 3
-        assert samples["mode", "online"] == 1
-        assert samples["mode", "closed"] == 0
-        assert samples["requests", None] >= 13
-        assert samples["refused", None] == 0
+                there.correct(1, reward=7)
     finally:
         running.stop()
 
 
 def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -> None:
-    study = cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1)
+    study = cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1)
     writer, gate = Writer(study, limit=3), threading.Event()
 
     async def crowd() -> list[Any]:
@@ -140,7 +103,7 @@ def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -
         blocking = asyncio.create_task(writer.submit(lambda study: (begun.set(), gate.wait(20))))
         while not begun.is_set():
             await asyncio.sleep(0.001)
-        asked = [asyncio.create_task(writer.submit(lambda study: study.ask().id)) for _ in range(8)]
+        asked = [asyncio.create_task(writer.submit(lambda study: study.ask().number)) for _ in range(8)]
         await asyncio.sleep(0)
         gate.set()
         await blocking
@@ -153,7 +116,8 @@ def test_what_comes_when_too_much_waits_is_refused_and_counted(tmp_path: Path) -
 
 
 def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
+    monkeypatch.setattr(service_http, "READINESS_SECONDS", 0.0)
+    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
     running = Served(build_service([tmp_path / "mail.db"]))
     try:
         assert running.send("GET", "/readyz")[0] == 200
@@ -162,7 +126,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
             "POST", "/v1/studies/mail/decisions", "{}", **{"Content-Type": "application/json"}
         )
         assert (status, headers["retry-after"]) == (429, "1")
-        assert json.loads(text)["kind"] == "BusyError"
+        assert json.loads(text)["type"] == "/problems/busy"
         assert running.send("GET", "/readyz")[0] == 503
         assert running.send("GET", "/v1/studies/mail/report")[0] == 200, "who looks does not wait for who writes"
         monkeypatch.setattr(group_commit, "READ_QUEUE_LIMIT", 0)
@@ -174,7 +138,7 @@ def test_busy_is_said_with_when_to_come_again(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("body", [b'{"context": ' + b'{"a": ' * 2000 + b"1" + b"}" * 2001, b'{"key": ' + b"[" * 50_000])
 def test_what_is_nested_deeply_is_refused(tmp_path: Path, body: bytes) -> None:
-    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
     running = Served(build_service([tmp_path / "mail.db"]))
     try:
         assert running.send("POST", "/v1/studies/mail/decisions", body)[0] == 400
@@ -184,7 +148,7 @@ def test_what_is_nested_deeply_is_refused(tmp_path: Path, body: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["login", "metrics", "v1", "x" * 150])
 def test_names_that_are_taken_or_too_long_are_refused(tmp_path: Path, name: str) -> None:
-    cb.Study.create(tmp_path / f"{name}.db", ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / f"{name}.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
     with pytest.raises(StateError, match="file's name"):
         build_service([tmp_path / f"{name}.db"])
     with pytest.raises(StateError, match="printable"):
@@ -199,29 +163,40 @@ def run(*words: str, fails: bool = False) -> str:
 
 def test_modes_and_budgets_on_the_command_line(tmp_path: Path) -> None:
     file = str(tmp_path / "mail.db")
-    run("create", "email_campaign", "--to", file, "--seed", "1", "--draws", "8", "--floor", "0.1")
+    run("create", "email_campaign", "--to", file, "--seed", "1", "--samples", "8", "--min-propensity", "0.1")
     assert json.loads(run("ask", file))["propensity"] > 0
     run("mode", file, "shadow", "--baseline", "send_time=evening", "--by", "ann", "--why", "a rehearsal")
-    assert json.loads(run("ask", file))["intervention"] == {"send_time": "evening"}
+    assert json.loads(run("ask", file))["action"] == {"send_time": "evening"}
     assert [json.loads(line)["mode"] for line in run("mode", file).splitlines()] == ["online", "shadow"]
     run("mode", file, "closed")
     run("ask", file, fails=True)
     run("mode", file, "online", fails=True)
-    run("tell", file, "1", "1", "--parent", "subject=short", "--parent", "template=1", "--parent", "send_time=evening")
+    run(
+        "tell",
+        file,
+        "1",
+        "1",
+        "--observed",
+        "subject=short",
+        "--observed",
+        "template=1",
+        "--observed",
+        "send_time=evening",
+    )
     run(
         "correct",
         file,
         "1",
         "0",
-        "--parent",
+        "--observed",
         "subject=short",
-        "--parent",
+        "--observed",
         "template=1",
-        "--parent",
+        "--observed",
         "send_time=evening",
     )
-    run("forget", file, "0")
+    run("cancel", file, "0")
     with cb.Study.open(file) as study:
-        assert study.report().decisions == {"open": 0, "told": 1, "expired": 0, "forgotten": 1}
+        assert study.report().decisions == {"open": 0, "told": 1, "expired": 0, "cancelled": 1}
         assert study.report().outcomes.mean == 0
     run("create", "email_campaign", "--to", str(tmp_path / "b.db"), "--budget", "3", fails=True)

@@ -34,9 +34,9 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "service.py"
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     where = tmp_path_factory.mktemp("served") / "mail.db"
-    with cb.Study.create(where, ENV.problem, "c-ts-beta", seed=1) as study:
+    with cb.Study.create(where, ENV.problem, "c-ts(prior=beta)", seed=1) as study:
         decision = study.ask(key="a")
-        study.tell(decision.id, dict(ENV.pull(decision.intervention, rng=0).parents), 1)
+        study.tell(decision.id, reward=1, observed=dict(ENV.pull(decision.action, rng=0).parents))
     made = build_service([where])
     yield made
     made.close()
@@ -69,7 +69,7 @@ async def answered(
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
-NAMES = st.sampled_from(["key", "context", "eligible", "items", "id", "reward", "parents", "observed", "subject", "x"])
+NAMES = st.sampled_from(["key", "context", "eligible", "items", "id", "reward", "observed", "subject", "x"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=12) | st.just("short"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=5), inner, max_size=4),
@@ -77,7 +77,7 @@ VALUES = st.recursive(
 )
 BODIES = st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode("utf-8", "surrogatepass"))
 OPEN = [(route.method, route.path) for route in ROUTES] + [
-    (method, path) for method, path, _, _ in PAGES if not path.endswith("live")
+    (method, path) for method, path, *_ in PAGES if not path.endswith("live")
 ]
 TYPES = st.sampled_from([b"application/json", b"application/json; charset=utf-8", b"text/plain", b"\xff"])
 
@@ -111,7 +111,7 @@ def test_nothing_that_is_sent_makes_the_service_fail(
     status, text = asyncio.run(answered(service, asked, where, query, [(b"content-type", kind)], body))
     assert status < 500, (asked, quote(where), body, text)
     if status >= 400 and where.startswith("/v1"):
-        assert json.loads(text)["error"]
+        assert json.loads(text)["detail"]
 
 
 def test_after_all_that_nonsense_the_study_is_as_its_log_says(service: Service) -> None:
@@ -121,7 +121,7 @@ def test_after_all_that_nonsense_the_study_is_as_its_log_says(service: Service) 
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Writer]:
-    made = Writer(cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1))
+    made = Writer(cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1))
     yield made
     made.close()
 
@@ -153,9 +153,9 @@ def test_a_commit_that_fails_is_nobodys_success_and_the_next_one_works(writer: W
 
     answers = together(writer, lambda study: study.ask(key="a"), disk_full, lambda study: study.ask(key="b"))
     assert [type(answer) for answer in answers] == [StorageError] * 3
-    assert together(writer, lambda study: study.decided) == [0]
+    assert together(writer, lambda study: study.n_decisions) == [0]
     one, two = together(writer, lambda study: study.ask(key="a"), lambda study: study.ask(key="b"))
-    assert (one.id, two.id) == (0, 1)
+    assert (one.number, two.number) == (0, 1)
     assert together(writer, lambda study: bool(study.verify())) == [True]
 
 
@@ -165,9 +165,9 @@ def test_one_work_that_fails_for_reasons_of_its_own_does_not_fail_its_neighbours
         raise RuntimeError("a mistake of ours")
 
     one, failed, two = together(writer, lambda study: study.ask(key="a"), wrong, lambda study: study.ask(key="b"))
-    assert (one.id, two.id) == (0, 1)
+    assert (one.number, two.number) == (0, 1)
     assert isinstance(failed, RuntimeError)
-    assert together(writer, lambda study: (study.decided, bool(study.verify()))) == [(2, True)]
+    assert together(writer, lambda study: (study.n_decisions, bool(study.verify()))) == [(2, True)]
     assert writer.is_alive
 
 
@@ -181,14 +181,14 @@ def test_a_commit_wakes_the_loop_once_however_many_wait_for_it(writer: Writer, m
         return of_the_loop(loop, call, *given, **named)
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", counted)
-    answers = together(writer, *[lambda study: study.ask().id] * 20)
+    answers = together(writer, *[lambda study: study.ask().number] * 20)
     assert sorted(answers) == list(range(20))
     assert len(woken) == writer.commits == 2  # of what kept it busy, and of the twenty
 
 
 def test_a_full_queue_refuses_and_what_waits_is_done(tmp_path: Path) -> None:
-    writer = Writer(cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts-beta", seed=1), limit=3)
-    answers = together(writer, *[lambda study: study.ask().id] * 8)
+    writer = Writer(cb.Study.create(tmp_path / "mail.db", ENV.problem, "c-ts(prior=beta)", seed=1), limit=3)
+    answers = together(writer, *[lambda study: study.ask().number] * 8)
     refused = [answer for answer in answers if isinstance(answer, BusyError)]
     done = [answer for answer in answers if not isinstance(answer, Exception)]
     assert len(refused) >= 4
@@ -209,7 +209,7 @@ def test_who_does_not_wait_any_more_does_not_stop_the_writer(writer: Writer) -> 
         task.cancel()
     loop.close()
     busy.set()
-    assert together(writer, lambda study: study.ask().id) == [0]
+    assert together(writer, lambda study: study.ask().number) == [0]
     assert writer.is_alive
 
 

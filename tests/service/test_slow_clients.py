@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ WHOLE, HALF = ASKED + b"Content-Length: 2\r\n\r\n{}", ASKED + b"Content-Length: 
 
 @pytest.fixture(params=[http_protocol(), h11_protocol()], ids=["as installed", "pure Python"])
 def serve(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Served]]:
-    cb.Study.create(tmp_path / "mail.db", cb.zoo.email_campaign().problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "mail.db", cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=1).close()
     made: list[Served] = []
 
     def start(**patience: float) -> Served:
@@ -138,3 +139,61 @@ def test_nonsense_after_an_answer_ends_the_connection_without_a_complaint(
         assert heard(client).startswith(b"HTTP/1.1 404")
     assert not caplog.records
     assert running.send("GET", "/livez")[0] == 200
+
+
+def test_a_client_that_does_not_read_its_responses_is_cut_off(serve: Callable[..., Served]) -> None:
+    running = serve(request_timeout=1.0)
+    with socket.socket() as unread:
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
+        unread.connect(("127.0.0.1", running.port))
+        unread.settimeout(0.2)
+        until, is_cut = time.monotonic() + 15, False
+        while not is_cut and time.monotonic() < until:
+            try:
+                unread.send(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 8)
+            except OSError as error:
+                is_cut = not isinstance(error, TimeoutError)
+            time.sleep(0.05)
+        assert is_cut
+
+
+def test_a_slow_reader_that_goes_on_is_not_cut_off(serve: Callable[..., Served]) -> None:
+    running = serve(request_timeout=3.0)
+    reader = sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    time.sleep(5)
+    assert b"still here" in reader.recv(2**16)
+    reader.shutdown(socket.SHUT_WR)
+    running.service.context.closing.set()
+    reader.close()
+
+
+def test_requests_sent_ahead_are_bounded(serve: Callable[..., Served], request: pytest.FixtureRequest) -> None:
+    running = serve()
+    few = sender(running, WHOLE * 30)
+    few.shutdown(socket.SHUT_WR)
+    assert heard(few).count(b"HTTP/1.1 201") >= 1
+    many = sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", WHOLE * 2000)
+    time.sleep(1)
+    # Either the connection is ended, or the requests wait in the sender.
+    (connection,) = running.server.server_state.connections or [None]
+    assert connection is None or len(getattr(connection, "pipeline", ())) <= server.MAX_PIPELINED
+    running.service.context.closing.set()
+    many.close()
+    assert running.send("GET", "/livez")[0] == 200
+
+
+def test_the_service_ends_though_somebody_does_not_read_a_response(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SHUTDOWN_GRACE_PERIOD", 0.5)
+    running = serve()
+    running.service.context = replace(running.service.context, openapi=b"x" * 10**7)
+    unread = sender(running, b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    time.sleep(0.5)
+    (connection,) = running.server.server_state.connections
+    assert connection.transport.get_write_buffer_size()
+    running.service.context.closing.set()
+    running.server.should_exit = True
+    running.thread.join(10)
+    assert not running.thread.is_alive()
+    unread.close()

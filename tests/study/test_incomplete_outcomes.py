@@ -14,6 +14,7 @@ import pytest
 
 import causalbandits as cb
 from causalbandits.errors import ConflictError, TellError
+from causalbandits.fitting import prior_model
 
 EMAIL = cb.zoo.email_campaign()
 VALUES = {"subject": "short", "template": "1"}
@@ -22,12 +23,12 @@ MODEL = cb.CausalModel([
     cb.Variable("banner", ["plain", "loud"], table=[0.5, 0.5]),
     cb.Variable("interest", ["low", "high"], parents=["banner"], table=[[0.9, 0.1], [0.1, 0.9]]),
 ])  # fmt: skip
-PROBLEM = cb.Problem(MODEL, ["banner"], ["interest"], always=["banner"])
+PROBLEM = cb.Problem(MODEL, manipulable=["banner"], reward_parents=["interest"], optional=False)
 ENV = cb.Environment(PROBLEM, cb.rewards.BernoulliReward([0.1, 0.9]))
-UNKNOWN = cb.fit({"b": ["a"], "c": ["b"]}, None, states={name: [0, 1] for name in "abc"})
+UNKNOWN = prior_model({"b": ["a"], "c": ["b"]}, values={name: [0, 1] for name in "abc"})
 
 
-def new(tmp_path: Path, problem: cb.Problem = PROBLEM, policy: Any = "c-ts-beta", **rules: Any) -> cb.Study:
+def new(tmp_path: Path, problem: cb.Problem = PROBLEM, policy: Any = "c-ts(prior=beta)", **rules: Any) -> cb.Study:
     return cb.Study.create(tmp_path / "study.db", problem, policy, **{"seed": 1, **rules})
 
 
@@ -48,14 +49,14 @@ def test_rewards_without_parents_are_incomplete_until_these_are_sent_and_then_th
     with new(tmp_path) as study, study.together():
         for _ in range(100):
             decision = study.ask()
-            seen = ENV.pull(decision.intervention, rng)
-            receipt = study.tell(decision.id, None, seen.reward)
+            seen = ENV.pull(decision.action, rng)
+            receipt = study.tell(decision.id, reward=seen.reward)
             assert receipt[::2] == ("incomplete", ("interest",))
             assert "send it as observed, by the same id" in receipt.why
             waiting.append((decision.id, seen.parents))
         found = study.report().incomplete
         assert (found.n, found.of, found.without_parents, found.missing) == (100, 100, 100, ("interest",))
-        assert [outcome.id for outcome in found.first] == [0, 1, 2, 3, 4]
+        assert [study.explain(outcome.id)["number"] for outcome in found.first] == [0, 1, 2, 3, 4]
         said = "100 of 100 outcomes lack the value of 'interest', and teach nothing: send it as observed"
         assert said in study.recommend().caveats
         assert said in repr(study.report())
@@ -73,15 +74,15 @@ def test_rewards_without_parents_are_incomplete_until_these_are_sent_and_then_th
 
 PARTS: dict[str, Callable[[cb.Study], Any]] = {
     "ask": ask,
-    "reward": lambda study: study.tell("a", None, 1),
-    "subject": lambda study: study.tell("a", {"subject": "short"}, None),
-    "template": lambda study: study.tell("a", None, None, observed={"template": "1", "product": "Photoshop"}),
+    "reward": lambda study: study.tell("a", reward=1),
+    "subject": lambda study: study.tell("a", reward=None, observed={"subject": "short"}),
+    "template": lambda study: study.tell("a", reward=None, observed={"template": "1", "product": "Photoshop"}),
 }
 
 
-@pytest.mark.parametrize("policy", ["c-ts-beta", "c-ts-beta-learnt", "hac-ucb", "ts-beta"])
+@pytest.mark.parametrize("policy", ["c-ts(prior=beta)", "c-ts(prior=beta, cpts=learned)", "hac-ucb", "ts(prior=beta)"])
 def test_single_values_of_the_parents_leave_one_state_in_whatever_order_they_come(tmp_path: Path, policy: str) -> None:
-    problem = EMAIL.problem.without_tables() if policy.endswith("learnt") else EMAIL.problem
+    problem = EMAIL.problem.without_tables() if "learned" in policy else EMAIL.problem
     expected = None
     for number, order in enumerate([tuple(PARTS), *itertools.permutations(PARTS)]):
         (tmp_path / str(number)).mkdir()
@@ -91,65 +92,67 @@ def test_single_values_of_the_parents_leave_one_state_in_whatever_order_they_com
             for name in PARTS.keys() - {"ask"}:
                 assert PARTS[name](study).status == "duplicate", (order, name)
             with pytest.raises(ConflictError):
-                study.tell("a", {"subject": "long"}, None)
+                study.tell("a", reward=None, observed={"subject": "long"})
             with pytest.raises(ConflictError):
-                study.tell("a", None, None, observed={"template": "2"})
+                study.tell("a", reward=None, observed={"template": "2"})
             expected = expected or state(study)
             assert state(study) == expected, order
             assert study.replay("a")
             assert study.verify()
     with new(tmp_path, problem, policy) as study:
         ask(study)
-        study.tell("a", {**VALUES, "send_time": "morning"}, 1, observed={"product": "Photoshop"})
+        study.tell("a", reward=1, observed={**VALUES, "send_time": "morning", "product": "Photoshop"})
         assert state(study) == expected
 
 
 def test_a_partly_completed_outcome_names_the_values_that_are_still_missing(tmp_path: Path) -> None:
     with new(tmp_path, EMAIL.problem) as study:
         ask(study)
-        assert study.tell("a", None, 1)[::2] == ("incomplete", ("subject", "template"))
-        assert study.tell("a", None, 1)[::2] == ("duplicate", ("subject", "template"))
-        assert study.tell("a", {"subject": "short"}, None)[::2] == ("incomplete", ("template",))
+        assert study.tell("a", reward=1)[::2] == ("incomplete", ("subject", "template"))
+        assert study.tell("a", reward=1)[::2] == ("duplicate", ("subject", "template"))
+        assert study.tell("a", reward=None, observed={"subject": "short"})[::2] == ("incomplete", ("template",))
         assert study.explain("a")["missing"] == ["template"]
-        assert study.report().incomplete.first == ((0, "a", ("template",)),)
-        assert study.tell("a", {"template": "1"}, None)[::2] == ("applied", ())
+        assert study.report().incomplete.first == ((study.explain(0)["id"], "a", ("template",)),)
+        assert study.tell("a", reward=None, observed={"template": "1"})[::2] == ("applied", ())
         assert study.explain("a")["parents"] == {"subject": "short", "template": "1", "send_time": "morning"}
         assert study.statistic.count.sum() == 1
         assert study.verify()
 
 
 def test_values_that_the_decision_set_or_that_were_known_beforehand_need_not_be_sent(tmp_path: Path) -> None:
-    problem = cb.Problem(MODEL, ["banner"], ["banner", "interest"], always=["banner"], context=[])
+    problem = cb.Problem(
+        MODEL, manipulable=["banner"], reward_parents=["banner", "interest"], optional=False, context=[]
+    )
     with new(tmp_path, problem) as study:
         decision = study.ask()
-        assert study.tell(decision.id, {"interest": "high"}, 1) == ("applied", "", ())
-        assert study.explain(decision.id)["parents"] == {**decision.intervention, "interest": "high"}
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+        assert study.tell(decision.id, reward=1, observed={"interest": "high"}) == ("applied", "", ())
+        assert study.explain(decision.id)["parents"] == {**decision.action, "interest": "high"}
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     agent.tell(agent.ask().id, reward=1, observed={"interest": "high"})
-    assert agent.rounds == 1
+    assert agent.n_outcomes == 1
 
 
 def test_corrections_and_retractions_change_the_count_of_incomplete_outcomes(tmp_path: Path) -> None:
     with new(tmp_path) as study:
         ids = [study.ask().id for _ in range(3)]
         for id in ids:
-            study.tell(id, {"interest": "low"}, 0)
-        assert study.correct(ids[0], None, 1)[::2] == ("incomplete", ("interest",))
+            study.tell(id, reward=0, observed={"interest": "low"})
+        assert study.correct(ids[0], reward=1, observed={})[::2] == ("incomplete", ("interest",))
         assert study.report().incomplete.n == 1
-        study.tell(study.ask().id, None, 1)
+        study.tell(study.ask().id, reward=1)
         study.retract(ids[0])
-        assert [outcome.id for outcome in study.report().incomplete.first] == [3]
+        assert [outcome.id for outcome in study.report().incomplete.first] == [study.explain(3)["id"]]
         study.retract(3)
         assert not study.report().incomplete
         assert study.verify()
 
 
 def test_a_policy_that_learns_by_action_needs_no_parents_and_another_does(tmp_path: Path) -> None:
-    with new(tmp_path, policy="ts-beta") as study:
-        assert study.tell(study.ask().id, None, 1) == ("applied", "", ())
+    with new(tmp_path, policy="ts(prior=beta)") as study:
+        assert study.tell(study.ask().id, reward=1) == ("applied", "", ())
         assert not study.report().incomplete
         assert study.counts()["outcomes_incomplete"] == 0
-        study.use("c-ts-beta")
+        study.use("c-ts(prior=beta)")
         assert study.report().incomplete.n == 1
         study.use("uniform")
         assert not study.report().incomplete
@@ -157,42 +160,46 @@ def test_a_policy_that_learns_by_action_needs_no_parents_and_another_does(tmp_pa
 
 def test_silence_without_the_parents_values_is_incomplete(tmp_path: Path) -> None:
     times = iter(range(0, 10**6, 10))
-    with new(tmp_path, window=5, default=0, clock=lambda: float(next(times))) as study:
+    with new(tmp_path, attribution_window=5, default_reward=0, clock=lambda: float(next(times))) as study:
         study.ask()
         assert study.expire() == 1
         assert study.report().incomplete.n == 1
-        assert study.tell(0, {"interest": "low"}, None).status == "late"
+        assert study.tell(0, reward=None, observed={"interest": "low"}).status == "late"
         assert not study.report().incomplete
         assert study.verify()
 
 
 def test_an_early_outcome_is_incomplete_once_its_decision_is_made(tmp_path: Path) -> None:
     with new(tmp_path) as study:
-        assert study.tell("a", None, 1).status == "early"
+        assert study.tell("a", reward=1).status == "early"
         assert not study.report().incomplete
         study.ask(key="a")
-        assert study.report().incomplete.first == ((0, "a", ("interest",)),)
+        assert study.report().incomplete.first == ((study.explain(0)["id"], "a", ("interest",)),)
 
 
 def test_an_outcome_that_lacks_a_variable_of_a_learned_cpt_is_incomplete_and_teaches_the_means(tmp_path: Path) -> None:
-    with new(tmp_path, cb.Problem(UNKNOWN, ["a"], ["c"], always=["a"]), "c-ts-beta-learnt") as study:
+    with new(
+        tmp_path,
+        cb.Problem(UNKNOWN, manipulable=["a"], reward_parents=["c"], optional=False),
+        "c-ts(prior=beta, cpts=learned)",
+    ) as study:
         id = study.ask().id
-        receipt = study.tell(id, {"c": 1}, 1)
+        receipt = study.tell(id, reward=1, observed={"c": 1})
         assert receipt[::2] == ("incomplete", ("b",))
         assert "nothing of the CPTs without the value of 'b'" in receipt.why
         assert study.statistic.count.sum() == 1
-        assert study.model.counts["c"].sum() == 0
+        assert study.model.posterior.counts["c"].sum() == 0
         said = "1 of 1 outcomes lacks the value of 'b', and teaches nothing of the CPTs: send it as observed"
         assert said in study.recommend().caveats
         assert study.tell(id, reward=None, observed={"b": 1}).status == "applied"
-        assert study.model.counts["c"].sum() == 1
+        assert study.model.posterior.counts["c"].sum() == 1
         assert not study.report().incomplete
         assert study.verify()
 
 
 def test_verify_notices_a_changed_list_of_missing_variables(tmp_path: Path) -> None:
     with new(tmp_path) as study:
-        study.tell(study.ask().id, None, 1)
+        study.tell(study.ask().id, reward=1)
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("UPDATE decisions SET missing = NULL")
     with cb.Study.open(tmp_path / "study.db") as study:
@@ -200,17 +207,19 @@ def test_verify_notices_a_changed_list_of_missing_variables(tmp_path: Path) -> N
 
 
 def test_an_agent_refuses_a_reward_without_the_parents_that_its_policy_needs_and_says_the_way_out() -> None:
-    agent = cb.Agent(EMAIL.problem, "c-ts-beta", seed=1)
+    agent = cb.Agent(EMAIL.problem, "c-ts(prior=beta)", seed=1)
     decision = agent.ask(eligible=[{"send_time": "morning"}])
-    for parents, observed in ((None, None), ({}, None), (None, {"product": "Photoshop"})):
-        with pytest.raises(TellError, match=r"missing: 'subject', 'template'\..*tell\(id, parents=.*forget\(id\)"):
-            agent.tell(decision.id, parents, 1, observed=observed)
-    with pytest.raises(TellError, match="missing: 'template'"):
-        agent.tell(decision.id, {"subject": "short"}, 1)
-    assert (agent.rounds, list(agent.pending)) == (0, [0])
-    agent.tell(decision.id, {"subject": "short"}, 1, observed={"template": "1"})
-    assert agent.rounds == 1
-    plain = cb.Agent(EMAIL.problem, "ts-beta", seed=1)
-    plain.tell(plain.ask().id, None, 1)
-    with pytest.raises(TellError, match=r"missing: .*parents=None"):
-        plain.tell(plain.ask().id, {"subject": "short"}, 1)
+    for observed in (None, {}, {"product": "Photoshop"}):
+        with pytest.raises(
+            TellError, match=r"lacks 'subject', 'template': .*observed={'subject': .*cancel\(decision\)"
+        ):
+            agent.tell(decision.id, reward=1, observed=observed)
+    with pytest.raises(TellError, match="lacks 'template'"):
+        agent.tell(decision.id, reward=1, observed={"subject": "short"})
+    assert (agent.n_outcomes, list(agent.pending)) == (0, [0])
+    agent.tell(decision.id, reward=1, observed={"subject": "short", "template": "1"})
+    assert agent.n_outcomes == 1
+    plain = cb.Agent(EMAIL.problem, "ts(prior=beta)", seed=1)
+    plain.tell(plain.ask().id, reward=1)
+    plain.tell(plain.ask(eligible=[{"send_time": "morning"}]).id, reward=1, observed={"subject": "short"})
+    assert plain.n_outcomes == 2

@@ -26,8 +26,8 @@ class Clock:
         return self.now
 
 
-def new(where: Path, policy: Any = "c-ts-beta", **rules: Any) -> cb.Study:
-    problem = EMAIL.problem.without_tables() if str(policy).endswith("-learnt") else EMAIL.problem
+def new(where: Path, policy: Any = "c-ts(prior=beta)", **rules: Any) -> cb.Study:
+    problem = EMAIL.problem.without_tables() if "learned" in str(policy) else EMAIL.problem
     return cb.Study.create(where, problem, policy, **{"seed": 1, **rules})
 
 
@@ -37,9 +37,9 @@ def ask(study: cb.Study, key: str = "a", send_time: str = "morning") -> Any:
 
 PARTS: dict[str, Callable[[cb.Study], Any]] = {
     "ask": ask,
-    "parents": lambda study: study.tell("a", MORNING, None),
-    "reward": lambda study: study.tell("a", None, 1),
-    "observed": lambda study: study.tell("a", MORNING, None, observed=SEEN),
+    "parents": lambda study: study.tell("a", reward=None, observed=MORNING),
+    "reward": lambda study: study.tell("a", reward=1),
+    "observed": lambda study: study.tell("a", reward=None, observed={**MORNING, **SEEN}),
 }
 
 
@@ -49,11 +49,11 @@ def learnt(study: cb.Study) -> tuple[str, str, Any]:
     return json.dumps(study.statistic.to_record()), study.state_hash(), (row.status, row.z, row.reward, row.observed)
 
 
-@pytest.mark.parametrize("policy", ["c-ts-beta", "c-ts-beta-learnt", "hac-ucb"])
+@pytest.mark.parametrize("policy", ["c-ts(prior=beta)", "c-ts(prior=beta, cpts=learned)", "hac-ucb"])
 def test_parts_of_an_outcome_leave_one_state_in_whatever_order_they_come(tmp_path: Path, policy: str) -> None:
     with new(tmp_path / "whole.db", policy) as study:
         ask(study)
-        study.tell("a", MORNING, 1, observed=SEEN)
+        study.tell("a", reward=1, observed={**MORNING, **SEEN})
         expected = learnt(study)
     for number, order in enumerate(itertools.permutations(PARTS)):
         with new(tmp_path / f"{number}.db", policy) as study:
@@ -62,13 +62,13 @@ def test_parts_of_an_outcome_leave_one_state_in_whatever_order_they_come(tmp_pat
             for name in PARTS.keys() - {"ask"}:
                 assert PARTS[name](study).status == "duplicate", (order, name)
             with pytest.raises(ConflictError):
-                study.tell("a", None, 0)
+                study.tell("a", reward=0)
             with pytest.raises(ConflictError):
-                study.tell("a", {**MORNING, "template": "2"}, None)
+                study.tell("a", reward=None, observed={**MORNING, "template": "2"})
             with pytest.raises(ConflictError):
-                study.tell("a", MORNING, 1, observed={"product": "Adobe Stock"})
+                study.tell("a", reward=1, observed={**MORNING, "product": "Adobe Stock"})
             assert learnt(study) == expected, order
-            assert (study.rounds, study.report().early) == (1, 0)
+            assert (study.n_outcomes, study.report().early) == (1, 0)
             assert study.replay("a")
             assert study.verify()
 
@@ -76,22 +76,22 @@ def test_parts_of_an_outcome_leave_one_state_in_whatever_order_they_come(tmp_pat
 def test_parts_that_contradict_each_other_are_conflicts_before_the_decision_and_after(tmp_path: Path) -> None:
     with new(tmp_path / "study.db") as study:
         for _ in range(2):
-            study.tell("a", MORNING, None)
+            study.tell("a", reward=None, observed=MORNING)
             for parents, reward in (({**MORNING, "template": "2"}, None), ({**MORNING, "template": "2"}, 1)):
-                with pytest.raises(ConflictError, match="retract"):
-                    study.tell("a", parents, reward)
+                with pytest.raises(ConflictError, match=r"retract|not made yet"):
+                    study.tell("a", reward=reward, observed=parents)
             ask(study)
         study.retract("a")  # the way out, while nothing counts
-        assert study.tell("a", {**MORNING, "template": "2"}, 1).status == "applied"
-        with pytest.raises(TellError, match="was set to 'morning' by the decision; it is told as 'evening'"):
-            study.tell("a", EVENING, None)
+        assert study.tell("a", reward=1, observed={**MORNING, "template": "2"}).status == "applied"
+        with pytest.raises(TellError, match="was set to 'morning' by the decision; observed has 'evening'"):
+            study.tell("a", reward=None, observed=EVENING)
         assert study.verify()
 
 
 @pytest.mark.parametrize("hold", [True, False])
 def test_parents_that_come_last_count_with_what_is_held_expired_or_forgotten(tmp_path: Path, hold: bool) -> None:
     clock, at_once = Clock(), Clock()
-    rules = {"window": 100, "default": 0, "hold": hold}
+    rules = {"attribution_window": 100, "default_reward": 0, "hold_until_window": hold}
     with (
         new(tmp_path / "last.db", clock=clock, **rules) as last,
         new(tmp_path / "first.db", clock=at_once, **rules) as first,
@@ -99,79 +99,85 @@ def test_parents_that_come_last_count_with_what_is_held_expired_or_forgotten(tmp
         for study in (first, last):
             for key in "abc":
                 ask(study, key)
-            study.forget("c")
+            study.cancel("c")
         for key in "abc":
-            first.tell(key, MORNING, None)
-        last.tell("a", None, 1)
-        last.tell("a", MORNING, None)
-        first.tell("a", None, 1)
+            first.tell(key, reward=None, observed=MORNING)
+        last.tell("a", reward=1)
+        last.tell("a", reward=None, observed=MORNING)
+        first.tell("a", reward=1)
         clock.now = at_once.now = 100
         assert first.expire() == last.expire()
-        assert last.tell("b", MORNING, None).status == "late"
-        assert last.tell("b", MORNING, None).status == "duplicate"
-        assert last.tell("c", MORNING, None).status == "late"
+        assert last.tell("b", reward=None, observed=MORNING).status == "late"
+        assert last.tell("b", reward=None, observed=MORNING).status == "duplicate"
+        assert last.tell("c", reward=None, observed=MORNING).status == "late"
         for study in (first, last):
-            assert study.tell("c", None, 1).status == "late"
+            assert study.tell("c", reward=1).status == "late"
             assert study.report().decisions["expired"] == 1
             assert study.verify()
         assert learnt(last)[:2] == learnt(first)[:2]
-        assert last.rounds == first.rounds == 3
+        assert last.n_outcomes == first.n_outcomes == 3
 
 
 def test_parents_of_what_was_forgotten_are_no_outcome_that_a_budget_pays_for(tmp_path: Path) -> None:
     problem = cb.Problem(
-        EMAIL.problem.model, EMAIL.problem.manipulable, EMAIL.problem.parents, costs={"send_time": 0.1}
+        EMAIL.problem.model,
+        manipulable=EMAIL.problem.manipulable,
+        reward_parents=EMAIL.problem.parents,
+        costs={"send_time": 0.1},
+        optional=True,
     )
     budget = cb.Budget(10, rounds=100)
-    with cb.Study.create(tmp_path / "study.db", problem, "c-ts-beta", seed=1, budget=budget) as study:
+    with cb.Study.create(tmp_path / "study.db", problem, "c-ts(prior=beta)", seed=1, budget=budget) as study:
         ask(study)
-        study.forget("a")
-        study.tell("a", MORNING, None)
+        study.cancel("a")
+        study.tell("a", reward=None, observed=MORNING)
         with cb.Study.open(tmp_path / "study.db") as other:
             assert study.budget == other.budget
             assert study.budget is not None
             assert study.budget.spent == 0
-            study.tell("a", None, 1)
+            study.tell("a", reward=1)
             assert study.budget == other.budget
             assert study.budget.spent == pytest.approx(0.1)
 
 
 def test_late_parents_are_recorded_only_where_what_is_late_is_ignored(tmp_path: Path) -> None:
     clock = Clock()
-    with new(tmp_path / "study.db", window=100, default=0, late="ignore", clock=clock) as study:
+    with new(
+        tmp_path / "study.db", attribution_window=100, default_reward=0, late_outcomes="ignore", clock=clock
+    ) as study:
         ask(study)
         clock.now = 100
         study.expire()
         before = study.state_hash()
-        assert [study.tell("a", MORNING, None).status for _ in range(2)] == ["late", "duplicate"]
+        assert [study.tell("a", reward=None, observed=MORNING).status for _ in range(2)] == ["late", "duplicate"]
         assert study.state_hash() == before
         assert study.verify()
 
 
 def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_it_is_settled(tmp_path: Path) -> None:
-    with new(tmp_path / "study.db", "c-ts-gaussian") as study:
-        for key in ("evening", "forgotten", "none"):
-            study.tell(key, MORNING, 1)
-        study.tell("five", MORNING, 5)
-        study.use("c-ts-beta")
-        for key in ("evening", "forgotten"):
+    with new(tmp_path / "study.db", "c-ts(scales=given)") as study:
+        for key in ("evening", "cancelled", "none"):
+            study.tell(key, reward=1, observed=MORNING)
+        study.tell("five", reward=5, observed=MORNING)
+        study.use("c-ts(prior=beta)")
+        for key in ("evening", "cancelled"):
             ask(study, key, "evening")
         ask(study, "five")
         report = study.report()
         assert (report.early, study.counts()["early_outcomes"]) == (1, 1)
-        assert [one.key for one in report.stranded] == ["evening", "forgotten", "five"]
+        assert [one.key for one in report.stranded] == ["evening", "cancelled", "five"]
         assert "'send_time' was set to 'evening' by the decision" in report.stranded[0].why
         assert "rewards in [0, 1]; got 5" in report.stranded[2].why
-        assert [one["id"] for one in report.to_record()["stranded"]] == [0, 1, 2]
+        assert [study.explain(one["id"])["number"] for one in report.to_record()["stranded"]] == [0, 1, 2]
         assert repr(report).count("came early and could not be taken: '") == 3
         assert study.explain("five")["stranded"] == report.stranded[2].why
-        study.tell("evening", EVENING, None)  # not an outcome yet
+        study.tell("evening", reward=None, observed=EVENING)  # not an outcome yet
         assert len(study.report().stranded) == 3
-        study.tell("evening", None, 1)
-        study.forget("forgotten")
-        study.use("c-ts-gaussian")
+        study.tell("evening", reward=1)
+        study.cancel("cancelled")
+        study.use("c-ts(scales=given)")
         assert "tell it again" in study.report().stranded[0].why
-        assert study.tell("five", MORNING, 5).status == "applied"
+        assert study.tell("five", reward=5, observed=MORNING).status == "applied"
         assert study.report().stranded == ()
         assert study.explain("five")["stranded"] is None
         assert study._log.store.query("SELECT key FROM early") in ([("none",)], [["none"]])
@@ -181,34 +187,59 @@ def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_
 @pytest.mark.parametrize("late", ["apply", "ignore"])
 def test_what_was_forgotten_and_is_told_within_its_window_is_held_like_the_rest(tmp_path: Path, late: str) -> None:
     clock = Clock()
-    with new(tmp_path / "study.db", window=100, default=0, hold=True, late=late, clock=clock) as study:
+    with new(
+        tmp_path / "study.db",
+        attribution_window=100,
+        default_reward=0,
+        hold_until_window=True,
+        late_outcomes=late,
+        clock=clock,
+    ) as study:
         for key in "ab":
             ask(study, key)
-            study.forget(key)
-        assert study.tell("a", MORNING, 1).status == ("held" if late == "apply" else "late")
-        assert study.rounds == 0
+            study.cancel(key)
+        assert study.tell("a", reward=1, observed=MORNING).status == ("held" if late == "apply" else "late")
+        assert study.n_outcomes == 0
         clock.now = 100
         assert study.expire() == (late == "apply")
-        assert study.tell("b", MORNING, 1).status == "late"
-        assert study.rounds == (2 if late == "apply" else 0)
+        assert study.tell("b", reward=1, observed=MORNING).status == "late"
+        assert study.n_outcomes == (2 if late == "apply" else 0)
         assert study.verify()
 
 
 def test_parents_that_the_action_set_may_be_left_out_before_the_decision_and_after(tmp_path: Path) -> None:
     part = {name: value for name, value in MORNING.items() if name != "send_time"}
     with new(tmp_path / "study.db") as study:
-        assert study.tell("early", part, 1).status == "early"
+        assert study.tell("early", reward=1, observed=part).status == "early"
         for key in ("early", "a"):
             ask(study, key)
-        assert study.tell("a", part, 1).status == "applied"
-        assert study.tell("a", MORNING, 1).status == "duplicate"
-        assert study.tell("early", MORNING, 1).status == "duplicate"
-        assert study.rounds == 2
+        assert study.tell("a", reward=1, observed=part).status == "applied"
+        assert study.tell("a", reward=1, observed=MORNING).status == "duplicate"
+        assert study.tell("early", reward=1, observed=MORNING).status == "duplicate"
+        assert study.n_outcomes == 2
         assert study.tell("a", reward=1).status == "duplicate"
         ask(study, "b")
         assert study.tell("b", reward=1).missing == ("subject", "template")
-        with pytest.raises(TellError, match=r"reward=1\)"):
-            study.tell("a", 1)
-        assert [receipt.status for receipt in study.tell_many([{"id": "a", "parents": part, "reward": 1}])] == [
+        with pytest.raises(TellError, match=r"reward=1, "):
+            study.tell("a", observed=1)
+        assert [receipt.status for receipt in study.tell_many([{"id": "a", "observed": part, "reward": 1}])] == [
             "duplicate"
         ]
+
+
+def test_a_corrected_reward_keeps_what_was_observed(tmp_path: Path) -> None:
+    problem = cb.zoo.email_campaign().problem
+    seen = {"subject": "short", "template": "1"}
+    with cb.Study.create(tmp_path / "study.db", problem, "c-ts(prior=beta)", seed=1) as study:
+        study.ask()
+        study.tell(0, reward=1, observed=seen)
+        assert study.correct(0, reward=0).status == "applied"
+        found = study.explain(0)
+        assert (found["reward"], found["missing"]) == (0.0, [])
+        assert {name: found["parents"][name] for name in seen} == seen
+        other = {"subject": "long", "template": "1"}
+        assert study.correct(0, reward=0, observed=other).status == "applied"
+        assert {name: study.explain(0)["parents"][name] for name in seen} == other
+        removed = study.correct(0, reward=0, observed={})
+        assert (removed.status, set(removed.missing)) == ("incomplete", set(seen))
+        assert study.verify()

@@ -16,14 +16,18 @@ from causalbandits.cli import app
 
 
 def learned(
-    tmp_path: Path, policy: Any = "c-ts-beta", log: Any = confounded_log, name: str = "study.db", **arguments: Any
+    tmp_path: Path,
+    policy: Any = "c-ts(prior=beta)",
+    log: Any = confounded_log,
+    name: str = "study.db",
+    **arguments: Any,
 ) -> cb.Study:
     study = cb.Study.create(tmp_path / name, PROBLEM, policy, seed=1)
     study.learn(log(400, 0), reward="reward", **arguments)
     return study
 
 
-@pytest.mark.parametrize("policy", [None, "c-ts-beta"])
+@pytest.mark.parametrize("policy", [None, "c-ts(prior=beta)"])
 def test_a_confounded_log_costs_a_study_little(tmp_path: Path, policy: Any) -> None:
     regrets = []
     for seed in range(3):
@@ -32,7 +36,7 @@ def test_a_confounded_log_costs_a_study_little(tmp_path: Path, policy: Any) -> N
     assert np.mean(regrets) < 18  # of 40
 
 
-@pytest.mark.parametrize("policy", ["c-ts-beta", "cl-ts-observed", "c-ts-beta-guarded"])
+@pytest.mark.parametrize("policy", ["c-ts(prior=beta)", "cl-ts(regressor=observed)", "c-ts-guarded(prior=beta)"])
 def test_decisions_after_a_doubted_past_can_be_replayed(tmp_path: Path, policy: Any) -> None:
     with learned(tmp_path, policy) as study:
         with study.together():
@@ -44,11 +48,11 @@ def test_decisions_after_a_doubted_past_can_be_replayed(tmp_path: Path, policy: 
 
 
 def test_a_past_on_trust_leads_a_study_astray_and_the_contradiction_is_reported(tmp_path: Path) -> None:
-    with learned(tmp_path, trust=1) as study, study.together():
+    with learned(tmp_path, trust_past=1) as study, study.together():
         assert play(study, 150, 0) > 25  # of 30
         found = study.recommend()
         assert found.stop is None
-        assert any("own rewards contradict 400 past rewards, which count with trust 1" in c for c in found.caveats)
+        assert any("own rewards contradict 400 past rewards, which count with trust_past 1" in c for c in found.caveats)
         for check in (study.check(), study.quick_check()):
             (finding,) = [finding for finding in check.findings if finding.part == "past"]
             assert finding.contradicted
@@ -56,14 +60,14 @@ def test_a_past_on_trust_leads_a_study_astray_and_the_contradiction_is_reported(
 
 def test_a_study_says_of_a_doubted_past_what_an_agent_says(tmp_path: Path) -> None:
     for name, log in (("confounded", confounded_log), ("right", right_log)):
-        agent = cb.Agent(PROBLEM, "c-ts-beta", seed=0)
+        agent = cb.Agent(PROBLEM, "c-ts(prior=beta)", seed=0)
         agent.learn(log(400, 0), reward="reward")
         with learned(tmp_path, log=log, name=f"{name}.db") as study, study.together():
             rng = np.random.default_rng(0)
             for k in range(120):
                 x, y = k % 2, float(rng.random() < (0.6, 0.4)[k % 2])
                 for one in (agent, study):
-                    one.tell(one.ask(eligible=[{"x": x}]).id, {"x": x}, y)
+                    one.tell(one.ask(eligible=[{"x": x}]).id, reward=y, observed={"x": x})
             assert repr(study.recommend()) == repr(agent.recommend())
             assert (study.recommend().stop is None) == (name == "right")
             assert repr(study.check()) == repr(agent.check())
@@ -71,15 +75,15 @@ def test_a_study_says_of_a_doubted_past_what_an_agent_says(tmp_path: Path) -> No
 
 def test_the_order_of_outcomes_changes_no_decision_after_a_doubted_past(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    outcomes = [{"id": k, "parents": {"x": k % 2}, "reward": float(rng.random())} for k in range(12)]
+    outcomes = [{"id": k, "observed": {"x": k % 2}, "reward": float(rng.random())} for k in range(12)]
     beliefs, decisions = [], []
     for name, order in (("one.db", range(12)), ("two.db", rng.permutation(12).tolist())):
-        with learned(tmp_path, "c-ts-gaussian-scaled", name=name) as study, study.together():
+        with learned(tmp_path, "c-ts", name=name) as study, study.together():
             for k in range(12):
                 study.ask(eligible=[{"x": k % 2}])
             study.tell_many([outcomes[k] for k in order])
             beliefs.append(study._session.fold.without_past.belief)
-            decisions.append([study.ask().intervention for _ in range(30)])
+            decisions.append([study.ask().action for _ in range(30)])
     assert beliefs[0] == beliefs[1]
     assert 0.05 < beliefs[0] != 0.5
     assert decisions[0] == decisions[1]
@@ -89,12 +93,12 @@ def test_corrections_and_retractions_change_the_belief_as_if_told_so_at_first(tm
     with learned(tmp_path, name="one.db") as changed, learned(tmp_path, name="two.db") as told:
         for k in range(6):
             for one in (changed, told):
-                assert one.ask(eligible=[{"x": 1}]).id == k
+                assert one.ask(eligible=[{"x": 1}]).number == k
         for k in range(5):
-            changed.tell(k, {"x": 1}, 1)
-            told.tell(k, {"x": 1}, 0)
-            changed.correct(k, {"x": 1}, 0)
-        changed.tell(5, {"x": 1}, 1)
+            changed.tell(k, reward=1, observed={"x": 1})
+            told.tell(k, reward=0, observed={"x": 1})
+            changed.correct(k, reward=0, observed={"x": 1})
+        changed.tell(5, reward=1, observed={"x": 1})
         changed.retract(5)
         assert changed._session.fold.without_past.belief == told._session.fold.without_past.belief < 0.4
         assert changed.recommend() == told.recommend()
@@ -102,17 +106,22 @@ def test_corrections_and_retractions_change_the_belief_as_if_told_so_at_first(tm
 
 def test_the_trust_outlives_the_process_and_reaches_other_processes(tmp_path: Path) -> None:
     where = tmp_path / "study.db"
-    with cb.Study.create(where, PROBLEM, "c-ts-beta", seed=1) as study, cb.Study.open(where) as other:
+    with cb.Study.create(where, PROBLEM, "c-ts(prior=beta)", seed=1) as study, cb.Study.open(where) as other:
         other.ask()
-        study.learn(confounded_log(400, 0), reward="reward", trust=0.25)
+        study.learn(confounded_log(400, 0), reward="reward", trust_past=0.25)
         play(study, 3, 0)
+        report = study.report()
+        assert "400 of the past (trust_past 0.25)" in repr(report)
+        assert report.to_record()["trust_past"] == 0.25
+        shown = {event["kind"]: event.get("trust_past") for event in study.events()}
+        assert shown == {"past": 0.25, "outcome": None}
         assert other._session.version == study._session.version
         assert other.recommend() == study.recommend()
-        assert "trust 0.25" in other.recommend().certainty.obstacle
-        assert [other.ask().intervention for _ in range(5)]
+        assert "trust_past 0.25" in other.recommend().certainty.obstacle
+        assert [other.ask().action for _ in range(5)]
     with cb.Study.open(where) as again:
         assert again.recommend() == again.recommend()
-        assert "trust 0.25" in again.recommend().certainty.obstacle
+        assert "trust_past 0.25" in again.recommend().certainty.obstacle
         assert again.verify()
         assert all(again.replay(k) for k in range(9))
 
@@ -122,7 +131,7 @@ def test_a_frozen_study_goes_on_by_the_past_as_it_was_believed(tmp_path: Path) -
         study.set_mode("frozen")
         play(study, 40, 0)
         assert all(study.replay(k) for k in range(40))
-        assert {study.ask().intervention["x"] for _ in range(30)} == {0, 1}  # half of them without the past
+        assert {study.ask().action["x"] for _ in range(30)} == {0, 1}  # half of them without the past
 
 
 def test_a_registered_trust_that_was_tampered_with_is_noticed(tmp_path: Path) -> None:
@@ -134,11 +143,11 @@ def test_a_registered_trust_that_was_tampered_with_is_noticed(tmp_path: Path) ->
 
 
 def test_the_command_line_takes_a_trust(tmp_path: Path) -> None:
-    cb.Study.create(tmp_path / "study.db", PROBLEM, "c-ts-beta", seed=1).close()
+    cb.Study.create(tmp_path / "study.db", PROBLEM, "c-ts(prior=beta)", seed=1).close()
     rows = right_log(30, 0)
     lines = ["x,reward", *(f"{x},{y:g}" for x, y in zip(rows["x"], rows["reward"], strict=True))]
     (tmp_path / "past.csv").write_text("\n".join(lines))
     call = ["study", "learn", str(tmp_path / "study.db"), str(tmp_path / "past.csv"), "--reward", "reward"]
-    done = CliRunner().invoke(app, [*call, "--trust", "0.75"])
+    done = CliRunner().invoke(app, [*call, "--trust-past", "0.75"])
     assert done.exit_code == 0, done.output
-    assert "Learnt from 30 of 30 rows, at trust 0.75." in done.output
+    assert "Learned from 30 of 30 rows, at trust_past 0.75." in done.output

@@ -12,10 +12,10 @@ import pytest
 import causalbandits as cb
 from causalbandits.errors import PolicyError
 from causalbandits.policies.feedback import Choice, sample_choice
-from causalbandits.policies.registry import POLICIES
 from causalbandits.policies.statistics import Cells
 from causalbandits.problem.projection.argmax import Scores
 from causalbandits.testing.conformance import CHECKS, check_identity, check_policy
+from oracles.policies import POLICIES
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -25,7 +25,7 @@ def test_registered_policies_conform(id, check):
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("id", ["ucb", "c-ucb", "cl-ucb", "kl-ucb", "c-kl-ucb", "c-ucb-scaled"])
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "cl-ucb", "kl-ucb", "c-kl-ucb", "c-ucb(scales=estimated)"])
 def test_anytime_forms_conform(id, check):
     check(cb.policy(id, anytime=True))
 
@@ -34,11 +34,11 @@ def test_anytime_forms_conform(id, check):
     ("causal", "plain"),
     [
         ("c-ucb", "ucb"),
-        ("c-ts-beta", "ts-beta"),
-        ("c-ts-gaussian", "ts-gaussian"),
+        ("c-ts(prior=beta)", "ts(prior=beta)"),
+        ("c-ts(scales=given)", "ts(scales=given)"),
         ("c-kl-ucb", "kl-ucb"),
-        ("c-ts-gaussian-scaled", "ts-gaussian-scaled"),
-        ("c-ucb-scaled", "ucb-scaled"),
+        ("c-ts", "ts"),
+        ("c-ucb(scales=estimated)", "ucb(scales=estimated)"),
     ],
 )
 def test_causal_policies_are_the_plain_ones_where_P_is_the_identity(causal, plain):
@@ -141,9 +141,9 @@ def test_a_policy_without_chance_must_decide_by_its_scores():
 
 
 @pytest.mark.parametrize("draws", [2, 16])
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-gaussian", "cl-ts"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "ts(scales=given)", "cl-ts"])
 def test_several_draws_keep_the_rules(id, draws):
-    check_policy(cb.policy(id, draws=draws))
+    check_policy(cb.policy(id, samples=draws))
 
 
 def test_the_checks_check_without_assert_statements():
@@ -282,7 +282,7 @@ def test_numbers_of_a_statistic_may_be_negative_and_of_numpys_types(tmp_path):
     env = cb.zoo.email_campaign()
     agent = cb.Agent(env.problem, Summing())
     decision = agent.ask()
-    agent.tell(decision.id, env.pull(decision.intervention, 0).parents, -3)
+    agent.tell(decision.id, reward=-3, observed=env.pull(decision.action, 0).parents)
     agent.save(tmp_path / "a.json")
     assert cb.Agent.load(tmp_path / "a.json", policy=Summing())._statistic.overall == -3.0
 

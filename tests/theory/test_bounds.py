@@ -17,20 +17,20 @@ from oracles import all_interventions, cases, distribution, patient
 BOUNDED = [
     "c-ucb",
     "ucb",
-    "c-ts-gaussian",
-    "ts-gaussian",
-    "c-ts-beta",
-    "ts-beta",
+    "c-ts(scales=given)",
+    "ts(scales=given)",
+    "c-ts(prior=beta)",
+    "ts(prior=beta)",
     "cl-ucb",
-    "cl-ucb-observed",
-    "cl-ts-observed",
+    "cl-ucb(regressor=observed)",
+    "cl-ts(regressor=observed)",
 ]
 
 
 def switch(states=2):
     """One knob, always set, which is the reward's only parent: P is the identity."""
     x = cb.Variable("x", range(states), table=np.full(states, 1 / states))
-    return cb.Problem(cb.CausalModel([x]), ["x"], ["x"], always=["x"])
+    return cb.Problem(cb.CausalModel([x]), manipulable=["x"], reward_parents=["x"], optional=False)
 
 
 def noisy_pairs(n=2, grip=0.8):
@@ -40,7 +40,9 @@ def noisy_pairs(n=2, grip=0.8):
         variables.append(cb.Variable(f"x{i}", [0, 1], table=[0.5, 0.5]))
         variables.append(cb.Variable(f"w{i}", [0, 1], parents=[f"x{i}"], table=[[grip, 1 - grip], [1 - grip, grip]]))
     model = cb.CausalModel(variables)
-    return cb.Problem(model, [f"x{i}" for i in range(n)], [f"w{i}" for i in range(n)])
+    return cb.Problem(
+        model, manipulable=[f"x{i}" for i in range(n)], reward_parents=[f"w{i}" for i in range(n)], optional=True
+    )
 
 
 def silent(policy, problem, **options):
@@ -72,9 +74,9 @@ LOG = math.log(10_000)
             {"largest_gap": 1},
             0.8 * math.sqrt(4e4 * LOG) + 4 * 4 * 0.5 * math.sqrt(LOG) + 8,
         ),
-        ("c-ts-gaussian", {}, 2 * math.sqrt(2 * 4e4 * LOG) + 4 / (math.sqrt(2 * math.pi) * (1 + 2 * LOG))),
-        ("c-ts-beta", {}, 4 * math.sqrt(4e4 * LOG) + 16),
-        ("ts-beta", {}, 4 * math.sqrt(9e4 * LOG) + 36),
+        ("c-ts(scales=given)", {}, 2 * math.sqrt(2 * 4e4 * LOG) + 4 / (math.sqrt(2 * math.pi) * (1 + 2 * LOG))),
+        ("c-ts(prior=beta)", {}, 4 * math.sqrt(4e4 * LOG) + 16),
+        ("ts(prior=beta)", {}, 4 * math.sqrt(9e4 * LOG) + 36),
         (
             cb.policies.CausalLinearUCB(features=unit),
             {},
@@ -150,7 +152,7 @@ def test_bounds_grow_with_the_rounds_but_less_than_in_proportion(policy):
     assert (values <= rounds * bound.largest_gap).all()
 
 
-@pytest.mark.parametrize("policy", ["c-ucb", "c-ts-gaussian", "c-ts-beta", "ucb"])
+@pytest.mark.parametrize("policy", ["c-ucb", "c-ts(scales=given)", "c-ts(prior=beta)", "ucb"])
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.TheoryWarning")
 def test_more_cells_make_a_larger_bound(policy):
     options = {"largest_gap": 1.0} if "ucb" in policy else {}
@@ -201,7 +203,7 @@ def reached(model, actions, parents):
 @patient
 @given(cases(most=5))
 def test_reachable_configurations_are_those_that_brute_force_finds(case):
-    problem = cb.Problem(case.model, case.manipulable, case.parents)
+    problem = cb.Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     actions = all_interventions(case.model, case.manipulable)
     assert theory.count_reachable_configurations(problem) == reached(case.model, actions, case.parents)
 
@@ -211,7 +213,7 @@ def test_reachable_configurations_are_those_that_brute_force_finds(case):
 def test_with_constraints_no_reachable_configuration_is_missed(case, data):
     every = [do for do in all_interventions(case.model, case.manipulable) if len(do) <= 1]
     some = data.draw(st.lists(st.sampled_from(every), min_size=1, unique_by=lambda do: tuple(do.items())))
-    problem = cb.Problem(case.model, case.manipulable, case.parents, actions=some)
+    problem = cb.Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, actions=some)
     found = theory.count_reachable_configurations(problem)
     assert reached(case.model, some, case.parents) <= found <= problem.configurations
 
@@ -219,7 +221,9 @@ def test_with_constraints_no_reachable_configuration_is_missed(case, data):
 def test_blocks_too_large_to_look_at_count_in_full():
     x = cb.Variable("x", [0, 1], table=[1, 0])
     fixed = [cb.Variable(f"z{i}", [0, 1, 2], parents=["x"], table=[[1, 0, 0], [0, 1, 0]]) for i in range(13)]
-    problem = cb.Problem(cb.CausalModel([x, *fixed]), ["x"], [v.name for v in fixed])
+    problem = cb.Problem(
+        cb.CausalModel([x, *fixed]), manipulable=["x"], reward_parents=[v.name for v in fixed], optional=True
+    )
     assert theory.count_reachable_configurations(problem) == 3**13
 
 
@@ -270,7 +274,7 @@ def test_cl_ucb_stays_below_its_bound(regressor, noise):
 
 def test_c_ts_gaussian_stays_below_its_bound_on_average_over_its_prior():
     problem = noisy_pairs()
-    policy = cb.policies.CausalThompsonSampling()
+    policy = cb.policies.CausalThompsonSampling(scales="given")
 
     def draw(rng):
         return cb.Environment(problem, cb.rewards.GaussianReward(rng.standard_normal((2, 2)), sd=1))
@@ -329,10 +333,13 @@ def test_the_regret_of_uniform_is_its_bound():
 def test_the_prior_s_largest_gap_is_no_smaller_than_in_draws():
     rng = np.random.default_rng(0)
     problem = noisy_pairs()
-    for policy, means in (("c-ts-gaussian", rng.standard_normal((4000, 4))), ("c-ts-beta", rng.random((4000, 4)))):
+    for policy, means in (
+        ("c-ts(scales=given)", rng.standard_normal((4000, 4))),
+        ("c-ts(prior=beta)", rng.random((4000, 4))),
+    ):
         spread = means.max(axis=1) - means.min(axis=1)
         assert spread.mean() - 4 * spread.std() / math.sqrt(4000) < silent(policy, problem).largest_gap
-    assert silent("c-ts-beta", problem).largest_gap == pytest.approx(3 / 5)
+    assert silent("c-ts(prior=beta)", problem).largest_gap == pytest.approx(3 / 5)
 
 
 # --- Assumptions --------------------------------------------------------------------------------------
@@ -351,12 +358,12 @@ LINEAR = cb.Environment(noisy_pairs(), cb.rewards.LinearReward([0.0, 0.5, 0.5], 
         ("c-ucb", gaussian(sd=2), "1-sub-Gaussian.*scale 2"),
         ("c-ucb", gaussian(mean=((0, 0), (0, 3))), "no mean given the parents exceeds 1.67.*size 3"),
         ("ucb", gaussian(sd=1), "given the action.*scale 1.011"),
-        ("c-ts-gaussian", gaussian(sd=0.5), "Gaussian with standard deviation 1.*deviation is 0.5"),
-        ("c-ts-gaussian", zoo.email_campaign(), "Gaussian.*BernoulliReward"),
-        ("c-ts-beta", gaussian(), r"rewards lie in \[0, 1\]"),
-        ("ts-beta", zoo.email_campaign(), "drawn independently.*same configurations"),
-        ("ts-gaussian", gaussian(), "drawn independently.*same configurations"),
-        ("cl-ucb-observed", zoo.figure2(), "norm at most 1 .feature_bound.*norm 4"),
+        ("c-ts(scales=given)", gaussian(sd=0.5), "Gaussian with standard deviation 1.*deviation is 0.5"),
+        ("c-ts(scales=given)", zoo.email_campaign(), "Gaussian.*BernoulliReward"),
+        ("c-ts(prior=beta)", gaussian(), r"rewards lie in \[0, 1\]"),
+        ("ts(prior=beta)", zoo.email_campaign(), "drawn independently.*same configurations"),
+        ("ts(scales=given)", gaussian(), "drawn independently.*same configurations"),
+        ("cl-ucb(regressor=observed)", zoo.figure2(), "norm at most 1 .feature_bound.*norm 4"),
         (
             cb.policies.CausalLinearUCB(features=unit, prior_scale=0.5),
             LINEAR,
@@ -374,7 +381,7 @@ LINEAR = cb.Environment(noisy_pairs(), cb.rewards.LinearReward([0.0, 0.5, 0.5], 
             LINEAR,
             "v = 1; here v is 0.3",
         ),
-        ("cl-ts-observed", gaussian(mean=((0, 0), (0, 1))), r"E\[Y \| z\] = <theta, f\(z\)>.*off by"),
+        ("cl-ts(regressor=observed)", gaussian(mean=((0, 0), (0, 1))), r"E\[Y \| z\] = <theta, f\(z\)>.*off by"),
     ],
 )
 def test_a_broken_assumption_is_named_in_a_warning_and_in_the_bound(policy, env, words):
@@ -390,13 +397,13 @@ def test_a_broken_assumption_is_named_in_a_warning_and_in_the_bound(policy, env,
     [
         ("c-ucb", gaussian(sd=1)),
         (cb.policies.UCB(noise_scale=1.02), gaussian(sd=1)),
-        ("c-ts-gaussian", gaussian(sd=1)),
-        ("c-ts-beta", zoo.email_campaign()),
+        ("c-ts(scales=given)", gaussian(sd=1)),
+        ("c-ts(prior=beta)", zoo.email_campaign()),
         ("ucb", zoo.email_campaign()),
         (cb.policies.CausalUCB(noise_scale=0.5), zoo.email_campaign()),
         (cb.policies.UCB(noise_scale=0.27), zoo.figure2()),
         (cb.policies.CausalLinearUCB(features=unit), LINEAR),
-        ("ts-gaussian", cb.Environment(switch(3), cb.rewards.GaussianReward([0, 1, 2]))),
+        ("ts(scales=given)", cb.Environment(switch(3), cb.rewards.GaussianReward([0, 1, 2]))),
     ],
 )
 def test_met_assumptions_pass_without_a_word(policy, env):
@@ -407,7 +414,7 @@ def test_met_assumptions_pass_without_a_word(policy, env):
 
 
 def test_the_gap_of_one_environment_does_not_cap_a_bayesian_bound():
-    bound = silent("c-ts-gaussian", gaussian())
+    bound = silent("c-ts(scales=given)", gaussian())
     assert bound.largest_gap == pytest.approx(2 * math.sqrt(2 * math.log(4)))
     assert silent("c-ucb", gaussian()).largest_gap == pytest.approx(gaussian().gaps().max())
 
@@ -433,7 +440,9 @@ class Own(cb.policies.CausalUCB):
     ],
 )
 def test_a_policy_without_a_bound_says_why_and_who_has_one(policy, why):
-    with pytest.raises(PolicyError, match=f"{why}.*Policies with one: c-ts-beta, .*cl-ts-observed, ") as caught:
+    with pytest.raises(
+        PolicyError, match=rf"{why}.*Policies with one: c-ucb, .*cl-ts\(regressor=observed\), "
+    ) as caught:
         theory.bound(policy, noisy_pairs())
     assert "cl-ts," not in str(caught.value)
 
@@ -476,12 +485,12 @@ def test_compare_keeps_the_kinds_apart():
 def test_compare_marks_what_is_vacuous_and_what_is_broken():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = theory.compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "ts-beta"])
+        found = theory.compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "ts(prior=beta)"])
     lines = str(found).splitlines()
     assert next(line for line in lines if line.startswith("c-ucb")).endswith("29743.6")
     assert next(line for line in lines if line.startswith("ucb")).endswith("vacuous: no better than T Delta_max")
-    assert any(line.startswith("ts-beta* ") for line in lines)
-    assert lines[-1].startswith("* ts-beta: It assumes that")
+    assert any(line.startswith("ts(prior=beta)* ") for line in lines)
+    assert lines[-1].startswith("* ts(prior=beta): It assumes that")
     assert found.to_pandas().vacuous.tolist() == [False, True, False]
 
 
@@ -498,20 +507,20 @@ def test_compare_takes_policies_with_parameters_and_repeats_the_refusals_of_boun
 
 def test_bounds_are_drawn_without_hiding_the_regret():
     env = zoo.email_campaign()
-    run = cb.simulate(env, ["c-ts-beta", "uniform"], horizon=300, replications=2, progress=False)
+    run = cb.simulate(env, ["c-ts(prior=beta)", "uniform"], horizon=300, replications=2, progress=False)
     plain = run.plot().axes[0].get_ylim()
     with pytest.warns(TheoryWarning):
-        broken = theory.bound("ts-beta", env)
+        broken = theory.bound("ts(prior=beta)", env)
     axes = run.plot(bounds=[theory.bound("c-ucb", env), theory.bound("uniform", env), broken]).axes[0]
     assert axes.get_ylim() == pytest.approx((plain[0], 1.15 * plain[1]))
     texts = [text.get_text() for text in axes.texts]
-    assert "c-ucb bound: 103 at the end (vacuous)" in texts
-    assert "uniform bound" in texts
+    assert "C-UCB bound: 103 at the end (vacuous)" in texts
+    assert "Uniform bound" in texts
     assert any("assumptions broken" in text for text in texts)
     assert len(axes.lines) == 5
 
 
-@pytest.mark.parametrize("wrong", [["c-ucb"], silent("c-ts-beta", zoo.email_campaign())])
+@pytest.mark.parametrize("wrong", [["c-ucb"], silent("c-ts(prior=beta)", zoo.email_campaign())])
 def test_only_bounds_are_drawn(wrong):
     run = cb.simulate(zoo.email_campaign(), "uniform", horizon=10, replications=1, progress=False)
     with pytest.raises(CausalBanditsError, match=r"bounds must be a list of what theory\.bound"):
@@ -557,38 +566,47 @@ def test_the_entropy_bound_is_above_the_regret_over_worlds_drawn_from_the_prior(
     def drawn(rng):
         return cb.Environment(env.problem, cb.rewards.BernoulliReward(rng.random(env.problem.shape)))
 
-    run = cb.simulate(drawn, "c-ts-beta", horizon=1000, replications=60, seed=1, progress=False)
-    bound = theory.entropy_bound("c-ts-beta", env)
-    assert (run.regret("c-ts-beta").mean(axis=0)[1:] < bound.at(run.rounds[1:])).all()
-    assert bound.at(5000) < theory.bound("c-ts-beta", env).at(5000) / 10
+    run = cb.simulate(drawn, "c-ts(prior=beta)", horizon=1000, replications=60, seed=1, progress=False)
+    bound = theory.entropy_bound("c-ts(prior=beta)", env)
+    assert (run.regret("c-ts(prior=beta)").mean(axis=0)[1:] < bound.at(run.rounds[1:])).all()
+    assert bound.at(5000) < theory.bound("c-ts(prior=beta)", env).at(5000) / 10
 
 
 def test_the_entropy_bound_knows_its_limits():
     env = zoo.email_campaign()
-    loose, tight = theory.entropy_bound("c-ts-gaussian", env), theory.entropy_bound("c-ts-gaussian", env, entropy=1.0)
+    loose, tight = (
+        theory.entropy_bound("c-ts(scales=given)", env),
+        theory.entropy_bound("c-ts(scales=given)", env, entropy=1.0),
+    )
     assert tight.at(5000) == pytest.approx(loose.at(5000) / math.sqrt(math.log(12)))
     assert loose.at(5000) == pytest.approx(
         math.sqrt(4 * theory.effective_configurations(env.problem) * math.log(12) * 5000)
     )
     with pytest.raises(ProblemError, match=r"entropy, of the best action, must lie between 0 and 2.485"):
-        theory.entropy_bound("c-ts-beta", env, entropy=3.0)
+        theory.entropy_bound("c-ts(prior=beta)", env, entropy=3.0)
     with pytest.raises(PolicyError, match="Thompson sampling with known tables"):
         theory.entropy_bound("c-ucb", env)
     with pytest.raises(ProblemError, match="without a context"):
-        theory.entropy_bound("c-ts-beta", zoo.email_segments())
+        theory.entropy_bound("c-ts(prior=beta)", zoo.email_segments())
 
 
 def test_the_graves_lai_constant_is_the_classical_one_where_every_action_is_its_own_configuration():
     model = cb.CausalModel([cb.Variable("x", [0, 1, 2], table=[0.2, 0.3, 0.5])])
     means = np.array([0.1, 0.5, 0.9])
-    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(means, sd=0.7))
+    env = cb.Environment(
+        cb.Problem(model, manipulable=["x"], reward_parents=["x"], optional=True),
+        cb.rewards.GaussianReward(means, sd=0.7),
+    )
     assert theory.graves_lai_constant(env) == pytest.approx(2 * 0.49 * (1 / 0.8 + 1 / 0.4), rel=1e-5)
     assert theory.graves_lai_constant(zoo.figure2()) == 0.0
 
 
 def test_the_characteristic_time_of_two_actions_is_eight_over_the_gap_squared():
     model = cb.CausalModel([cb.Variable("x", [0, 1], table=[0.5, 0.5])])
-    env = cb.Environment(cb.Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(np.array([0.1, 0.6]), sd=0.3))
+    env = cb.Environment(
+        cb.Problem(model, manipulable=["x"], reward_parents=["x"], optional=True),
+        cb.rewards.GaussianReward(np.array([0.1, 0.6]), sd=0.3),
+    )
     assert theory.characteristic_time(env) == pytest.approx(8 * 0.09 / 0.25, rel=1e-6)
     with pytest.raises(ProblemError, match="asked of an Environment"):
         theory.characteristic_time(env.problem)

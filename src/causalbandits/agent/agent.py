@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import os
 import secrets
-import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import cached_property, partial
 from pathlib import Path
-from types import EllipsisType
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -26,10 +25,11 @@ from causalbandits.campaign import (
     CampaignState,
     Context,
     Decision,
+    DecisionSeeds,
     DoubtedPast,
     Eligible,
     HistoryImporter,
-    Learnt,
+    LearnSummary,
     Ledger,
     PastBatch,
     Pending,
@@ -37,6 +37,7 @@ from causalbandits.campaign import (
     RewardComparison,
     RewardMoments,
     condition_on_context,
+    context_agrees,
     doubted_batches,
     history_checksum,
     is_covered,
@@ -52,7 +53,15 @@ from causalbandits.campaign import (
     warn_of_repetition,
     write_report,
 )
-from causalbandits.errors import BudgetError, CausalBanditsError, EvidenceWarning, ProblemWarning, StateError, TellError
+from causalbandits.errors import (
+    BudgetError,
+    CausalBanditsError,
+    EvidenceWarning,
+    ProblemWarning,
+    StateError,
+    TellError,
+    warn,
+)
 from causalbandits.fitting import Interventions
 from causalbandits.model import Intervention, State
 from causalbandits.policies import (
@@ -61,7 +70,6 @@ from causalbandits.policies import (
     Outcome,
     decide_within_budget,
     future_situations,
-    randomised_rounding,
     refuse_budget,
     resolve_policy,
     situation_for,
@@ -69,6 +77,7 @@ from causalbandits.policies import (
     warn_of_unknown_tables,
 )
 from causalbandits.problem import (
+    Action,
     Budget,
     BudgetStatus,
     Problem,
@@ -87,21 +96,22 @@ class Agent(Advice):
     >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.policies.CausalThompsonSampling(prior="beta"), seed=7)
     >>> decision = agent.ask()
     >>> decision
-    Decision(id=0, intervention=do(product=Photoshop, purpose=Awareness, send_time=morning), propensity=None)
-    >>> agent.tell(decision.id, parents={"subject": "short", "template": "1", "send_time": "morning"}, reward=1)
-    >>> agent.rounds, agent.pending
+    Decision(id=0, action={'product': 'Photoshop', 'purpose': 'Promo', 'send_time': 'afternoon'}, propensity=None)
+    >>> agent.tell(decision, reward=1, observed={"subject": "short", "template": "1"})
+    >>> agent.n_outcomes, agent.pending
     (1, {})
 
     Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
-    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `late=True` where
+    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `delayed=True`
+    where
     decisions are made before the outcomes of earlier ones are known: then every decision is drawn. A policy of yours is
     told the `horizon`, too.
 
     With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
-    and each decision keeps to the budget. It is charged when asked, and given back by `forget`; see `agent.budget`.
+    and each decision keeps to the budget. It is charged when asked, and given back by `cancel`; see `agent.budget`.
 
-    `impossible="accept"` takes in values, of the parents or observed, that the model gives probability 0 under the
-    action; the default refuses them, because they mean that the model is wrong or the data mixed up.
+    `zero_probability="allow"` accepts observed values that the model gives probability 0 under the action; the default
+    refuses them, because they mean that the model is wrong or that outcomes were mixed up.
     """
 
     def __init__(
@@ -110,20 +120,20 @@ class Agent(Advice):
         policy: AnyPolicy | str | None = None,
         *,
         horizon: int | None = None,
-        late: bool = False,
+        delayed: bool = False,
         seed: int | np.random.SeedSequence | None = None,
-        impossible: Literal["refuse", "accept"] = "refuse",
+        zero_probability: Literal["raise", "allow"] = "raise",
         budget: Budget | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
-        resolved_policy = resolve_policy(problem, policy, horizon=horizon, late=late)
-        if not isinstance(impossible, str) or impossible not in ("refuse", "accept"):
-            raise CausalBanditsError(f"impossible must be 'refuse' or 'accept'; got {impossible!r}.")
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
+        if not isinstance(zero_probability, str) or zero_probability not in ("raise", "allow"):
+            raise CausalBanditsError(f"zero_probability must be 'raise' or 'allow'; got {zero_probability!r}.")
         self.problem = problem
         self.policy = resolved_policy
-        self.impossible = impossible
-        self._accept_impossible = impossible == "accept"
+        self.zero_probability = zero_probability
+        self._accept_impossible = zero_probability == "allow"
         self._statistic = resolved_policy.init(problem)
         self._pending: dict[int, Pending] = {}
         self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
@@ -131,7 +141,7 @@ class Agent(Advice):
         self._must_replay = False
         """Whether outcomes were corrected since the statistic was made."""
         self._next_id = 0
-        self._may_lack_observations = resolved_policy.traits.learns_tables
+        self._may_lack_observations = resolved_policy.traits.learns_cpts
         """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
         self._past: list[PastBatch] = []
         """The rows of the past that were taken in."""
@@ -149,8 +159,7 @@ class Agent(Advice):
             if budget is None
             else build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
         )
-        self._seed = parse_seed(seed)
-        self._rng = np.random.Generator(np.random.PCG64(self._seed))
+        self._seeds = DecisionSeeds(parse_seed(seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
         """Rewards beyond it bring one warning."""
@@ -159,10 +168,10 @@ class Agent(Advice):
         """What this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
-        return f"Agent({self.policy}, {self.rounds} rewards, {len(self._pending)} pending)"
+        return f"Agent({self.policy}, {self.n_outcomes} rewards, {len(self._pending)} pending)"
 
     @property
-    def rounds(self) -> int:
+    def n_outcomes(self) -> int:
         """How many rewards have been told."""
         return len(self._outcomes)
 
@@ -202,7 +211,9 @@ class Agent(Advice):
         policy = self.policy if n == 1 else self.policy.batch_policy
         if policy is None:
             policy = self.policy
-            warn_of_repetition(self.policy, n, "Leave the policy out and say Agent(problem, late=True)", stacklevel=2)
+            warn_of_repetition(
+                self.policy, n, "Leave the policy out and say Agent(problem, delayed=True)", stacklevel=2
+            )
         refuse_beyond_budget(n, self._budget_tracker)
         decisions: list[Decision] = []
         try:
@@ -210,29 +221,27 @@ class Agent(Advice):
                 decisions.append(self._decide(policy, situation, is_restricted))  # noqa: PERF401 (needed if one is refused)
         except BudgetError:
             for decision in decisions:
-                self.forget(decision.id)
+                self.cancel(decision.id)
             raise
         return decisions
 
     def tell(
         self,
-        id: int,
-        parents: Mapping[str, State] | EllipsisType | None = ...,
-        reward: float = math.nan,
+        decision: Decision | int | str,
         *,
+        reward: float = math.nan,
         observed: Mapping[str, State] | None = None,
     ) -> None:
-        """The outcome of a decision: the values of the reward's parents, and the reward. Once per id, in any order.
+        """Report the outcome of a decision: its reward, and the values observed. Once per decision, in any order.
 
-        The reward is told as it came: what the action cost is known, and is not to be subtracted from it. Parents that
-        the action set, that were known before the decision or that are among `observed` may be left out, and all of
-        them where that is so of all, or where there are none: `tell(id, reward=1)`. `parents=None` says that their
-        values were lost; policies that need only the action learn all the same.
-        `observed` are further variables of the model that were seen, for policies that learn from them. Such a policy
-        needs all of `problem.must_observe`: a value that is missing is refused, unless None says that it was lost.
+        `observed` maps variables to their values: all of `problem.must_observe` that the policy needs, and any other
+        variable of the graph. Variables that the decision set, and its context, are filled in. A missing value is
+        refused; None says that it was lost. The reward is reported without subtracting costs.
         """
+        id = decision.id if isinstance(decision, Decision) else decision
         pending = (self._pending.get(id) if type(id) is int else None) or self._pending_decision(id)
-        outcome = self._build_outcome(id, pending, parents, reward, observed)
+        number = int(id)
+        outcome = self._build_outcome(number, pending, reward, observed)
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
         try:
             situation = pending.situation or situation_for(self.policy, pending.problem)
@@ -243,23 +252,28 @@ class Agent(Advice):
             self._must_replay = True  # it may have been changed half-way
             raise
         n_outcomes = self._outcomes.add(outcome)
-        del self._pending[id]
+        del self._pending[number]
         if self._may_lack_observations and (
             missing := self.policy.missing_observations(self.problem, statistic, outcome)
         ):
             self._may_lack_observations = False
-            warnings.warn(f"{missing[:1].upper()}{missing[1:]}.", ProblemWarning, stacklevel=2)
+            warn(f"{missing[:1].upper()}{missing[1:]}.", ProblemWarning, stacklevel=2)
         if n_outcomes == DIAGNOSTICS_AFTER:
             for concern in self.policy.concerns(self.problem, statistic):
-                warnings.warn(f"{concern}.", ProblemWarning, stacklevel=2)
+                warn(f"{concern}.", ProblemWarning, stacklevel=2)
         if self.policy.traits.sequential:
             self._resequencer.add(outcome)
             if alarm := self._monitor():
                 self._warn_of_alarm(alarm)
 
     def learn(
-        self, past: Any, *, reward: str | None = None, interventions: Interventions = None, trust: float | None = None
-    ) -> Learnt:
+        self,
+        past: Any,
+        *,
+        reward: str | None = None,
+        interventions: Interventions = None,
+        trust_past: float | None = None,
+    ) -> LearnSummary:
         """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
 
         `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
@@ -271,7 +285,8 @@ class Agent(Advice):
         only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
         which nothing was set teach it about leaving everything alone, not about setting what was seen.
 
-        Where somebody chose by what the graph does not know, past rewards mislead. `trust` is the prior probability,
+        Where somebody chose by what the graph does not know, past rewards mislead. `trust_past` is the prior
+        probability,
         above 0 and up to 1, that they have the same means as own rewards, given the parents. By default it is 1/2 where
         in some rows nothing was set, and 1 otherwise. With a trust below 1 they are compared with own rewards, and
         count in each decision with their posterior probability of being right; below 0.05, not at all. As long as they
@@ -281,14 +296,14 @@ class Agent(Advice):
         Rows that were learnt before are left out.
         """
         first = -1 - sum(batch.rows for batch in self._past)
-        importer = HistoryImporter(self.problem, self.policy, self._seed, self._accept_impossible)
+        importer = HistoryImporter(self.problem, self.policy, self._seeds, self._accept_impossible)
         outcomes = importer.outcomes(past, reward, interventions, first)
-        resolved_trust = resolve_trust(trust, outcomes)
+        resolved_trust = resolve_trust(trust_past, outcomes)
         batch = PastBatch(first, len(outcomes), resolved_trust, history_checksum(outcomes))
         if any(batch.checksum == learned.checksum for learned in self._past):
-            return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+            return LearnSummary(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
         if not outcomes:
-            return Learnt(0, dict(importer.left_out))
+            return LearnSummary(0, dict(importer.left_out))
         statistic = self._replay_if_stale()
         try:
             for outcome in outcomes:
@@ -300,34 +315,36 @@ class Agent(Advice):
             self._outcomes.add(outcome)
         self._past.append(batch)
         self._build_without_past()
-        return Learnt(len(outcomes), dict(importer.left_out), resolved_trust)
+        return LearnSummary(len(outcomes), dict(importer.left_out), resolved_trust)
 
     def correct(
         self,
-        id: int,
-        parents: Mapping[str, State] | EllipsisType | None = ...,
-        reward: float = math.nan,
+        decision: Decision | int | str,
         *,
+        reward: float = math.nan,
         observed: Mapping[str, State] | None = None,
     ) -> None:
         """Another outcome of a decision that was told already: everything is then as if it had been told at first.
 
+        Without `observed` the values observed so far stay; given, it replaces all of them.
         All outcomes are taken in anew before the next decision, once for however many corrections.
         """
-        previous = self._outcome_of(id)
-        outcome = self._build_outcome(previous.number, self._as_pending(previous), parents, reward, observed)
+        previous = self._outcome_of(decision.id if isinstance(decision, Decision) else decision)
+        if observed is None:
+            observed = self._observed_values(previous)
+        outcome = self._build_outcome(previous.number, self._as_pending(previous), reward, observed)
         self._update(self.policy.init(self.problem), outcome)  # whether it can be taken in at all
         self._outcomes.replace(outcome)
         self._must_replay = True
 
-    def retract(self, id: int) -> None:
+    def retract(self, decision: Decision | int | str) -> None:
         """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
-        outcome = self._outcome_of(id)
+        outcome = self._outcome_of(decision.id if isinstance(decision, Decision) else decision)
         self._outcomes.remove(outcome.number)
         self._pending[outcome.number] = self._as_pending(outcome)
         self._must_replay = True
 
-    def forget(self, id: int) -> None:
+    def cancel(self, id: int | str) -> None:
         """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
 
         What was told already must be taken back first (`retract`). A budget gets its money and its round back.
@@ -335,7 +352,7 @@ class Agent(Advice):
         pending = self._pending_decision(id)
         if self._budget_tracker is not None:
             self._budget_tracker.refund(self.problem.cost(pending.choice.action), pending.problem.context_codes)
-        del self._pending[id]
+        del self._pending[int(id)]
         if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
@@ -357,11 +374,10 @@ class Agent(Advice):
         content = {
             "problem": self.problem.to_record(),
             "policy": policy_record(self.policy, self.problem),
-            "impossible": self.impossible,
+            "zero_probability": self.zero_probability,
             "statistic": self._replay_if_stale().to_record(),
             "outcomes": self._outcomes.to_record(),
-            "seed": {"entropy": self._seed.entropy, "spawn_key": list(self._seed.spawn_key)},
-            "random_state": self._rng.bit_generator.state,
+            "seed": {"entropy": self._seeds.entropy, "spawn_key": list(self._seeds.spawn_key)},
             "pending": {str(id): decision.to_record() for id, decision in self._pending.items()},
             "next_id": self._next_id,
             "past": [list(batch) for batch in self._past],
@@ -402,13 +418,14 @@ class Agent(Advice):
             seed = np.random.SeedSequence(content["seed"]["entropy"], spawn_key=content["seed"]["spawn_key"])
             restored_policy = restore_policy(content["policy"], policy, current_problem)
             budget = Budget(*content["budget"]) if "budget" in content else None
-            agent = cls(current_problem, restored_policy, seed=seed, impossible=content["impossible"], budget=budget)
+            agent = cls(
+                current_problem, restored_policy, seed=seed, zero_probability=content["zero_probability"], budget=budget
+            )
             is_outdated = "ratios" in content["statistic"]  # main effects, as they were kept before
             if not is_outdated:
                 agent._statistic.restore(content["statistic"])
             agent._outcomes.restore(content["outcomes"], current_problem)
             agent._must_replay = is_outdated or current_problem.fingerprint != saved_problem.fingerprint
-            agent._rng.bit_generator.state = content["random_state"]
             agent._pending = {
                 int(id): Pending.from_record(current_problem, record) for id, record in content["pending"].items()
             }
@@ -428,17 +445,18 @@ class Agent(Advice):
 
     def _decide(self, policy: AnyPolicy, situation: Situation, is_restricted: bool) -> Decision:
         statistic = self._replay_if_stale() if self._must_replay else self._statistic
-        if self._comparison is not None and not self._counts_past(self._comparison):
-            statistic = self._statistic_without_past
-        if self._budget_tracker is None:
-            choice = policy.decide(policy.feasible(situation, statistic), statistic, self._rng)
-        else:
-            choice = decide_within_budget(policy, situation, statistic, self._rng, self._budget_tracker)
-            self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         id = self._next_id
+        if self._comparison is not None and not self._counts_past(self._comparison, id):
+            statistic = self._statistic_without_past
+        rng = self._seeds.decision_rng(id)
+        if self._budget_tracker is None:
+            choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
+        else:
+            choice = decide_within_budget(policy, situation, statistic, rng, self._budget_tracker)
+            self._budget_tracker.charge(self.problem.cost(choice.action), situation.context_codes)
         self._pending[id] = Pending(choice, situation.problem, None if is_restricted else situation)
         self._next_id += 1
-        return Decision(id, choice.action.intervention, choice.propensity)
+        return Decision(id, dict(choice.action.intervention), choice.propensity)
 
     def _situation(self, context: Context | None, eligible: Eligible | None = None) -> Situation:
         problem = condition_on_context(self.problem, context, accept_impossible=self._accept_impossible)
@@ -462,46 +480,52 @@ class Agent(Advice):
         self,
         id: int,
         pending: Pending,
-        parents: Mapping[str, State] | EllipsisType | None,
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
         """What was told, if it can be."""
         (action, propensity, support), conditioned, _ = pending
         z, value, observed_codes = validate_outcome(
-            conditioned, self.policy, action, parents, reward, observed, accept_impossible=self._accept_impossible
+            conditioned, self.policy, action, reward, observed, accept_impossible=self._accept_impossible
         )
         if abs(value) > self._largest_expected:
             warn_of_scale(self.policy, "A reward is of size", abs(value), self._largest_expected, stacklevel=3)
             self._largest_expected = math.inf
         is_fractional = self._binarises_rewards and 0.0 < value < 1.0
-        successes = randomised_rounding(value, self._seed, id) if is_fractional else value
+        successes = self._seeds.binarise(value, id) if is_fractional else value
         return Outcome(action, z, value, successes, id, propensity, support, observed_codes, conditioned.context_codes)
 
-    def _validate_id(self, id: int) -> None:
+    def _validate_id(self, id: int | str) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
             raise TellError(
                 f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
             )
 
-    def _pending_decision(self, id: int) -> Pending:
+    def _pending_decision(self, id: int | str) -> Pending:
         self._validate_id(id)
         if id not in self._pending:
             raise TellError(
-                f"The reward of decision {id} has been told already (or forgotten); each counts once. To change what "
+                f"The reward of decision {id} has been told already (or it was cancelled); each counts once. To "
+                "change what "
                 "was told, use correct() or retract()."
             )
         return self._pending[id]
 
-    def _outcome_of(self, id: int) -> Outcome:
+    def _outcome_of(self, id: int | str) -> Outcome:
         self._validate_id(id)
         try:
             return self._outcomes[int(id)]
         except KeyError:
             raise TellError(
-                f"Nothing has been told of decision {id} (or it was forgotten), so there is nothing to change. "
+                f"Nothing has been told of decision {id} (or it was cancelled), so there is nothing to change. "
                 "Nothing was changed."
             ) from None
+
+    def _observed_values(self, outcome: Outcome) -> dict[str, State]:
+        """The values that an outcome has of the parents and of further variables."""
+        parents = self.problem.decode_parents(outcome.z) if outcome.z else {}
+        codes = outcome.observed or {}
+        return {**parents, **{name: self.problem.variable(name).states[code] for name, code in codes.items()}}
 
     def _as_pending(self, outcome: Outcome) -> Pending:
         """The decision that an outcome belongs to."""
@@ -549,10 +573,10 @@ class Agent(Advice):
         self.policy.update(situation, self._statistic_without_past, outcome)
         comparison.add_outcome(self.policy, outcome, ())
 
-    def _counts_past(self, comparison: RewardComparison) -> bool:
-        """Draw whether the next decision counts past rewards: with the probability that they are right."""
+    def _counts_past(self, comparison: RewardComparison, number: int) -> bool:
+        """Draw whether a decision counts past rewards: with the probability that they are right."""
         belief = comparison.belief(self._past_trust)
-        return belief >= MIN_BELIEF and self._rng.random() < belief
+        return belief >= MIN_BELIEF and self._seeds.past_draw(number) < belief
 
     @property
     def _past_trust(self) -> float:
@@ -571,7 +595,7 @@ class Agent(Advice):
         return alarm
 
     def _warn_of_alarm(self, alarm: str) -> None:
-        warnings.warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
+        warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
 
     @contextmanager
     def _campaign_state(self) -> Iterator[CampaignState]:
@@ -590,11 +614,18 @@ class Agent(Advice):
             outcomes=lambda: self._outcomes,
             first_pending=lambda: min(self._pending, default=None),
             cell_moments=moments,
-            check=lambda level: self.check(level=level),
+            check=lambda alpha: self.check(alpha=alpha),
+            times_chosen=self._times_chosen,
             past=self._past,
             doubted_past=doubted_past,
             trusted_comparison=lambda: RewardComparison.of_outcomes(self.policy, self._outcomes, trusted),
         )
+
+    def _times_chosen(self, context: Z | None) -> Counter[Action]:
+        """How many decisions each action has, in the contexts that agree with these codes."""
+        completed = [(outcome.context, outcome.action) for outcome in self._outcomes if outcome.number >= 0]
+        pending = [(decision.problem.context_codes, decision.choice.action) for decision in self._pending.values()]
+        return Counter(action for codes, action in (*completed, *pending) if context_agrees(codes, context))
 
     def _doubted_past(self) -> DoubtedPast | None:
         """Past rewards whose trust is below 1; None without any."""
@@ -610,7 +641,7 @@ class Agent(Advice):
         )
 
     def _restore_charges(self) -> None:
-        """Charge the budget for all decisions that were not forgotten."""
+        """Charge the budget for all decisions that were not cancelled."""
         if self._budget_tracker is not None:
             completed = [(outcome.action, outcome.context) for outcome in self._outcomes if outcome.number >= 0]
             pending = [(decision.choice.action, decision.problem.context_codes) for decision in self._pending.values()]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from causalbandits._files import json_recogniser, lock_folder, refuse_other_kind, write_atomically
 from causalbandits.errors import StateError
 
-AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 4
+AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 7
 
 
 class Version(NamedTuple):

@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING
 from causalbandits._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from causalbandits.campaign.action_table import MAX_TABLE_ACTIONS, ActionRow, ActionTable, validate_page
     from causalbandits.campaign.advice import Advice, CampaignState
     from causalbandits.campaign.decision import (
         BATCH_LIMIT,
+        NO_ID,
         Context,
         Decision,
+        DecisionSeeds,
         Eligible,
+        FallbackDecision,
+        context_agrees,
         eligible_actions,
+        encode_id,
+        parse_id,
         restrict_to_eligible,
     )
     from causalbandits.campaign.diagnostics import (
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
         contradictions,
         gather_evidence,
     )
-    from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, Learnt, history_checksum
+    from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, LearnSummary, history_checksum
     from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
     from causalbandits.campaign.outcome_log import (
         Ledger,
@@ -41,7 +48,14 @@ if TYPE_CHECKING:
         resolve_trust,
     )
     from causalbandits.campaign.policy_records import policy_record, restore_policy
-    from causalbandits.campaign.recommendation import Certainty, Diagnostics, Recommendation, Recommendations, recommend
+    from causalbandits.campaign.recommendation import (
+        Certainty,
+        Diagnostics,
+        PastData,
+        Recommendation,
+        Recommendations,
+        recommend,
+    )
     from causalbandits.campaign.report import write_report
     from causalbandits.campaign.reward_moments import (
         CellMoments,
@@ -59,8 +73,8 @@ if TYPE_CHECKING:
         parse_seed,
         refuse_beyond_budget,
         validate_batch_size,
+        validate_observed_argument,
         validate_outcome,
-        validate_parents_argument,
         validate_seed,
         warn_of_repetition,
     )
@@ -68,13 +82,20 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "causalbandits.campaign.action_table": ["MAX_TABLE_ACTIONS", "ActionRow", "ActionTable", "validate_page"],
             "causalbandits.campaign.advice": ["Advice", "CampaignState"],
             "causalbandits.campaign.decision": [
                 "BATCH_LIMIT",
+                "NO_ID",
                 "Context",
                 "Decision",
+                "DecisionSeeds",
                 "Eligible",
+                "context_agrees",
+                "FallbackDecision",
                 "eligible_actions",
+                "encode_id",
+                "parse_id",
                 "restrict_to_eligible",
             ],
             "causalbandits.campaign.diagnostics": [
@@ -87,7 +108,7 @@ else:
             "causalbandits.campaign.history_import": [
                 "ALREADY_LEARNED",
                 "HistoryImporter",
-                "Learnt",
+                "LearnSummary",
                 "history_checksum",
             ],
             "causalbandits.campaign.mean_estimate": ["NO_RARE_REWARDS"],
@@ -112,6 +133,7 @@ else:
             "causalbandits.campaign.recommendation": [
                 "Certainty",
                 "Diagnostics",
+                "PastData",
                 "Recommendation",
                 "Recommendations",
                 "recommend",
@@ -134,7 +156,7 @@ else:
                 "refuse_beyond_budget",
                 "validate_batch_size",
                 "validate_outcome",
-                "validate_parents_argument",
+                "validate_observed_argument",
                 "validate_seed",
                 "warn_of_repetition",
             ],
@@ -145,22 +167,29 @@ __all__ = [
     "ALREADY_LEARNED",
     "BATCH_LIMIT",
     "CONTRADICTION_LEVEL",
+    "MAX_TABLE_ACTIONS",
     "MIN_BELIEF",
+    "NO_ID",
     "NO_RARE_REWARDS",
     "WIDE_RANGE",
+    "ActionRow",
+    "ActionTable",
     "Advice",
     "CampaignState",
     "CellMoments",
     "Certainty",
     "Context",
     "Decision",
+    "DecisionSeeds",
     "Diagnostics",
     "DoubtedPast",
     "Eligible",
+    "FallbackDecision",
     "HistoryImporter",
-    "Learnt",
+    "LearnSummary",
     "Ledger",
     "PastBatch",
+    "PastData",
     "Pending",
     "Recommendation",
     "Recommendations",
@@ -171,11 +200,13 @@ __all__ = [
     "check_counts",
     "check_model",
     "condition_on_context",
+    "context_agrees",
     "contradictions",
     "decode_action",
     "decode_support",
     "doubted_batches",
     "eligible_actions",
+    "encode_id",
     "encode_support",
     "explanatory_cell",
     "gather_evidence",
@@ -184,6 +215,7 @@ __all__ = [
     "is_covered",
     "missing_variables",
     "observation_requirements",
+    "parse_id",
     "parse_seed",
     "policy_record",
     "recommend",
@@ -194,8 +226,9 @@ __all__ = [
     "scale_caveats",
     "sum_cell_moments",
     "validate_batch_size",
+    "validate_observed_argument",
     "validate_outcome",
-    "validate_parents_argument",
+    "validate_page",
     "validate_seed",
     "warn_of_repetition",
     "write_report",

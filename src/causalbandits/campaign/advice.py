@@ -10,9 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from causalbandits._typing import Z
+from causalbandits.campaign.action_ranking import Belief, rank_actions
+from causalbandits.campaign.action_table import ActionTable
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
 from causalbandits.campaign.past_rewards import (
@@ -29,7 +32,7 @@ from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
 from causalbandits.policies import AnyPolicy, Outcome, situation_for
 from causalbandits.policies.robust import Evidence
-from causalbandits.problem import BudgetTracker, Problem
+from causalbandits.problem import Action, BudgetTracker, Problem
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class CampaignState:
     """The moments of the rewards in each cell of what the policy takes to explain them."""
     check: Callable[[float], Check]
     """The model's claims against the outcomes, as far as that is quick: for the caveats of a recommendation."""
+    times_chosen: Callable[[Z | None], Mapping[Action, int]]
+    """How many decisions each action has, in the contexts that agree with these codes; cancelled ones do not count."""
     past: Sequence[PastBatch] = ()
     """What was learnt of the past."""
     doubted_past: DoubtedPast | None = None
@@ -66,14 +71,23 @@ class CampaignState:
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
         caveats = (
+            *((self._prior_only_caveat(),) if not moments.cells and not self.past else ()),
             *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
             *self.policy.concerns(self.problem, self.statistic),
             *against_model,
         )
-        withdrawal = noise or ("outcomes contradict the model" if against_model else "")
+        withdrawal = noise or ("a misspecification test rejects the model (see the warnings)" if against_model else "")
         past_caveats, past_obstacle = self._past_caveats()
         return Diagnostics((*caveats, *past_caveats), withdrawal or past_obstacle, moments)
+
+    def _prior_only_caveat(self) -> str:
+        """The caveat of a campaign without rewards."""
+        caveat = "no rewards observed yet: the action is chosen by the prior alone and is no result"
+        posterior = self.problem.posterior
+        if posterior is not None and posterior.rows:
+            caveat += "; past rows have estimated the CPTs, and their rewards count after learn(rows, reward=...)"
+        return caveat
 
     def _past_caveats(self) -> tuple[list[str], str]:
         """What must be said of past rewards, and why they leave no stopping rule, if so."""
@@ -83,7 +97,7 @@ class CampaignState:
             caveats.append(contradiction)
             obstacle = TRUSTED_OBSTACLE
         if self.doubted_past is not None:
-            caveats.append(self.doubted_past.caveat)
+            caveats += [self.doubted_past.caveat] if self.doubted_past.caveat else []
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
 
@@ -91,23 +105,45 @@ class CampaignState:
         """The model with the tables that were learnt; None where they are taken as they are."""
         return self.policy.learned_model(self.problem, self.statistic)
 
-    def recommend(self, conditioned: Problem, level: float, epsilon: float, diagnostics: Diagnostics) -> Recommendation:
+    def recommend(
+        self, conditioned: Problem, confidence: float, tolerance: float, diagnostics: Diagnostics
+    ) -> Recommendation:
         """The best action so far where something is known of the context, or nothing."""
         allowance = None if self.tracker is None else self.tracker.budget.per_round
         situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
+        lead, *others = self._beliefs(diagnostics)
+        best = recommend(self.policy, situation, lead.statistic, confidence, tolerance, lead.diagnostics, allowance)
+        if doubted is None:
+            return best
+        action = conditioned.actions.find(best.intervention)
+        for other in others:
+            best = doubted.mix(
+                best,
+                recommend(
+                    *(self.policy, situation, other.statistic, confidence, tolerance, other.diagnostics, allowance),
+                    action,
+                ),
+            )
+        return replace(best, past=doubted.summary)
+
+    def rank_actions(
+        self, conditioned: Problem, recommendation: Recommendation, limit: int | None, offset: int
+    ) -> ActionTable:
+        """All actions, with the recommended one first, or a page of them."""
+        beliefs = self._beliefs(self.diagnostics())
+        times_chosen = self.times_chosen(conditioned.context_codes)
+        return rank_actions(self.policy, conditioned, beliefs, recommendation, times_chosen, limit, offset)
+
+    def _beliefs(self, diagnostics: Diagnostics) -> list[Belief]:
+        """The statistic, or, with past rows that may or may not be counted, the likelier one and the other."""
+        doubted = self.doubted_past
         if doubted is None or doubted.is_dropped:
-            return recommend(self.policy, situation, self.statistic, level, epsilon, diagnostics, allowance)
-        states = [
-            (self.statistic, diagnostics),
-            (doubted.statistic, diagnostics._replace(moments=doubted.cell_moments())),
+            return [Belief(1.0, self.statistic, diagnostics)]
+        beliefs = [
+            Belief(doubted.belief, self.statistic, diagnostics),
+            Belief(1.0 - doubted.belief, doubted.statistic, diagnostics._replace(moments=doubted.cell_moments())),
         ]
-        (lead_statistic, lead_diagnostics), (other_statistic, other_diagnostics) = (
-            reversed(states) if doubted.is_unlikely else states
-        )
-        lead = recommend(self.policy, situation, lead_statistic, level, epsilon, lead_diagnostics, allowance)
-        action = conditioned.actions.find(lead.intervention)
-        other = recommend(self.policy, situation, other_statistic, level, epsilon, other_diagnostics, allowance, action)
-        return doubted.mix(lead, other)
+        return beliefs[::-1] if doubted.is_unlikely else beliefs
 
 
 class Advice(ABC):
@@ -133,8 +169,12 @@ class Advice(ABC):
         with self._campaign_state() as state:
             return state.learned_model() or self.problem.model
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+    def recommend(
+        self, *, context: Context | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Recommendation:
         """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
+
+        It prints as lines `label: value`; its `table()` ranks all actions.
 
         `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
         interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
@@ -145,16 +185,29 @@ class Advice(ABC):
         assumes, and where rewards contradict that, is said with it. (A study says this from its statistic alone,
         however many decisions there are; `check` and `evidence` look at every one.)
 
-        It also says how likely the action is to be the best, what stopping now would lose, and whether you may stop:
-        whether, with probability `level`, no other action is better by more than `epsilon`. That holds whenever you
-        look; but equal actions are never told apart, so that an epsilon of 0 may never let you stop.
+        `probability` and `expected_loss` are posterior beliefs. `stop` says whether, with probability `confidence`, no
+        other action is better by more than `tolerance`, by a bound that holds at all times together; it is None where
+        no such bound is valid, and `stop_reason` says why. Equal actions are never told apart, so that a tolerance of 0
+        may never let you stop.
         """
         with self._campaign_state() as state:
             conditioned = condition_on_context(self.problem, context, accept_impossible=state.accept_impossible)
-            return state.recommend(conditioned, level, epsilon, state.diagnostics())
+            recommendation = state.recommend(conditioned, confidence, tolerance, state.diagnostics())
+            return self._with_ranking(recommendation, conditioned)
+
+    def _with_ranking(self, recommendation: Recommendation, conditioned: Problem) -> Recommendation:
+        """A recommendation that ranks all actions when it is asked to."""
+        confidence, tolerance = recommendation.confidence, recommendation.certainty.tolerance
+
+        def ranking(limit: int | None, offset: int) -> ActionTable:
+            with self._campaign_state() as state:
+                current = state.recommend(conditioned, confidence, tolerance, state.diagnostics())
+                return state.rank_actions(conditioned, current, limit, offset)
+
+        return replace(recommendation, ranking=ranking)
 
     def recommendations(
-        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
     ) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions.
 
@@ -162,34 +215,35 @@ class Advice(ABC):
         are in `.refused`, with the reason.
         """
         with self._campaign_state() as state:
-            learned_model = state.learned_model() if state.policy.traits.learns_tables else None
+            learned_model = state.learned_model() if state.policy.traits.learns_cpts else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = state.diagnostics(), [], []
             for codes, share in current_problem.contexts.by_probability()[:at_most]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
-                    recommendations.append((share, state.recommend(conditioned, level, epsilon, diagnostics)))
+                    recommendation = state.recommend(conditioned, confidence, tolerance, diagnostics)
+                    recommendations.append((share, self._with_ranking(recommendation, conditioned)))
                 else:
                     refused.append((share, conditioned.infeasibility))
             return Recommendations(recommendations, refused)
 
-    def evidence(self, *, level: float | None = None) -> Evidence:
+    def evidence(self, *, alpha: float | None = None) -> Evidence:
         """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
 
-        The e-values are made from the policy's own chances (`draws=` above 1): they are valid however actions were
-        chosen and whenever you look. The chance of a false alarm, ever, is `level` at most (0.05, or the guard's own).
+        The e-values are made from the policy's own chances (`samples=` above 1): they are valid however actions were
+        chosen and whenever you look. The probability of any false alarm is at most `alpha` (0.05, or the guard's own).
         Past rewards that were learnt are compared with own ones by a Bayes factor, an approximate e-value, at the same
-        level.
+        `alpha`.
         Outcomes count in the order of decisions: those after the first pending one wait for it.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
             outcomes, first_pending = state.outcomes(), state.first_pending()
             return gather_evidence(
-                self.problem, state.policy, state.statistic, outcomes, first_pending, level, state.past
+                self.problem, state.policy, state.statistic, outcomes, first_pending, alpha, state.past
             )
 
-    def check(self, *, level: float = 0.05) -> Check:
+    def check(self, *, alpha: float = 0.05) -> Check:
         """Test the same claims by Pearson's statistic, for any policy, and past rewards against own ones.
 
         Approximate while running: p-values take the outcomes for a sample that was chosen without looking. Chosen
@@ -198,4 +252,4 @@ class Advice(ABC):
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
-            return check_model(self.problem, state.policy, state.outcomes(), state.past, level)
+            return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha)

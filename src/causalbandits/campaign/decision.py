@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from causalbandits._typing import is_iterable
+from causalbandits._typing import Z, is_iterable
 from causalbandits.errors import InterventionError
 from causalbandits.model import Intervention, State
-from causalbandits.policies import AnyPolicy, situation_for
+from causalbandits.policies import AnyPolicy, randomised_rounding, situation_for
 from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.actions import PREDICATE_LIMIT
 
@@ -23,16 +24,116 @@ BATCH_LIMIT = 2**20
 """So many decisions may be asked for at once."""
 
 
-class Decision(NamedTuple):
-    """What to do now; `id` is for telling the reward, whenever it comes.
+def context_agrees(codes: Z | None, known: Z | None) -> bool:
+    """Whether a decision's context has all values that are known (codes that are not -1).
 
-    `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
-    draws for Thompson sampling with `draws=` above 1.
+    >>> context_agrees((0, 2), (-1, 2)), context_agrees((0, 1), (-1, 2)), context_agrees(None, (-1, 2))
+    (True, False, False)
+    """
+    if known is None:
+        return True
+    return all(code < 0 or (codes is not None and codes[i] == code) for i, code in enumerate(known))
+
+
+ID_DIGITS = 8
+"""So many digits of its checksum belong to the id of a decision or an event of a study."""
+
+_ID = re.compile(rf"[de](\d{{1,18}})-[0-9a-f]{{{ID_DIGITS}}}", re.ASCII)
+
+
+def encode_id(kind: Literal["d", "e"], number: int, checksum: str) -> str:
+    """The id of a decision or an event of a study: its kind, its number and the beginning of its checksum.
+
+    Where a study goes back to a copy, numbers are given again; ids are not, because the checksum of a decision covers
+    when it was made, and the decisions before it.
+    """
+    return f"{kind}{number}-{checksum[:ID_DIGITS]}"
+
+
+def parse_id(kind: Literal["d", "e"], text: str) -> int | None:
+    """The number in the id of a decision or an event; None where a text is none.
+
+    >>> parse_id("d", "d17-6f3a9c21"), parse_id("e", "d17-6f3a9c21"), parse_id("d", "17")
+    (17, None, None)
+    """
+    match = _ID.fullmatch(text)
+    return None if match is None or text[0] != kind else int(match[1])
+
+
+class DecisionSeeds:
+    """Random generators of decisions, each derived from the decision's number: no state is carried along.
+
+    Agents and studies with the same seed decide alike, because both draw from these.
     """
 
-    id: int
-    intervention: Intervention
+    ASK, ROUNDING, PAST, COUNT_PAST = 0, 1, 2, 3
+
+    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+        root = np.random.SeedSequence(seed) if isinstance(seed, int) else seed
+        self.entropy: Any = root.entropy
+        self.spawn_key = tuple(root.spawn_key)
+        self._rounding_seed, self._past_seed = self._branch(self.ROUNDING), self._branch(self.PAST)
+
+    def _branch(self, *key: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.entropy, spawn_key=(*self.spawn_key, *key))
+
+    def decision_rng(self, number: int) -> np.random.Generator:
+        """The generator that a decision is drawn with."""
+        return np.random.default_rng(self._branch(self.ASK, number))
+
+    def past_draw(self, number: int) -> float:
+        """The random number by which a decision counts past rewards or does not."""
+        return float(np.random.default_rng(self._branch(self.COUNT_PAST, number)).random())
+
+    def binarise(self, reward: float, number: int) -> float:
+        """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""
+        return (
+            randomised_rounding(reward, self._rounding_seed, number)
+            if number >= 0
+            else randomised_rounding(reward, self._past_seed, -number)
+        )
+
+
+class Decision(NamedTuple):
+    """An action to take now: the value of each variable to set. Its outcome is reported for it, or for its `id`.
+
+    An agent numbers its decisions. In a study an id is text, which is never given again: see `docs/study.md`.
+
+    `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
+    draws for Thompson sampling with `samples=` above 1.
+    """
+
+    id: int | str
+    action: dict[str, State]
     propensity: float | None = None
+
+    @property
+    def number(self) -> int:
+        """Its place in the order of decisions, from 0; in a study that goes back to a copy, numbers are given again."""
+        return self.id if isinstance(self.id, int) else parse_id("d", self.id) or 0
+
+    @property
+    def fallback(self) -> bool:
+        """Whether a client answered by itself, because the service did not answer in time."""
+        return False
+
+
+NO_ID = -1
+"""The id of a decision that no service has made."""
+
+
+class FallbackDecision(Decision):
+    """The fallback of a client whose service did not answer in time: the service has not made this decision."""
+
+    __slots__ = ()
+
+    @property
+    def fallback(self) -> bool:
+        """True: there is no outcome to report of it."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"Decision({self.action}, fallback=True)"
 
 
 def restrict_to_eligible(policy: AnyPolicy, problem: Problem, eligible: Eligible) -> Situation:

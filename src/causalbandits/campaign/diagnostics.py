@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array, Z, is_real
 from causalbandits.campaign.past_rewards import PastBatch, RewardComparison, is_covered
-from causalbandits.campaign.reward_moments import explanatory_cell
+from causalbandits.campaign.reward_moments import CellMoments, explanatory_cell
 from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.fitting import (
     Check,
+    ChiSquareTest,
     Finding,
     adjust_findings,
     build_finding,
@@ -23,7 +24,14 @@ from causalbandits.fitting import (
     independence_test,
 )
 from causalbandits.model import CausalModel
-from causalbandits.policies import AnyPolicy, CausalThompsonSampling, GuardedThompsonSampling, Outcome
+from causalbandits.policies import (
+    AnyPolicy,
+    CausalThompsonSampling,
+    GuardedThompsonSampling,
+    Outcome,
+    common_mean_p_value,
+    declared_noise_scale,
+)
 from causalbandits.policies.robust import (
     UNCHANGED,
     Evidence,
@@ -42,8 +50,7 @@ CONTRADICTION_LEVEL = 0.001
 """A recommendation speaks of contradictions at this level: it is asked for often."""
 
 ADAPTIVITY_NOTE = (
-    "Approximate while running: p-values do not know that actions were chosen by what had been seen, nor how often you "
-    "have looked."
+    "p-values are approximate. They ignore that actions were chosen adaptively and that you may look repeatedly."
 )
 
 
@@ -53,27 +60,27 @@ def gather_evidence(
     statistic: Any,
     outcomes: Iterable[Outcome],
     first_pending: int | None,
-    level: float | None,
+    alpha: float | None,
     past: Sequence[PastBatch] = (),
 ) -> Evidence:
     """The evidence that a guard has gathered, or that can be gathered from what was told of a randomised policy."""
     told = list(outcomes)
-    evidence = _gather_evidence_of_model(problem, policy, statistic, told, first_pending, level)
+    evidence = _gather_evidence_of_model(problem, policy, statistic, told, first_pending, alpha)
     ready = [o for o in told if first_pending is None or o.number < first_pending]
-    claims = [_past_claim(policy, ready, [batch], evidence.level / len(past)) for batch in past]
+    claims = [_past_claim(policy, ready, [batch], evidence.alpha / len(past)) for batch in past]
     return replace(evidence, claims=(*evidence.claims, *claims))
 
 
 def _past_claim(
-    policy: AnyPolicy, outcomes: Iterable[Outcome], batches: Sequence[PastBatch], level: float
+    policy: AnyPolicy, outcomes: Iterable[Outcome], batches: Sequence[PastBatch], alpha: float
 ) -> ModelClaim:
     """Past rewards against own ones: the Bayes factor is an e-value as far as differences of means are about normal."""
     comparison = RewardComparison.of_outcomes(policy, outcomes, batches)
     log_e, n = comparison.log_bayes_factor, comparison.n_compared
     rows, trust = sum(batch.rows for batch in batches), batches[0].trust
-    claim = f"{rows} past rewards (trust {trust:g}) should have the means of own ones (approximate)"
+    claim = f"{rows} past rewards (trust_past {trust:g}) should have the means of own ones (approximate)"
     untested = "" if n else "no own reward is in a cell of a past one"
-    return ModelClaim("past", claim, "reward", log_e, log_e >= -math.log(level), n, untested)
+    return ModelClaim("past", claim, "reward", log_e, log_e >= -math.log(alpha), n, untested)
 
 
 def _gather_evidence_of_model(
@@ -82,25 +89,25 @@ def _gather_evidence_of_model(
     statistic: Any,
     outcomes: Iterable[Outcome],
     first_pending: int | None,
-    level: float | None,
+    alpha: float | None,
 ) -> Evidence:
     if isinstance(policy, GuardedThompsonSampling):
-        if level not in (None, policy.level):
-            raise PolicyError(f"The guard's own level is {policy.level:g}: leave level= out; got {level!r}.")
+        if alpha not in (None, policy.alpha):
+            raise PolicyError(f"The guard's own alpha is {policy.alpha:g}: leave alpha out; got {alpha!r}.")
         _, n_waiting = _split_ready(outcomes, first_pending)
         return policy.evidence(problem, statistic).with_pending(n_waiting, first_pending)
-    if getattr(policy, "draws", 1) < 2:
+    if getattr(policy, "samples", 1) < 2:
         raise PolicyError(
-            f"Evidence is made from a policy's own chances, and {policy} does not know them: take Thompson sampling "
-            "with draws=32, or check(), which is approximate and takes any policy."
+            f"Evidence needs logged propensities, and {policy} has none: use Thompson sampling with samples=32. The "
+            "approximate misspecification test, check, works with any policy."
         )
-    error = _validate_level(0.05 if level is None else level)
+    error = _validate_alpha(0.05 if alpha is None else alpha)
     monitor, noise = (
         Monitor.start(problem),
         None if policy.traits.counts_successes else getattr(policy, "noise_scale", 1.0),
     )
     monitor.learnt = int(
-        policy.traits.learns_tables
+        policy.traits.learns_cpts
     )  # chances given z are then those of the tables as they were learnt so far
     ready_outcomes, n_waiting = _split_ready(outcomes, first_pending)
     for outcome in ready_outcomes:
@@ -113,10 +120,10 @@ def _gather_evidence_of_model(
     return evidence_of(problem, monitor, error).with_pending(n_waiting, first_pending)
 
 
-def _validate_level(level: object) -> float:
-    if not is_real(level) or not 0 < level < 1:
-        raise CausalBanditsError(f"level must lie between 0 and 1; got {level!r}.")
-    return float(level)
+def _validate_alpha(alpha: object) -> float:
+    if not is_real(alpha) or not 0 < alpha < 1:
+        raise CausalBanditsError(f"alpha must lie between 0 and 1; got {alpha!r}.")
+    return float(alpha)
 
 
 def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tuple[list[Outcome], int]:
@@ -127,10 +134,10 @@ def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tupl
 
 
 def check_model(
-    problem: Problem, policy: AnyPolicy, outcomes: Iterable[Outcome], past: Sequence[PastBatch], level: float
+    problem: Problem, policy: AnyPolicy, outcomes: Iterable[Outcome], past: Sequence[PastBatch], alpha: float
 ) -> Check:
     """Every claim of the problem against what was told of decisions, by Pearson's statistic; and the past likewise."""
-    return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, level)
+    return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, alpha)
 
 
 def check_counts(
@@ -138,20 +145,24 @@ def check_counts(
     policy: AnyPolicy,
     outcome_counts: Iterable[tuple[Outcome, int]],
     past: Sequence[PastBatch],
-    level: float,
+    alpha: float,
     *,
-    rewards: bool = True,
+    moments: Iterable[tuple[Outcome, CellMoments]] | None = None,
 ) -> Check:
-    """The same of outcomes that came several times; of the tables alone, where `rewards` are not known one by one."""
-    error = _validate_level(level)
+    """The same of outcomes that came several times.
+
+    Where rewards are not known one by one, `moments` are the number, the sum and the sum of squares of those that are
+    alike in all else: the graph's claims are then tested by the means, with the scale of the rewards that was declared.
+    """
+    error = _validate_alpha(alpha)
     all_pairs = list(outcome_counts)
     pairs = [(outcome, times) for outcome, times in all_pairs if outcome.number >= 0 and outcome.z]
     outcomes, times = [outcome for outcome, _ in pairs], np.array([n for _, n in pairs], dtype=np.float64)
     graph, tables = (
-        _graph_findings(problem, outcomes, times) if rewards else [],
+        _graph_findings(problem, outcomes, times) if moments is None else _mean_findings(problem, policy, moments),
         _cpt_findings(problem, outcomes, times),
     )
-    past_findings = _past_findings(policy, all_pairs, past) if rewards else []
+    past_findings = _past_findings(policy, all_pairs, past) if moments is None else []
     findings = *adjust_findings(graph, error), *adjust_findings(tables, error), *adjust_findings(past_findings, error)
     return Check(findings, int(times.sum()), error, ADAPTIVITY_NOTE)
 
@@ -177,7 +188,7 @@ def _past_findings(
         times = np.array([n for _, n in pairs], dtype=np.float64)
         given = "action" if policy.traits.searches_all else "configuration"
         rows = sum(batch.rows for batch in batches)
-        claim = f"{rows} past rewards (trust {trust:g}) should be distributed as own ones, given the {given}"
+        claim = f"{rows} past rewards (trust_past {trust:g}) should be distributed as own ones, given the {given}"
         test = independence_test(_contingency_table(times, strata, is_own, classes))
         findings.append(build_finding("past", claim, ("reward",), (given,), test))
     return findings
@@ -210,12 +221,71 @@ def _context_findings(
                 [-1 if outcome.context is None else outcome.context[i] for outcome in outcomes], dtype=np.int64
             )
             is_observed = codes >= 0
-            claim = f"given {format_names(problem.parents)}, the reward should not depend on {name}"
+            claim = _format_context_claim(problem, name)
             counts = _contingency_table(
                 times[is_observed], strata[is_observed], codes[is_observed], classes[is_observed]
             )
             findings.append(build_finding("graph", claim, (name,), problem.parents, independence_test(counts)))
     return findings
+
+
+def _format_context_claim(problem: Problem, name: str) -> str:
+    return f"given {format_names(problem.parents)}, the reward should not depend on {name}"
+
+
+def _mean_findings(
+    problem: Problem, policy: AnyPolicy, moments: Iterable[tuple[Outcome, CellMoments]]
+) -> list[Finding]:
+    """Does the mean reward depend on a knob, or on what was known beforehand, given the parents?
+
+    By an anytime-valid test that assumes what the stopping rule assumes; none where no scale was declared.
+    """
+    noise = declared_noise_scale(
+        policy, problem, None if policy.traits.learns_scales else getattr(policy, "noise_scale", None)
+    )
+    if math.isinf(noise):
+        return []
+    width = None if problem.reward_range is None else problem.reward_range[1] - problem.reward_range[0]
+    claims: list[tuple[str, str, Callable[[Outcome], int]]] = [
+        (knob, format_arrow_claim(problem, k), lambda outcome, k=k: outcome.action.choices[k])  # type: ignore[misc]
+        for k, knob in enumerate(problem.manipulable)
+    ]
+    claims += [
+        (name, _format_context_claim(problem, name), lambda o, i=i: -1 if o.context is None else o.context[i])  # type: ignore[misc]
+        for i, name in enumerate(problem.context)
+        if name not in problem.parents
+    ]
+    pairs, findings = list(moments), []
+    for name, claim, code in claims:
+        sums = dict[tuple[Z, int], Array]()
+        for outcome, cell in pairs:
+            if (value := code(outcome)) >= 0:
+                sums[outcome.z, value] = sums.get((outcome.z, value), np.zeros(3)) + np.array(cell, dtype=np.float64)
+        findings.append(build_finding("graph", claim, (name,), problem.parents, _mean_test(sums, noise, width)))
+    return findings
+
+
+def _mean_test(sums: dict[tuple[Z, int], Array], noise: float, width: float | None) -> ChiSquareTest:
+    """Whether the groups of each configuration have the same mean; strength is the share of the variance explained."""
+    rows = {z: i for i, z in enumerate(dict.fromkeys(z for z, _ in sums))}
+    columns = {value: i for i, value in enumerate(dict.fromkeys(value for _, value in sums))}
+    table = np.zeros((3, max(1, len(rows)), max(1, len(columns))))
+    for (z, value), cell in sums.items():
+        table[:, rows[z], columns[value]] = cell
+    n, total, squares = table
+    means = np.divide(total, n, out=np.zeros_like(n), where=n > 0)
+    within = np.maximum(0.0, squares - total * means)
+    degrees = int((np.maximum(1, (n > 0).sum(axis=1)) - 1).sum())
+    if not degrees:
+        return ChiSquareTest(int(n.sum()), 0, 0.0, math.nan)
+    centres = total.sum(axis=1) / np.maximum(1.0, n.sum(axis=1))
+    between = float((n * (means - centres[:, None]) ** 2).sum())
+    strength = math.sqrt(between / max(between + float(within.sum()), 1e-300))
+    # Where rewards vary more than was declared, which is told for itself, they still vary by chance.
+    degrees_within = np.maximum(1.0, (n - (n > 0)).sum(axis=1))
+    scale = max(noise, math.sqrt(float((within.sum(axis=1) / degrees_within).max())))
+    p = common_mean_p_value(n, means, within / np.maximum(1.0, n - 1.0), scale, width)
+    return ChiSquareTest(int(n.sum()), degrees, strength, p)
 
 
 def _reward_classes(rewards: Array) -> npt.NDArray[np.intp]:
@@ -258,24 +328,30 @@ def contradictions(
         alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
         if statistic.given_up:  # and with it all that the graph says of the context
             return alarms
-        context_findings = [
+        # The guard's own test waits for the first pending decision, which may be for ever. After an alarm the graph has
+        # been repaired, or its tables: what is left of the claims is that of the context.
+        findings = [
             finding
             for finding in check(CONTRADICTION_LEVEL).contradicted
-            if finding.part == "graph" and finding.variables[0] in problem.context
+            if (finding.part == "graph" and finding.variables[0] in problem.context)
+            or (not alarms and finding.part in _relevant_parts(policy.inner, problem))
         ]
-        return (*alarms, *map(_format_finding, context_findings))
+        return (*alarms, *map(_format_finding, findings))
     if policy.traits.searches_all and not policy.traits.needs_parents:
         return ()
-    findings = tuple(finding for finding in check(CONTRADICTION_LEVEL).contradicted if finding.part != "past")
-    if isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem):
-        findings = tuple(
-            finding for finding in findings if finding.part == "graph"
-        )  # what was fitted is forgotten where it is wrong
+    parts = _relevant_parts(policy, problem)
+    findings = [finding for finding in check(CONTRADICTION_LEVEL).contradicted if finding.part in parts]
     return tuple(map(_format_finding, findings))
+
+
+def _relevant_parts(policy: AnyPolicy, problem: Problem) -> tuple[str, ...]:
+    """The parts of a check that a policy relies on: what was fitted is forgotten where it is wrong."""
+    is_forgotten = isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem)
+    return ("graph",) if is_forgotten else ("graph", "tables")
 
 
 def _format_finding(finding: Finding) -> str:
     return (
-        f"the outcomes contradict the model: {finding.claim} (p = {finding.p:.2g}, strength {finding.strength:.2g}); "
+        f"misspecification test rejects: {finding.claim} (p-value {finding.p:.2g}, strength {finding.strength:.2g}); "
         "see check()"
     )

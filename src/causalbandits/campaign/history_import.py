@@ -13,29 +13,27 @@ from typing import Any
 import numpy as np
 
 from causalbandits._typing import Z
+from causalbandits.campaign.decision import DecisionSeeds
 from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
 from causalbandits.fitting import Interventions, LoggedRounds, read_logged_rounds
 from causalbandits.model import CausalModel
-from causalbandits.policies import AnyPolicy, Outcome, randomised_rounding, validate_reward
+from causalbandits.policies import AnyPolicy, Outcome, validate_reward
 from causalbandits.problem import Action, AugmentedGraph, Problem
-
-PAST_SPAWN_KEY = 2**32 - 1
-"""The coins of past rounds come from a branch of the seed that no decision has."""
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearnSummary:
     """How many rows of the past were taken in, and why the others were not; prints as a sentence or two."""
 
     used: int
     left_out: Mapping[str, int]
     """By reason."""
-    trust: float = 1.0
+    trust_past: float = 1.0
     """The prior probability that the rewards of these rows have the same means as own ones, given the parents."""
 
     def __repr__(self) -> str:
-        trust = f", at trust {self.trust:g}" if self.trust < 1.0 else ""
-        text = f"Learnt from {self.used} of {self.used + sum(self.left_out.values())} rows{trust}."
+        trust = f", at trust_past {self.trust_past:g}" if self.trust_past < 1.0 else ""
+        text = f"Learned from {self.used} of {self.used + sum(self.left_out.values())} rows{trust}."
         return " ".join([text, *(f"Left out {count}: {reason}." for reason, count in self.left_out.items())])
 
 
@@ -55,7 +53,7 @@ class HistoryImporter:
 
     problem: Problem
     policy: AnyPolicy
-    seed: np.random.SeedSequence
+    seeds: DecisionSeeds
     accept_impossible: bool
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -71,11 +69,10 @@ class HistoryImporter:
         columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
         rounds = read_logged_rounds(data, states, column, interventions)
-        branch = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, PAST_SPAWN_KEY))
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
-            successes = randomised_rounding(value, branch, -number) if self.policy.traits.counts_successes else value
+            successes = self.seeds.binarise(value, number) if self.policy.traits.counts_successes else value
             outcomes.append(Outcome(action, z, value, successes, number, context=context))
         return outcomes
 
@@ -150,8 +147,9 @@ class HistoryImporter:
     def _is_invariant_without_interventions(self) -> bool:
         """Whether, given the parents, the reward is the same where what every action sets was left alone."""
         p = self.problem
-        graph = AugmentedGraph(p.knowledge, p.manipulable, ())
-        return p.reward is None or graph.is_separated(p.parents, p.reward)
+        if p.reward is None or p.reward not in p.graph_with_reward.parents:
+            return True
+        return AugmentedGraph(p.graph_with_reward, p.manipulable, ()).is_separated(p.parents, p.reward)
 
     def _no_action_reason(self, choices: Sequence[int]) -> str:
         if any(choices) or not self._learns_configurations_only:
@@ -174,7 +172,7 @@ class HistoryImporter:
             return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
         bounds = self.problem.reward_range
         if bounds is not None and not bounds[0] <= reward <= bounds[1]:
-            return f"the problem declares reward_range={bounds}"
+            return f"the problem declares rewards from {bounds[0]:g} to {bounds[1]:g}"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):
             return "the configuration is impossible under the action, says the model"
         return ""

@@ -39,14 +39,15 @@ from causalbandits.policies import AnyPolicy, Bounds, Incumbent
 from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Situation
 
-NO_RARE_REWARDS = "no rewards are rare and far larger than those seen (reward_range= does without)"
+NO_RARE_REWARDS = "no rare rewards are far larger than those observed (not needed if reward_range is declared)"
 """What an interval assumes that is estimated from rewards alone: nothing in them can tell (Bahadur and Savage 1956)."""
 
 MAX_PRIOR_BIAS = 0.25
 """An interval is withheld where a prior that is far off moves it by more than this share of its half width."""
 
 PRIOR_DOMINATES = (
-    "rewards are far from what the Beta prior expects, and too few to outweigh it: scales='learnt' estimates the prior"
+    "rewards are far from what the Beta prior expects, and too few to outweigh it; estimate the prior with "
+    "scales='estimated'"
 )
 
 
@@ -63,10 +64,15 @@ class MeanEstimate(NamedTuple):
 
 
 def estimate_mean(
-    policy: AnyPolicy, situation: Situation, statistic: Any, incumbent: Incumbent, level: float, moments: RewardMoments
+    policy: AnyPolicy,
+    situation: Situation,
+    statistic: Any,
+    incumbent: Incumbent,
+    confidence: float,
+    moments: RewardMoments,
 ) -> MeanEstimate:
     """The mean of the best action so far, as far as its rewards tell."""
-    bounds = policy.interval(situation, statistic, incumbent.action, level)
+    bounds = policy.interval(situation, statistic, incumbent.action, confidence)
     problem = situation.problem
     if not isinstance(policy, CellPolicy):
         return MeanEstimate(incumbent.mean, bounds)
@@ -74,6 +80,8 @@ def estimate_mean(
         bias = beta_prior_bias(policy, problem, moments, _weights(policy, situation, statistic, incumbent.action)[0])
         if bias > MAX_PRIOR_BIAS * 0.5 * (bounds.upper - bounds.lower):
             return _withhold(incumbent.mean, bounds, PRIOR_DOMINATES)
+        return MeanEstimate(incumbent.mean, bounds)
+    if math.isinf(bounds.lower) and math.isinf(bounds.upper) and problem.reward_range is None:
         return MeanEstimate(incumbent.mean, bounds)
     weights, rows = _weights(policy, situation, statistic, incumbent.action)
     posterior = _skewed_posterior(policy, situation, statistic, moments, weights) or heteroscedastic_posterior(
@@ -85,7 +93,7 @@ def estimate_mean(
         mean, caveats = incumbent.mean, tuple[str, ...]()
         bounds = bounds._replace(assumes=bounds.assumes + pooled_scale_caveat(policy, problem, moments))
     else:
-        (mean, bounds), caveats = posterior.bounds(weights, rows, level), (posterior.caveat,)
+        (mean, bounds), caveats = posterior.bounds(weights, rows, confidence), (posterior.caveat,)
     if problem.reward_range is None:
         bounds = bounds._replace(assumes=f"{bounds.assumes}; and {NO_RARE_REWARDS}")
     else:

@@ -167,7 +167,7 @@ def decode_support(record: Any, action: Callable[[Any], Action]) -> Support:
 
 
 class Resequencer:
-    """Lets an outcome through once every earlier decision is told or forgotten.
+    """Lets an outcome through once every earlier decision is told or cancelled.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
@@ -183,6 +183,10 @@ class Resequencer:
         self.next_number = next_number
         """The decision whose turn it is."""
         self._waiting = {outcome.number: outcome for outcome in outcomes if outcome.number >= next_number}
+
+    def copy(self) -> Resequencer:
+        """Another one that has the same outcomes."""
+        return Resequencer(self._waiting.values(), self.next_number)
 
     def add(self, outcome: Outcome) -> None:
         """One more was told. Rounds of the past, which nobody decided here, have no place in the order."""

@@ -1,9 +1,9 @@
 """Rewards of the past that were not decided here: how far they are trusted, and what own rewards say against them.
 
 Where a hidden cause moved both what was done in the past and the reward, past rewards have other means given the
-parents than rewards of own decisions have. Beforehand the two have the same means with probability `trust`. Own rewards
-are then compared with past ones, cell by cell. With d the difference of their means in a cell, s^2 the variance of all
-rewards there, shrunk towards that of all cells, and m past and n own rewards,
+parents than rewards of own decisions have. Beforehand the two have the same means with probability `trust_past`. Own
+rewards are then compared with past ones, cell by cell. With d the difference of their means in a cell, s^2 the variance
+of all rewards there, shrunk towards that of all cells, and m past and n own rewards,
 
     d ~ t_n(0, s^2 (1/m + 1/n))                 if the means are the same
     d ~ t_n(0, s^2 (1/m + 1/n + k^2))           if they are not, for k = 1, 1/2 and 1/4, equally likely
@@ -11,19 +11,20 @@ rewards there, shrunk towards that of all cells, and m past and n own rewards,
 with n degrees of freedom, so that one large reward among few proves nothing. The products over all cells give a Bayes
 factor, and this the posterior probability that the past is right, the belief. It is a function of sums: the order of
 outcomes does not matter. Past rewards are as likely to be counted in a decision as they are believed; with a belief
-below `MIN_BELIEF` they are not counted at all. `learn(trust=1)` counts them always.
+below `MIN_BELIEF` they are not counted at all. `learn(trust_past=1)` counts them always.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from causalbandits._typing import Array, is_real
-from causalbandits.campaign.recommendation import Recommendation
+from causalbandits.campaign.recommendation import PastData, Recommendation
 from causalbandits.campaign.reward_moments import RewardMoments, explanatory_cell
 from causalbandits.errors import CausalBanditsError
 from causalbandits.policies import AnyPolicy, Outcome
@@ -79,7 +80,8 @@ def resolve_trust(trust: object, outcomes: Iterable[Outcome]) -> float:
         return OBSERVATIONAL_TRUST if is_observational else 1.0
     if not is_real(trust) or not 0.0 < trust <= 1.0:
         raise CausalBanditsError(
-            "trust is the prior probability, above 0 and up to 1, that past rewards have the same means as own ones, "
+            "trust_past is the prior probability, above 0 and up to 1, that past rewards have the same means as own "
+            "ones, "
             f"given the reward's parents; got {trust!r}. Use 1 where the past is a randomised experiment; leave out "
             "rows that are certainly confounded."
         )
@@ -190,30 +192,32 @@ class DoubtedPast(NamedTuple):
 
     @property
     def is_unlikely(self) -> bool:
-        """Whether own rewards speak against them rather than for them."""
-        return self.belief < min(0.5, self.trust)
+        """Whether own rewards speak against them: their probability is below half of what it was beforehand."""
+        return self.belief < min(0.5, self.trust) / 2
+
+    @property
+    def summary(self) -> PastData:
+        """What a recommendation says of them."""
+        return PastData(self.rows, self.trust, self.belief, not self.is_dropped)
 
     @property
     def caveat(self) -> str:
-        """What a recommendation must say of them."""
-        if self.is_dropped:
-            return (
-                f"{self.rows} past rewards are not counted: own rewards contradict them (right with probability "
-                f"{self.belief:.2g}, trust {self.trust:g}); see check()"
-            )
+        """What a recommendation warns of; empty where they are counted."""
+        if not self.is_dropped:
+            return ""
         return (
-            f"{self.rows} past rewards are counted at trust {self.trust:g}, and are right with probability "
-            f"{self.belief:.2g}: the interval holds with them and without them"
+            f"{self.rows} past rewards are not counted: own rewards contradict them (posterior probability that they "
+            f"have the same means {self.belief:.2g}, trust_past {self.trust:g}); see check()"
         )
 
     @property
     def obstacle(self) -> str:
-        """Why they leave no stopping rule; empty where they are not counted."""
+        """Why no stopping rule is valid with them; empty where they are not counted."""
         if self.is_dropped:
             return ""
         return (
-            f"past rewards are counted ({self.rows} rows, trust {self.trust:g}) and may be confounded; pass trust=1 to "
-            "learn() if they come from a randomised experiment"
+            f"past rewards are counted ({self.rows} rows, trust_past {self.trust:g}) and may be confounded; pass "
+            "trust_past=1 to learn() only for rows of a randomised experiment"
         )
 
     def mix(self, lead: Recommendation, other: Recommendation) -> Recommendation:
@@ -225,10 +229,11 @@ class DoubtedPast(NamedTuple):
         one, two = lead.certainty, other.certainty
         certainty = one._replace(
             probability=_mix(weight, one.probability, two.probability),
-            loss=_mix(weight, one.loss, two.loss),
+            expected_loss=_mix(weight, one.expected_loss, two.expected_loss),
             unavailable=one.unavailable or two.unavailable,
         )
-        return lead._replace(
+        return replace(
+            lead,
             lower=min(lead.lower, other.lower),
             upper=max(lead.upper, other.upper),
             caveats=tuple(dict.fromkeys((*lead.caveats, *other.caveats))),
@@ -246,10 +251,10 @@ def trusted_contradiction(comparison: RewardComparison, rows: int) -> str:
         return ""
     factor = math.exp(comparison.log_bayes_factor)
     return (
-        f"own rewards contradict {rows} past rewards, which count with trust 1 (Bayes factor {factor:.2g}); see "
-        "check(). In a new campaign, learn(..., trust=0.5) lets them lose their weight"
+        f"own rewards contradict {rows} past rewards, which count with trust_past 1 (Bayes factor {factor:.2g}); see "
+        "check(). In a new campaign, learn(..., trust_past=0.5) lets them lose their weight"
     )
 
 
-TRUSTED_OBSTACLE = "own rewards contradict past rewards, which count with trust 1"
+TRUSTED_OBSTACLE = "own rewards contradict past rewards, which count with trust_past 1"
 """Why there is no stopping rule then."""

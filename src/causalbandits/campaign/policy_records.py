@@ -6,17 +6,16 @@ from typing import Any
 
 from causalbandits.errors import StateError
 from causalbandits.policies import (
-    POLICIES,
+    FAMILIES,
     AnyPolicy,
-    as_policy,
     class_name,
     decode_parameters,
     encode_parameters,
     policy_fingerprint,
+    resolve_policy,
     same_parameters,
     unsaved_parameters,
 )
-from causalbandits.policies import policy as policy_by_id
 from causalbandits.problem import Problem
 
 
@@ -33,11 +32,11 @@ def policy_record(policy: AnyPolicy, problem: Problem) -> dict[str, Any]:
 def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
     """The policy that a file belongs to: made again, or the one handed in, if it is the same."""
     if policy is not None:
-        current = as_policy(policy)
+        current = resolve_policy(problem, policy)
         _validate_same_policy(record, policy_record(current, problem), current)
         return current
-    kind, fixed = POLICIES.get(record["id"], (None, {}))
-    if kind is None or class_name(kind) != record["class"]:
+    kind = next((kind for kind in FAMILIES.values() if class_name(kind) == record["class"]), None)
+    if kind is None:
         raise StateError(
             f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
             "it in, policy=..., where you load or open it."
@@ -47,8 +46,7 @@ def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem
             f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
             "in, policy=..., where you load or open it."
         )
-    parameters = {name: value for name, value in record["parameters"].items() if name not in fixed}
-    return policy_by_id(record["id"], **decode_parameters(parameters))
+    return kind(**decode_parameters(record["parameters"]))
 
 
 def _validate_same_policy(saved: dict[str, Any], current: dict[str, Any], policy: AnyPolicy) -> None:

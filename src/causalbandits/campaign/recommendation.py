@@ -1,23 +1,31 @@
-"""What an agent would do if it had to stop now, and how sure that is."""
+"""The action that a campaign recommends by now, with its uncertainty; and the ranking of all actions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from causalbandits._typing import Z, is_real
+from causalbandits._typing import Array, Z, is_real
+from causalbandits.campaign.action_table import (
+    FULL_COVERAGE,
+    ActionTable,
+    format_percentage,
+    format_probability,
+)
 from causalbandits.campaign.mean_estimate import MeanEstimate, estimate_mean
 from causalbandits.campaign.reward_moments import RewardMoments
 from causalbandits.errors import CausalBanditsError
-from causalbandits.model import Fitted, Intervention, State
+from causalbandits.model import Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
     Incumbent,
     RunnerUp,
+    drop_rounding,
     empirical_bernstein_error_probability,
     find_incumbent,
     stopping_obstacle,
@@ -28,63 +36,87 @@ from causalbandits.problem.projection import TIE
 
 
 class Diagnostics(NamedTuple):
-    """What outcomes so far say of a campaign, whatever is recommended."""
+    """Contradictions between the outcomes so far and the campaign's assumptions, whatever is recommended."""
 
     caveats: tuple[str, ...]
-    """Where they contradict what was assumed, in words."""
+    """The contradictions, in words."""
     contradiction: str
-    """The first of these that takes a stopping rule its guarantee; empty where none does."""
+    """The first contradiction that voids the guarantee of a stopping rule; empty where none does."""
     moments: RewardMoments
 
 
 POSTERIOR_SAMPLES = 1000
-"""So many draws tell how likely it is to be the best, or fewer where there are many actions."""
+"""The number of posterior samples for the probability of being best; fewer where there are many actions."""
 
 MAX_SAMPLED_NUMBERS, MIN_POSTERIOR_SAMPLES = 2**22, 50
-"""No more numbers are drawn, and nothing is said of the probability where that would leave fewer draws."""
+"""The most numbers that are sampled; the probability is not available where that allows fewer samples than this."""
+
+BUDGET_MIXES = "a budget is spent on a mixture of two actions"
+"""The reason why neither a probability of being best nor a stopping rule is available under a budget."""
 
 
 class Certainty(NamedTuple):
-    """What is known of an action's being the best, to within `epsilon`; None where that is not available."""
+    """How certain it is that an action is the best, to within `tolerance`; None where that is not available."""
 
     probability: float | None = None
-    loss: float | None = None
-    risk: float | None = None
-    epsilon: float = 0.0
+    expected_loss: float | None = None
+    error_probability: float | None = None
+    tolerance: float = 0.0
     obstacle: str = ""
-    """Why no stopping rule is available, where none is."""
+    """The reason why no stopping rule is available, and the way out; empty where one is."""
     unavailable: str = ""
-    """Why the probability and the loss are not available, where they are not."""
+    """The reason why the probability and the expected loss are not available; empty where they are."""
 
-    def format_lines(self, level: float) -> list[str]:
-        """The same in words."""
-        best = f"within {self.epsilon:g} of the best" if self.epsilon else "the best"
-        lines = []
-        if self.probability is not None and self.loss is not None:
-            lines.append(
-                f"{best} with probability {_format_probability(self.probability)}; to stop now loses {self.loss:.2g} a "
-                "round"
-            )
-        elif self.unavailable:
-            lines.append(f"the probability of being {best} is not available: {self.unavailable}")
-        if self.risk is not None:
-            lines.append(self._format_stopping_rule(level))
-        elif self.obstacle:
-            lines.append(f"no stopping rule is available: {self.obstacle}")
+    def stop(self, confidence: float) -> bool | None:
+        """Whether the stopping rule is met; None where no stopping rule is valid."""
+        return None if self.error_probability is None else self.error_probability <= 1 - confidence
+
+    def stop_reason(self, confidence: float) -> str:
+        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        if self.error_probability is None:
+            return self.obstacle or "not known"
+        relation = "<=" if self.stop(confidence) else ">"
+        bound, limit = _distinct_texts(self.error_probability, 1 - confidence)
+        return f"error bound {bound} {relation} {limit}"
+
+    def format_lines(self, confidence: float) -> list[str]:
+        """The same as lines `label: value`."""
+        best = f"being within {self.tolerance:g} of the best" if self.tolerance else "being best"
+        stop, reason = self.stop(confidence), self.stop_reason(confidence)
+        if self.probability is None or self.expected_loss is None:
+            missing = f"not available: {self.unavailable or 'not known'}"
+            lines = [f"Probability of {best}: {missing}", f"Expected loss: {missing}"]
+        else:
+            lines = [
+                f"Probability of {best}: {format_probability(self.probability)}",
+                f"Expected loss: {self.expected_loss:.2g} per decision",
+            ]
+        status = "not available: " if stop is None else "met (" if stop else "not met ("
+        lines.append(f"Stopping rule: {status}{reason}{'' if stop is None else ')'}")
+        if self.probability is not None:
+            if self.probability >= confidence and not stop:
+                lines.append(PROBABILITY_IS_NO_RULE)
+            elif self.probability < confidence and stop:
+                lines.append(RULE_NEEDS_NO_PRIOR)
         return lines
 
-    def _format_stopping_rule(self, level: float) -> str:
-        assert self.risk is not None
-        better = f"another is better by more than {self.epsilon:g}" if self.epsilon else "another is better"
-        if self.risk >= 0.5:
-            return f"go on: it is open whether {better}"
-        advice = "you may stop" if self.risk <= 1 - level else "go on"
-        return f"{advice}: {better} with probability {self.risk:.2g} at most, whenever you look"
+
+PROBABILITY_IS_NO_RULE = (
+    "Note: a high posterior probability is not a stopping rule. It holds for one look; a stopping rule needs an error "
+    "bound that holds at all times together."
+)
+RULE_NEEDS_NO_PRIOR = (
+    "Note: the stopping rule is valid without the prior on which the probability of being best depends. You may stop."
+)
 
 
-def _format_probability(probability: float) -> str:
-    """Draws tell no more than this."""
-    return "above 99.9%" if probability > 0.999 else f"{probability:.1%}"
+def _distinct_texts(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with two digits, or as many as tell them apart."""
+    for digits in range(2, 17):
+        texts = f"{first:.{digits}g}", f"{second:.{digits}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return f"{first:.2g}", f"{second:.2g}"
 
 
 def certainty(
@@ -92,53 +124,64 @@ def certainty(
     situation: Situation,
     statistic: Any,
     best: Action,
-    epsilon: float,
+    tolerance: float,
     diagnostics: Diagnostics,
     estimate: MeanEstimate,
 ) -> Certainty:
-    """How sure a policy is of the best action so far. Draws are the same every time, so that this is.
+    """How certain it is that an action is the best. The posterior samples are the same every time.
 
-    Where outcomes contradict what an error bound assumes, there is none. Draws are from the posterior behind the
+    Where outcomes contradict what an error bound assumes, there is none. Samples are from the posterior behind the
     estimate of the best action's mean.
     """
-    probability, loss, unavailable = _estimate_by_sampling(policy, situation, statistic, best, epsilon, estimate)
-    risk, obstacle = policy.error_probability(situation, statistic, best, epsilon), diagnostics.contradiction
-    if risk is None:
-        obstacle = obstacle or stopping_obstacle(policy, situation.problem) or f"the policy {policy.id!r} has none"
+    probability = expected_loss = None
+    values, unavailable = sample_action_values(policy, situation, statistic, estimate)
+    if values is not None:
+        regrets = values.max(axis=1) - values[:, situation.position(best)]
+        probability, expected_loss = float((regrets <= tolerance + TIE).mean()), float(regrets.mean())
+    error_probability = policy.error_probability(situation, statistic, best, tolerance)
+    obstacle = diagnostics.contradiction
+    if error_probability is None:
+        obstacle = obstacle or stopping_obstacle(policy, situation.problem)
+        obstacle = obstacle or f"the policy {policy.id!r} defines no error bound; use one that does, such as 'c-ucb'"
     elif not obstacle:
-        risk = _combine_with_empirical_bernstein(policy, situation, best, epsilon, diagnostics.moments, risk)
-    return Certainty(probability, loss, None if obstacle else risk, epsilon, obstacle, unavailable)
+        error_probability = _combine_with_empirical_bernstein(
+            policy, situation, best, tolerance, diagnostics.moments, error_probability
+        )
+    return Certainty(
+        probability, expected_loss, None if obstacle else error_probability, tolerance, obstacle, unavailable
+    )
 
 
-def _estimate_by_sampling(
-    policy: AnyPolicy,
-    situation: Situation,
-    statistic: Any,
-    best: Action,
-    epsilon: float,
-    estimate: MeanEstimate,
-) -> tuple[float | None, float | None, str]:
-    """The probability of being the best and the expected loss; or None, and why."""
+def sample_action_values(
+    policy: AnyPolicy, situation: Situation, statistic: Any, estimate: MeanEstimate
+) -> tuple[Array | None, str]:
+    """Posterior samples of the searched actions' mean rewards less their costs, a row each; or None, and the reason."""
     if estimate.obstacle:
-        return None, None, estimate.obstacle
+        return None, estimate.obstacle
     posterior = estimate.posterior
     samples = min(POSTERIOR_SAMPLES, MAX_SAMPLED_NUMBERS // max(situation.size, situation.problem.configurations))
     if samples < MIN_POSTERIOR_SAMPLES:
-        return None, None, f"{situation.size} actions are too many to be compared by draws"
+        return None, f"{situation.size} actions are too many for posterior sampling"
     rng = np.random.default_rng(0)
     if posterior is None or not isinstance(policy, CellPolicy):
         values = policy.sample_values(situation, statistic, rng, samples)
     else:
         values = policy.values_of_means(situation, statistic, rng, posterior.sample(rng, samples))
-    if values is None:
-        return None, None, "" if not is_estimated(policy, situation) else "CPTs and actions are too many to be drawn"
-    regrets = values.max(axis=1) - values[:, situation.position(best)]
-    return float((regrets <= epsilon + TIE).mean()), float(regrets.mean()), ""
+    if values is not None:
+        return values, ""
+    if is_estimated(policy, situation):
+        return None, "CPTs and actions are too many for posterior sampling"
+    return None, f"the policy {policy.id!r} provides no posterior samples"
+
+
+def best_probabilities(values: Array, tolerance: float) -> Array:
+    """The probability of being the best, to within the tolerance, of each action, from samples of all their values."""
+    return np.asarray((values.max(axis=1, keepdims=True) - values <= tolerance + TIE).mean(axis=0))
 
 
 def is_estimated(policy: AnyPolicy, situation: Situation) -> bool:
     """Whether actions are scored by CPTs that are estimates from data."""
-    return not policy.traits.searches_all and isinstance(situation.problem.knowledge, Fitted)
+    return not policy.traits.searches_all and situation.problem.posterior is not None
 
 
 def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
@@ -147,14 +190,14 @@ def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
     By the mean of estimated CPTs some actions are dominated that may well be the best: what is said of the best action
     must consider them.
     """
-    if not is_estimated(policy, situation) or policy.traits.learns_tables:
+    if not is_estimated(policy, situation) or policy.traits.learns_cpts:
         return situation
     every = situation.problem.actions.size <= MAX_RIVALS
     return situation.problem.situation(every=every, any_tables=not every)
 
 
 def _combine_with_empirical_bernstein(
-    policy: AnyPolicy, situation: Situation, best: Action, epsilon: float, moments: RewardMoments, risk: float
+    policy: AnyPolicy, situation: Situation, best: Action, tolerance: float, moments: RewardMoments, bound: float
 ) -> float:
     """The smaller of two error bounds, doubled because either may fail; one alone where there is no second.
 
@@ -162,9 +205,9 @@ def _combine_with_empirical_bernstein(
     """
     problem = situation.problem
     if problem.reward_range is None or policy.traits.searches_all or not policy.traits.needs_parents:
-        return risk
+        return bound
     if situation.size > MAX_RIVALS or situation.size * problem.configurations > MAX_CONTRASTS:
-        return risk
+        return bound
     (low, high), cells = problem.reward_range, problem.configurations
     count, means, variances = np.zeros(cells), np.full(cells, 0.5 * (low + high)), np.zeros(cells)
     for z, (n, total, squares) in moments.cells.items():
@@ -176,101 +219,157 @@ def _combine_with_empirical_bernstein(
     )
     contrasts = problem.parent_distribution(best).reshape(-1) - rows
     costs = np.zeros(situation.size) if situation.costs is None else situation.costs - problem.cost(best)
-    gaps = contrasts @ means + costs + epsilon
-    gaps[np.abs(gaps) <= TIE * max(1.0, float(np.abs(means).max()))] = 0.0
+    largest_cost = 0.0 if problem.costs is None else problem.costs.largest
+    gaps = drop_rounding(contrasts @ means + costs, float(np.abs(means).max()), largest_cost) + tolerance
     adaptive = empirical_bernstein_error_probability(contrasts, gaps, count, variances, high - low)
-    return min(1.0, 2.0 * min(risk, adaptive))
+    return min(1.0, 2.0 * min(bound, adaptive))
 
 
 MAX_RIVALS, MAX_CONTRASTS = 2**12, 2**18
-"""Of no more rivals, and no more numbers in all, the differences are tabulated for the empirical Bernstein bound."""
+"""The most rivals, and the most numbers in all, whose differences are tabulated for the empirical Bernstein bound."""
 
-MAX_LEVEL = 1 - 1e-9
-"""No interval is made for a higher level: its ends would be rounding."""
-
-FULLY_SEEN = 0.9995
-"""What has been seen more often than this is not worth a word: it would read 100%."""
+MAX_CONFIDENCE = 1 - 1e-9
+"""The highest confidence of an interval: beyond it the ends would be rounding errors."""
 
 
-class Recommendation(NamedTuple):
-    """The best action so far, by its mean reward less its cost; the mean and the interval are of the reward alone.
+class PastData(NamedTuple):
+    """Rows of the past with a trust below 1."""
 
-    Under a budget, the best by its mean reward among those that cost no more than the `allowance`.
+    rows: int
+    trust: float
+    """The prior probability that they have the same means as own rewards."""
+    weight: float
+    """The posterior probability of that, which is their weight."""
+    is_counted: bool
+    """Whether they are counted at all."""
 
-    `kind` says what the interval is: "confidence" or "posterior"; `assumes`, what it needs.
+    def __str__(self) -> str:
+        summary = (
+            f"{self.rows} rows, trust {self.trust:g} (prior probability that they have the same means); "
+            f"weight now {self.weight:.2g}"
+        )
+        return summary if self.is_counted else f"{summary}: they are not counted"
 
-    `seen` is the probability that the action leads to a configuration whose rewards have been seen; None where
-    that has no meaning (linear policies). `caveats` say where the rewards contradict what was assumed.
 
-    `probability` is that of being the best, by draws of what the policy knows, and `loss` what is lost in the mean by
-    stopping now. `risk` is the chance, at most, that another action is better by more than `epsilon`, whenever you look
-    and however actions were chosen; `stop` says whether that is small enough for the level. Each is None where the
-    policy does not say.
+WITHOUT_PAST = "past rewards may be confounded (trust below 1), and without them there are too few rewards"
+"""Why there is no interval where only past rewards would allow for one."""
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendation:
+    """The action with the largest estimated mean reward less its cost; mean and interval are of the reward alone.
+
+    Under a budget, the best action among those that cost no more than the `allowance`.
+
+    `probability` and `expected_loss` are posterior beliefs. `error_probability` is an anytime-valid bound on the
+    probability that another action is better by more than the tolerance, however actions were chosen; `stop` says
+    whether it is at most 1 - `confidence`. Each is None where it is not available. `table()` ranks all actions.
     """
 
     intervention: Intervention
     mean: float
     lower: float
     upper: float
-    level: float
+    confidence: float
     kind: str
+    """The kind of the interval: "credible" (of a posterior) or "confidence"."""
     seen: float | None
+    """The probability of a configuration whose rewards have been observed; None for linear policies."""
     runner_up: RunnerUp | None
     assumes: str
+    """The assumptions of the interval."""
     caveats: tuple[str, ...]
+    """Contradictions between the rewards and the assumptions."""
     cost: float = 0.0
     allowance: float | None = None
-    """What a budget has for each round; None without one."""
-    context: Mapping[str, State] = MappingProxyType({})
-    """What is known, where something is."""
-    certainty: Certainty = Certainty()
-    """How sure it is that this is the best."""
+    """What a budget has for each decision; None without one."""
+    context: Mapping[str, State] = field(default_factory=lambda: MappingProxyType({}))
+    """The values of the context that the recommendation is for."""
+    certainty: Certainty = field(default_factory=Certainty)
+    """How certain it is that this is the best action."""
+    past: PastData | None = None
+    """Rows of the past that are counted with a trust below 1; None without any."""
+    ranking: Callable[[int | None, int], ActionTable] | None = field(default=None, compare=False)
+    """Where `table` has its rows from."""
 
     @property
     def probability(self) -> float | None:
-        """The probability of being the best, to within epsilon, as the policy sees it."""
+        """The posterior probability of being the best, to within the tolerance."""
         return self.certainty.probability
 
     @property
-    def loss(self) -> float | None:
-        """How much better the best is in the mean, as the policy sees it: what stopping now loses a round."""
-        return self.certainty.loss
+    def expected_loss(self) -> float | None:
+        """The posterior expectation of the mean that is lost per decision because another action may be better."""
+        return self.certainty.expected_loss
 
     @property
-    def risk(self) -> float | None:
-        """The chance, at most, that another action is better by more than epsilon."""
-        return self.certainty.risk
+    def error_probability(self) -> float | None:
+        """An anytime-valid bound on the probability that another action is better by more than the tolerance."""
+        return self.certainty.error_probability
 
     @property
     def stop(self) -> bool | None:
-        """Whether it is known, with probability `level`, that no other action is better by more than epsilon."""
-        return None if self.risk is None else self.risk <= 1 - self.level
+        """Whether the stopping rule is met, with probability `confidence`; None where no stopping rule is valid."""
+        return self.certainty.stop(self.confidence)
+
+    @property
+    def stop_reason(self) -> str:
+        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        return self.certainty.stop_reason(self.confidence)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether an interval is available."""
+        return math.isfinite(self.lower) or math.isfinite(self.upper)
+
+    def table(self, *, limit: int | None = None, offset: int = 0) -> ActionTable:
+        """All actions, ranked, each with its mean, interval, probability of being best and number of times chosen.
+
+        With `limit`, that many rows, from `offset` on.
+
+        It is computed when you call it, from the outcomes known by then, with the same context, confidence and
+        tolerance. Of more than 10,000 actions it lists those that were chosen, and the two best.
+        """
+        if self.ranking is None:
+            raise CausalBanditsError(
+                "This recommendation has no table: it was not made by recommend() or recommendations() of an agent or "
+                "a study. Call recommend() again."
+            )
+        return self.ranking(limit, offset)
+
+    def format_lines(self) -> list[str]:
+        """The recommendation as lines `label: value`."""
+        values = ", ".join(f"{name}={value}" for name, value in self.context.items())
+        lines = [f"Context: {values}"] if values else []
+        lines.append(f"Action: {self.intervention}")
+        lines.append(f"Mean reward: {self.mean:.4g}, {format_percentage(self.confidence)} {self.kind} interval ")
+        without_past = WITHOUT_PAST if self.past is not None and self.past.is_counted else ""
+        missing = f"not available: {self.certainty.unavailable or without_past or self.assumes}"
+        lines[-1] += f"[{self.lower:.4g}, {self.upper:.4g}]" if self.has_interval else missing
+        if self.allowance is not None:
+            lines.append(f"Cost: {self.cost:.4g}; the budget has {self.allowance:.4g} per decision")
+        elif self.cost:
+            lines.append(f"Cost: {self.cost:.4g}, mean reward less cost {self.mean - self.cost:.4g}")
+        if self.runner_up is not None:
+            cost = f", cost {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
+            lines.append(f"Runner-up: {self.runner_up.action}, mean reward {self.runner_up.mean:.4g}{cost}")
+        if self.seen is not None and self.seen < FULL_COVERAGE:
+            lines.append(f"Coverage: {self.seen:.1%} probability of a configuration with observed rewards")
+        lines += self.certainty.format_lines(self.confidence)
+        if self.past is not None:
+            lines.append(f"Past data: {self.past}")
+        if self.has_interval:
+            lines.append(f"Assumptions: {self.assumes}")
+        return [*lines, *(f"Warning: {caveat}" for caveat in self.caveats if caveat != self.certainty.unavailable)]
 
     def __repr__(self) -> str:
-        context = ", ".join(f"{name}={value}" for name, value in self.context.items())
-        subject = f"{context}: {self.intervention}" if context else str(self.intervention)
-        lines = [
-            f"{subject}: mean reward {self.mean:.4g}, {self.level:.0%} {self.kind} interval "
-            f"{self.lower:.4g} to {self.upper:.4g}"
-        ]
-        if self.allowance is not None:
-            lines.append(f"  costs {self.cost:.4g}, where the budget has {self.allowance:.4g} a round")
-        elif self.cost:
-            lines.append(f"  costs {self.cost:.4g}, so worth {self.mean - self.cost:.4g}")
-        if self.runner_up is not None:
-            cost = f", costs {self.runner_up.cost:.4g}" if self.runner_up.cost else ""
-            lines.append(f"  runner-up: {self.runner_up.action}, {self.runner_up.mean:.4g}{cost}")
-        if self.seen is not None and self.seen < FULLY_SEEN:
-            lines.append(f"  leads to configurations whose rewards have been seen {self.seen:.1%} of the time")
-        lines += [f"  {line}" for line in self.certainty.format_lines(self.level)]
-        lines.append(f"  if {self.assumes}")
-        return "\n".join([*lines, *(f"  but {caveat}" for caveat in self.caveats)])
+        return "\n".join(self.format_lines())
 
 
 class Recommendations(tuple[tuple[float, Recommendation], ...]):
-    """Pairs of a context's share and the recommendation for it; prints as a line or two for each.
+    """Pairs of a context's share of the decisions and the recommendation for it.
 
-    `refused` are the shares of contexts in which nothing may be done, and why.
+    `refused` has the shares of contexts in which no action is allowed, with the reason.
     """
 
     refused: tuple[tuple[float, str], ...]
@@ -283,44 +382,69 @@ class Recommendations(tuple[tuple[float, Recommendation], ...]):
         return instance
 
     def __repr__(self) -> str:
-        lines = [f"{share:.1%}  {recommendation!r}" for share, recommendation in self]
-        return "\n".join([*lines, *(f"{share:.1%}  {reason}" for share, reason in self.refused)])
+        blocks = [
+            "\n".join([f"Share of decisions: {share:.1%}", *(f"  {line}" for line in recommendation.format_lines())])
+            for share, recommendation in self
+        ]
+        refused = [f"Share of decisions: {share:.1%}\n  No action: {reason}" for share, reason in self.refused]
+        return "\n".join([*blocks, *refused])
+
+
+def validate_confidence(confidence: object) -> float:
+    """Refuse anything but a probability for which an interval can be computed."""
+    if not isinstance(confidence, float) or not 0 < confidence <= MAX_CONFIDENCE:
+        raise CausalBanditsError(
+            f"confidence must be a number above 0 and up to {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}."
+        )
+    return confidence
+
+
+def validate_tolerance(tolerance: object) -> float:
+    """Refuse anything but a number, 0 or more."""
+    if not is_real(tolerance) or not 0 <= tolerance < math.inf:
+        raise CausalBanditsError(
+            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+        )
+    return float(tolerance)
 
 
 def recommend(
     policy: AnyPolicy,
     situation: Situation,
     statistic: Any,
-    level: float,
-    epsilon: float,
+    confidence: float,
+    tolerance: float,
     diagnostics: Diagnostics,
     allowance: float | None = None,
     action: Action | None = None,
 ) -> Recommendation:
-    """The best action so far in a situation, by what a policy has learnt; with an allowance, of what it pays for.
+    """The best action so far in a situation, by a policy's statistic; with an allowance, the best that it pays for.
 
     With an `action`, how good that one is, whether or not it is the best.
     """
-    if not isinstance(level, float) or not 0 < level <= MAX_LEVEL:
-        raise CausalBanditsError(f"level must be a number above 0 and up to {MAX_LEVEL}, such as 0.95; got {level!r}.")
-    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
-        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    validate_confidence(confidence)
+    tolerance = validate_tolerance(tolerance)
     problem, situation = situation.problem, judged_situation(policy, situation)
     incumbent = (
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
-    estimate = estimate_mean(policy, situation, statistic, incumbent, level, diagnostics.moments)
-    bounds = estimate.bounds
+    estimate = estimate_mean(policy, situation, statistic, incumbent, confidence, diagnostics.moments)
+    bounds, runner_up = estimate.bounds, incumbent.runner_up
+    if runner_up is not None:  # estimated as the best is, and as the ranking of all actions is
+        rival = Incumbent(runner_up.action, runner_up.mean)
+        rival_estimate = estimate_mean(policy, situation, statistic, rival, confidence, diagnostics.moments)
+        runner_up = runner_up._replace(mean=rival_estimate.mean)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
-    # What a budget pays for is a mixture of two actions, of which none need be the best.
-    incumbent_certainty = Certainty()
+    # A budget pays for a mixture of two actions, of which none need be the best.
+    obstacle = f"{BUDGET_MIXES}, and error bounds are for single actions"
+    incumbent_certainty = Certainty(tolerance=tolerance, obstacle=obstacle, unavailable=BUDGET_MIXES)
     if allowance is None:
         incumbent_certainty = certainty(
             policy,
             policy.feasible(situation, statistic) if action is None else situation,
             statistic,
             incumbent.action,
-            float(epsilon),
+            tolerance,
             diagnostics,
             estimate,
         )
@@ -329,10 +453,10 @@ def recommend(
         estimate.mean,
         bounds.lower,
         bounds.upper,
-        level,
+        confidence,
         bounds.kind,
         incumbent.seen,
-        incumbent.runner_up,
+        runner_up,
         bounds.assumes,
         (*diagnostics.caveats, *estimate.caveats),
         cost,

@@ -1,4 +1,4 @@
-"""A campaign's report, one HTML page: the recommendation, the mean reward over time and by action, the model check."""
+"""A campaign's report, one HTML page: recommendation, ranking, mean reward over time, misspecification test."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ MAX_TABLE_ROWS = 100
 MAX_SEGMENTS, MIN_SEGMENT_LENGTH = 40, 10
 """The mean reward is drawn for so many stretches of the campaign, of so many rewards at least."""
 
-GRAPH_CAPTION = (
-    "What causes what: blue can be set, violet may be known beforehand, a bold rim: what the reward depends on."
-)
+GRAPH_CAPTION = "Blue: manipulable variables. Violet: context. Bold outline: parents of the reward."
 
 
 class Average(NamedTuple):
@@ -35,7 +33,7 @@ class Average(NamedTuple):
 
 
 def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[str]) -> None:
-    """Write the page of a campaign, with what is believed by now, to an .html file; it needs no other file."""
+    """Write the report of a campaign to an .html file; it needs no other file."""
     file_path = parse_path(path, "campaign.html")
     if file_path.suffix.lower() not in (".html", ".htm"):
         raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
@@ -46,9 +44,9 @@ def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[s
 def _build_page(advice: Advice, state: CampaignState) -> list[Part]:
     outcomes = list(state.outcomes())
     return [
-        Heading("The campaign so far", 1),
-        Text(_format_counts(advice, state, outcomes)),
-        Heading("The answer so far"),
+        Heading("Campaign report", 1),
+        Code(_format_counts(advice, state, outcomes)),
+        Heading("Recommendation"),
         *_recommendation_parts(advice, outcomes),
         *_graph_parts(advice),
         *_reward_plot_parts(outcomes),
@@ -59,23 +57,28 @@ def _build_page(advice: Advice, state: CampaignState) -> list[Part]:
 
 def _format_counts(advice: Advice, state: CampaignState, outcomes: Sequence[Outcome]) -> str:
     n_decided = sum(outcome.number >= 0 for outcome in outcomes)
-    past = f", and {len(outcomes) - n_decided:,} rows of the past" if n_decided < len(outcomes) else ""
-    mean = f" Their mean is {format_number(sum(o.reward for o in outcomes) / len(outcomes))}." if outcomes else ""
-    budget = "" if state.tracker is None else f" Budget: {state.tracker.status}."
-    return (
-        f"{n_decided:,} rewards were told{past}; {len(advice.pending):,} decisions wait for theirs.{mean} Decided by "
-        f"{state.policy}.{budget}"
-    )
+    lines = [f"Outcomes: {n_decided:,}", f"Pending decisions: {len(advice.pending):,}"]
+    if n_decided < len(outcomes):
+        lines.append(f"Past rows: {len(outcomes) - n_decided:,}")
+    if outcomes:
+        lines.append(f"Mean reward: {format_number(sum(o.reward for o in outcomes) / len(outcomes))}")
+    lines.append(f"Policy: {state.policy}")
+    if state.tracker is not None:
+        lines.append(f"Budget: {state.tracker.status}")
+    return "\n".join(lines)
 
 
 def _recommendation_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
     if not outcomes:
-        return [Text("No reward was told yet.")]
+        return [Text("No outcome yet.")]
     try:
-        recommendation = advice.recommendations() if advice.problem.context else advice.recommend()
+        if advice.problem.context:
+            return [Code(repr(advice.recommendations()))]
+        recommendation = advice.recommend()
+        ranking = recommendation.table(limit=MAX_TABLE_ROWS).format_rows()
     except CausalBanditsError as error:
         return [Text(str(error))]
-    return [Code(repr(recommendation))]
+    return [Code(repr(recommendation)), Heading("Ranking of actions"), Code(ranking)]
 
 
 def _graph_parts(advice: Advice) -> list[Part]:
@@ -100,12 +103,12 @@ def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:
     figure = Figure(figsize=(7.5, 2.6), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(ends, [sum(segment) / len(segment) for segment in segments], color="#1f6feb")
-    axes.set_xlabel("rewards told")
+    axes.set_xlabel("outcomes")
     axes.set_ylabel("mean reward")
     axes.grid(alpha=0.3)
     return [
         Heading("Mean reward"),
-        Drawing(_svg(figure), f"In stretches of {size:,} rewards, in the order of telling."),
+        Drawing(_svg(figure), f"Means of {size:,} consecutive outcomes."),
     ]
 
 
@@ -118,14 +121,14 @@ def _svg(figure: Any) -> bytes:
 def _average_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
     problem = advice.problem
     parts = _average_table(
-        "Actions",
-        "set",
+        "Rewards by action",
+        "action",
         [(_format_values(a.intervention), average) for a, average in average_by(outcomes, lambda o: o.action)],
     )
     if problem.parents:
         configurations = average_by([outcome for outcome in outcomes if outcome.z], lambda o: o.z)
         rows = [(_format_values(problem.decode_parents(z)), average) for z, average in configurations]
-        parts += _average_table("Configurations", ", ".join(problem.parents), rows)
+        parts += _average_table("Rewards by configuration of the parents", ", ".join(problem.parents), rows)
     return parts
 
 
@@ -152,7 +155,7 @@ def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -
         for name, (n, mean, error) in averages[:MAX_TABLE_ROWS]
     ]
     more = (
-        [Text(f"The {MAX_TABLE_ROWS} with most rewards, of {len(averages):,}.")]
+        [Text(f"The {MAX_TABLE_ROWS} with most rewards are listed, of {len(averages):,}.")]
         if len(averages) > MAX_TABLE_ROWS
         else []
     )
@@ -160,10 +163,10 @@ def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -
 
 
 def _format_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "nothing"
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "do()"
 
 
 def _model_check_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
     if not outcomes or not advice.problem.parents:
         return []
-    return [Heading("Does what came contradict the model?"), Code(repr(advice.check()))]
+    return [Heading("Misspecification test"), Code(repr(advice.check()))]

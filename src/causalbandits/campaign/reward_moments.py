@@ -93,13 +93,13 @@ def scale_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
     cell, messages = "action" if policy.traits.searches_all else "configuration", []
     if within is not None and within > SCALE_TOLERANCE * noise:
         messages.append(
-            f"rewards vary by about {within:.2g} given the {cell}, not by {noise:g}: the interval is too narrow by a "
-            f"factor of {within / noise:.2g} (noise_scale={within:.2g})"
+            f"rewards have a standard deviation of about {within:.2g} given the {cell}, not {noise:g}: the interval is "
+            f"too narrow by a factor of {within / noise:.2g} (set noise_scale={within:.2g})"
         )
     if between is not None and between > SCALE_TOLERANCE * prior:
         messages.append(
-            f"the {cell}s' means vary by about {between:.2g}, not by {prior:g}: what has been seen rarely is drawn too "
-            f"far towards the others (prior_scale={between:.2g})"
+            f"the {cell}s' means have a standard deviation of about {between:.2g}, not {prior:g}: estimates of rarely "
+            f"observed {cell}s are shrunk too much (set prior_scale={between:.2g})"
         )
     return tuple(messages)
 
@@ -164,9 +164,9 @@ def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]
     successes, failures, mean = prior
     expected = prior.expected
     return (
-        f"the rewards' mean is {mean:.2g}, and Beta({successes:g}, {failures:g}) expects {expected:.2g}: what has been "
-        "seen rarely is drawn far towards that, and intervals may miss (scales='learnt' estimates the prior; or give "
-        "successes= and failures=)",
+        f"the mean of the rewards is {mean:.2g}, and the prior Beta({successes:g}, {failures:g}) expects "
+        f"{expected:.2g}: estimates of rarely observed configurations are shrunk towards that, and intervals may miss "
+        "the mean (estimate the prior with scales='estimated', or set successes and failures)",
     )
 
 
@@ -184,7 +184,8 @@ def noise_contradiction(policy: AnyPolicy, problem: Problem, moments: RewardMome
         if n >= MIN_DEGREES_OF_FREEDOM:
             variance = (squares - total * total / n) / (n - 1)
             if variance > scale * scale * (1.0 + 4.0 * math.sqrt(2.0 / (n - 1))):
-                return f"rewards vary by about {math.sqrt(variance):.2g} where noise_scale={scale:g} was declared"
+                spread = math.sqrt(variance)
+                return f"rewards have a standard deviation of about {spread:.2g}, and noise_scale={scale:g} is declared"
     return ""
 
 
@@ -219,8 +220,8 @@ def pooled_scale_caveat(policy: AnyPolicy, problem: Problem, moments: RewardMome
     if not is_pooled or not few:
         return ""
     return (
-        f" ({few} of {problem.configurations} configurations have {MIN_CELL_REWARDS} rewards or fewer: that these vary "
-        "as elsewhere is assumed, and not seen)"
+        f" ({few} of {problem.configurations} configurations have {MIN_CELL_REWARDS} rewards or fewer; the same noise "
+        "scale is assumed for them)"
     )
 
 
@@ -263,11 +264,11 @@ class CellPosterior(NamedTuple):
         """The finding in words."""
         low, high = self.spread_range
         return (
-            f"rewards vary by {low:.2g} to {high:.2g} given the configuration, depending on which: interval and "
-            "probability use a noise scale for each"
+            f"the standard deviation of rewards differs between configurations ({low:.2g} to {high:.2g}); interval "
+            "and probability use a noise scale for each"
         )
 
-    def bounds(self, weights: Array, rows: Array | None, level: float) -> tuple[float, Bounds]:
+    def bounds(self, weights: Array, rows: Array | None, confidence: float) -> tuple[float, Bounds]:
         """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
         from scipy.special import stdtrit
 
@@ -280,9 +281,9 @@ class CellPosterior(NamedTuple):
         by_cell = parts.mean(axis=0)
         # Satterthwaite: the degrees of freedom of a weighted sum of variances.
         degrees = float(variance**2 / max(1e-300, (by_cell**2 / self.degrees).sum())) if variance > 0 else 1.0
-        half = float(stdtrit(max(1.0, degrees), (1 + level) / 2)) * math.sqrt(variance)
-        assumption = "rewards are about normal given the configuration, with a noise scale for each, as estimated"
-        return mean, Bounds(mean - half, mean + half, "posterior", assumption)
+        half = float(stdtrit(max(1.0, degrees), (1 + confidence) / 2)) * math.sqrt(variance)
+        assumption = "rewards are about normal given the configuration, with an estimated noise scale for each"
+        return mean, Bounds(mean - half, mean + half, "credible", assumption)
 
     def sample(self, rng: np.random.Generator, draws: int) -> Array:
         """Draws of all means, a row each."""

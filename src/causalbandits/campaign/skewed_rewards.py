@@ -61,8 +61,8 @@ MIN_DEGREES = 2.0
 """Quantiles are Student's with no fewer degrees of freedom."""
 
 FEW_LARGE_REWARDS = (
-    "large rewards carry most of the variance, and too few have been seen to say how often they come: declare "
-    "reward_range= of the problem for an interval that holds all the same"
+    "large rewards carry most of the variance, and too few have been observed to estimate how frequent they are; "
+    "declare reward_range of the problem"
 )
 
 
@@ -197,9 +197,9 @@ class SkewedPosterior(NamedTuple):
     def caveat(self) -> str:
         """The finding in words."""
         if self.unseen is not None:
-            return "rewards vary far less than reward_range= allows: interval and probability leave room for others"
+            return "rewards vary far less than reward_range allows; interval and probability leave room for others"
         return (
-            f"few large rewards carry most of the variance (skewness {self.shape.skewness:.2g}): interval and "
+            f"few large rewards carry most of the variance (skewness {self.shape.skewness:.2g}); interval and "
             "probability allow for as many more"
         )
 
@@ -211,7 +211,7 @@ class SkewedPosterior(NamedTuple):
         """
         return FEW_LARGE_REWARDS if self.shape.large < MIN_LARGE_REWARDS and not self.shape.is_binary else ""
 
-    def bounds(self, weights: Array, rows: Array | None, level: float) -> tuple[float, Bounds]:
+    def bounds(self, weights: Array, rows: Array | None, confidence: float) -> tuple[float, Bounds]:
         """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
         from scipy.special import stdtrit
 
@@ -224,15 +224,15 @@ class SkewedPosterior(NamedTuple):
             variance += float((rows @ self.means).var())
         influential = sampling**2 / max(float(coefficients**4 @ self.fourth), 1e-300)
         degrees = min(max(2.0 * influential, MIN_DEGREES), max(MIN_DEGREES, self.rewards - 1.0))
-        error = 1 - level if self.unseen is None else (1 - level) * (1 - UNSEEN_SHARE)
+        error = 1 - confidence if self.unseen is None else (1 - confidence) * (1 - UNSEEN_SHARE)
         normal = NormalDist().inv_cdf(1 - error / 2)
         shift = (2 * normal**2 + 1) / 6 * float(coefficients**3 @ self.third) / max(sampling, 1e-300) ** 1.5
         quantile, scale = float(stdtrit(degrees, 1 - error / 2)), math.sqrt(variance)
         lower, upper = mean - scale * (quantile + max(0.0, -shift)), mean + scale * (quantile + max(0.0, shift))
         if self.unseen is None:
-            return mean, Bounds(lower, upper, "posterior", "rewards are as skewed as those seen so far")
-        below, above = self.unseen.allowance(weights, math.log((1 - level) * UNSEEN_SHARE))
-        return mean, Bounds(lower - below, upper + above, "posterior", "rewards lie in the declared range")
+            return mean, Bounds(lower, upper, "credible", "rewards are as skewed as those observed so far")
+        below, above = self.unseen.allowance(weights, math.log((1 - confidence) * UNSEEN_SHARE))
+        return mean, Bounds(lower - below, upper + above, "credible", "rewards lie in the declared range")
 
     def sample(self, rng: np.random.Generator, draws: int) -> Array:
         """Draws of all means, a row each: gamma variables of the cells' skewness, with Student's tails."""

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Collection, Mapping
-from types import EllipsisType
 
 import numpy as np
 
 from causalbandits._typing import Z, is_integer, is_real
 from causalbandits.campaign.decision import BATCH_LIMIT, Context
-from causalbandits.errors import BatchWarning, BudgetError, CausalBanditsError, TellError
+from causalbandits.errors import BatchWarning, BudgetError, CausalBanditsError, TellError, unknown_name_message, warn
 from causalbandits.model import State
 from causalbandits.policies import AnyPolicy, validate_reward
 from causalbandits.problem import Action, BudgetTracker, Problem
@@ -32,8 +30,8 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
     conditioned = problem if context is None else problem.condition(context)
     if not accept_impossible and not conditioned.can_occur:
         raise CausalBanditsError(
-            f"The context {dict(context or {})} has probability 0, says the model. If the model is an estimate, begin "
-            'with impossible="accept".'
+            f"The model gives the context {dict(context or {})} probability 0. If its CPTs are estimates, create the "
+            'agent or the study with zero_probability="allow".'
         )
     return conditioned
 
@@ -41,14 +39,14 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
 def validate_batch_size(n: object) -> None:
     """Refuse anything but a number of decisions that can be asked for at once."""
     if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
-        raise CausalBanditsError(f"ask(n) needs a whole number from 1 to {BATCH_LIMIT}; got {n!r}.")
+        raise CausalBanditsError(f"n must be a whole number of decisions, from 1 to {BATCH_LIMIT}; got {n!r}.")
 
 
 def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int) -> None:
     """Say so if a batch is one action again and again, because the policy is deterministic."""
-    warnings.warn(
+    warn(
         f"ask({n}): the policy {policy.id!r} is deterministic, so that a batch repeats one action until an outcome "
-        f"comes. {way_out}, or take a policy that draws, such as 'c-ts-effects'.",
+        f"comes. {way_out}, or take a policy that draws, such as 'c-ts(prior=main-effects)'.",
         BatchWarning,
         stacklevel=stacklevel + 1,
     )
@@ -81,15 +79,14 @@ def _seed_error(seed: object) -> CausalBanditsError:
     return CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
 
 
-def validate_parents_argument(problem: Problem, parents: object) -> None:
-    """Refuse what cannot be the parents' values, such as a reward that was given in their place."""
-    if parents is None or isinstance(parents, EllipsisType | Mapping):
+def validate_observed_argument(observed: object) -> None:
+    """Refuse what cannot be observed values, such as a reward that was given in their place."""
+    if observed is None or isinstance(observed, Mapping):
         return
-    example = "parents={...}, " if problem.parents else ""
-    reward = f"{parents!r}" if is_real(parents) or isinstance(parents, bool) else "..."
+    reward = f"{observed!r}" if is_real(observed) or isinstance(observed, bool) else "..."
     raise TellError(
-        f"The parents' values must be a mapping from each parent to its value; got {_abbreviate(parents)}. The reward "
-        f"has its own name: tell(id, {example}reward={reward}). Nothing was changed."
+        f"observed must map variables to their values, such as {{'subject': 'short'}}; got {_abbreviate(observed)}. "
+        f"The reward has its own argument: tell(decision, reward={reward}, observed={{...}}). Nothing was changed."
     )
 
 
@@ -97,7 +94,6 @@ def validate_outcome(
     problem: Problem,
     policy: AnyPolicy,
     action: Action | None,
-    parents: Mapping[str, State] | EllipsisType | None,
     reward: float,
     observed: Mapping[str, State] | None,
     *,
@@ -106,38 +102,33 @@ def validate_outcome(
 ) -> EncodedOutcome:
     """The outcome of an action, in codes; a TellError if it cannot be accepted.
 
-    The problem is conditioned on what was known at the decision. Parents that are not given are taken from the
-    intervention, the context and `observed`, where None says that a value was lost. `action` is None for an outcome
-    that came before its decision: it is validated as far as possible. With `allow_incomplete` an outcome that lacks
-    values that the policy needs is accepted as well; those of the parents that were given are then among the observed
-    codes.
+    The problem is conditioned on the context of the decision. Variables that the action set, and the context, are
+    filled in; None says that a value was lost. `action` is None for an outcome that came before its decision: it is
+    validated as far as possible. With `allow_incomplete` an outcome that lacks values that the policy needs is accepted
+    as well; those of the parents that were given are then among the observed codes.
     """
-    if type(parents) is not dict:
-        validate_parents_argument(problem, parents)
+    if type(observed) is not dict:
+        validate_observed_argument(observed)
     value = reward if type(reward) is float and -MAX_REWARD <= reward <= MAX_REWARD else _validate_reward(reward)
     if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
         raise TellError(
-            f"The problem declares reward_range={problem.reward_range}, and this reward is {value:g}. If such rewards "
-            "are possible, the declared range is wrong: make the problem with another, or with none. Nothing was "
-            "changed."
+            f"The problem declares rewards from {problem.reward_range[0]:g} to {problem.reward_range[1]:g} "
+            f"(reward_range), and this reward is {value:g}. If such rewards are possible, the declared range is wrong: "
+            "create the problem with another, or with none. Nothing was changed."
         )
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
             validate_reward(policy, value)
     except CausalBanditsError as error:
         raise TellError(f"{error} Nothing was changed.") from None
-    reported = parents if isinstance(parents, Mapping) else {}
-    all_parents = reported if action is None else _with_known_parents(problem, action, reported)
+    parents, others, lost = _split_observed(problem, observed)
+    all_parents = parents if action is None else _with_known_parents(problem, action, parents)
     observed_codes: dict[str, int] | None = None
-    lost: Collection[str] = ()
-    if isinstance(observed, Mapping) and any(state is None for state in observed.values()):
-        lost = _lost_variables(problem, observed)
-        observed = {name: state for name, state in observed.items() if name not in lost}
     try:
-        if observed is not None and action is not None:
-            observed_codes = _encode_observed(problem, action, reported, observed)
+        if others and action is not None:
+            observed_codes = _encode_observed(problem, action, others)
         if len(all_parents) < len(problem.parents):
-            z, observed_codes = _encode_partial_parents(problem, action, reported, observed_codes)
+            z, observed_codes = _encode_partial_parents(problem, action, parents, observed_codes)
         else:
             z = problem.encode_parents(all_parents)
     except TellError:
@@ -146,10 +137,8 @@ def validate_outcome(
         raise TellError(f"{error} Nothing was changed.") from None
     if action is None:
         return z, value, observed_codes or None
-    if not allow_incomplete and (not z or policy.traits.learns_tables):
-        if isinstance(parents, EllipsisType):
-            _refuse_parents_left_out(problem, action, observed_codes)
-        _refuse_incomplete(problem, policy, action, z, observed_codes, parents_declared_lost=parents is None, lost=lost)
+    if not allow_incomplete and (not z or policy.traits.learns_cpts):
+        _refuse_incomplete(problem, policy, action, z, observed_codes, lost)
     if z and not accept_impossible and not problem.is_supported(action, z):
         raise _zero_probability_error(problem.decode_parents(z), action)
     if observed_codes and not accept_impossible:
@@ -157,24 +146,32 @@ def validate_outcome(
         if not problem.is_jointly_supported(
             action, {**problem.context_codes_by_name, **parent_codes, **observed_codes}
         ):
-            raise _zero_probability_error({**reported, **(observed or {})}, action)
+            raise _zero_probability_error({**parents, **others}, action)
     return z, value, observed_codes or None
 
 
-def _refuse_parents_left_out(problem: Problem, action: Action, observed_codes: Mapping[str, int] | None) -> None:
-    """Refuse that no parents are told at all, where some are neither set nor known nor observed."""
-    missing = missing_variables(problem, action, problem.context_codes, (), observed_codes)
-    if parents := [name for name in missing if name in problem.parents]:
-        raise TellError(
-            f"Tell the values of {', '.join(parents)}: tell(id, parents={{...}}, reward=...), or parents=None if they "
-            "were lost. Nothing was changed."
-        )
+_NOTHING: dict[str, State] = {}
 
 
-def _lost_variables(problem: Problem, observed: Mapping[str, State]) -> set[str]:
-    """The variables that an outcome should show, and of which None says that they were lost."""
-    names = {name for name, state in observed.items() if state is None}.intersection(problem.must_observe)
-    return {name for name in names if None not in problem.variable(name).states}
+def _split_observed(
+    problem: Problem, observed: Mapping[str, State] | None
+) -> tuple[Mapping[str, State], Mapping[str, State], Collection[str]]:
+    """The values of the parents, those of other variables, and the variables whose values were lost (None)."""
+    if not observed:
+        return _NOTHING, _NOTHING, ()
+    parent_names = problem.parent_names
+    if observed.keys() <= parent_names and None not in observed.values():
+        return observed, _NOTHING, ()
+    lost = {name for name, value in observed.items() if value is None and _may_be_lost(problem, name)}
+    kept = {name: value for name, value in observed.items() if name not in lost}
+    parents = {name: value for name, value in kept.items() if name in parent_names}
+    return parents, {name: value for name, value in kept.items() if name not in parent_names}, lost
+
+
+def _may_be_lost(problem: Problem, name: str) -> bool:
+    """Whether None says that an outcome lacks a variable that it should show, and is not one of its values."""
+    expected = name in problem.parent_names or name in problem.must_observe
+    return expected and None not in problem.variable(name).states
 
 
 def infer_parents(problem: Problem, action: Action | None, observed_codes: Mapping[str, int]) -> Z | None:
@@ -200,9 +197,6 @@ def _encode_partial_parents(
     problem: Problem, action: Action | None, parents: Mapping[str, State], observed_codes: dict[str, int] | None
 ) -> tuple[Z, dict[str, int] | None]:
     """The parents' codes if they follow from the other values; if not, those given are among the observed codes."""
-    for name in parents:
-        if name not in problem.parents:
-            problem.encode_parents(parents)  # which says what is wrong
     parent_codes = {name: problem.variable(name).code(value) for name, value in parents.items()}
     codes = {**(observed_codes or {}), **parent_codes}
     z = infer_parents(problem, action, codes)
@@ -227,7 +221,7 @@ def missing_variables(
 def observation_requirements(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
     """The variables whose values a policy needs of every outcome, unless they were set or are known beforehand."""
     parents = problem.parents if policy.traits.needs_parents else ()
-    return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_tables else ()))))
+    return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_cpts else ()))))
 
 
 def _refuse_incomplete(
@@ -236,46 +230,38 @@ def _refuse_incomplete(
     action: Action,
     z: Z,
     observed_codes: Mapping[str, int] | None,
-    *,
-    parents_declared_lost: bool,
     lost: Collection[str],
 ) -> None:
-    """Refuse an outcome that lacks a value that the policy needs, or some of the parents that were told."""
+    """Refuse an outcome that lacks a value that the policy needs."""
     missing = missing_variables(problem, action, problem.context_codes, z, observed_codes)
-    missing_parents = [name for name in missing if name in problem.parents]
-    if missing_parents and policy.traits.needs_parents:
+    needed = observation_requirements(problem, policy)
+    missing_parents = [name for name in missing if name in problem.parents and name in needed]
+    names = ", ".join(f"{name!r}: ..." for name in missing if name in needed)
+    if missing_parents:
         raise TellError(
-            f"The policy {policy.id!r} learns what a reward owes to {', '.join(problem.parents)}; missing: "
-            f"{', '.join(map(repr, missing_parents))}. Nothing can be learnt without: report it, tell(id, "
-            "parents={...}, reward=...), or forget(id) if it was lost. A policy that needs only the action learns from "
-            "such rewards, too: 'cl-ts', 'cl-ucb' or a baseline. Nothing was changed."
+            f"The outcome lacks {', '.join(map(repr, missing_parents))}: the policy {policy.id!r} estimates the mean "
+            f"reward given {', '.join(problem.parents)}, and cannot learn without. Report it, tell(decision, "
+            f"reward=..., observed={{{names}}}), or cancel(decision) if it was lost. Nothing was changed."
         )
-    if missing_parents and not parents_declared_lost:
-        raise TellError(
-            f"Every parent must be observed; missing: {', '.join(map(repr, missing_parents))}. If they were lost, "
-            "parents=None. Nothing was changed."
-        )
-    needed = set(observation_requirements(problem, policy)).difference(lost)
-    if unreported := [name for name in missing if name in needed]:
+    if unreported := [name for name in missing if name in needed and name not in lost]:
         knobs = [name for name in unreported if name in problem.manipulable]
-        always = (
-            f" Or set {', '.join(map(repr, knobs))} in every action, Problem(..., always={knobs})." if knobs else ""
-        )
+        always = f" Or set {', '.join(map(repr, knobs))} in every action: take it out of optional=." if knobs else ""
         declaration = len(knobs) < len(unreported) and (
-            " Where it can never be observed, declare which variables can be, Problem(..., observable=[...]), and the "
+            " Where it can never be observed, declare which variables can be, Problem(..., can_observe=[...]), and the "
             "others are marginalised out."
         )
         raise TellError(
-            f"The policy {policy.id!r} learns CPTs from the values of {', '.join(problem.must_observe)}; missing: "
-            f"{', '.join(map(repr, unreported))}. Report it, tell(..., observed={{...}}); if it was lost, say so, "
-            f"observed={{{unreported[0]!r}: None}}.{always}{declaration or ''} Nothing was changed."
+            f"The outcome lacks {', '.join(map(repr, unreported))}: the policy {policy.id!r} learns CPTs from "
+            f"{', '.join(problem.must_observe)}. Report it, tell(decision, reward=..., observed={{{names}}}); if its "
+            f"value was lost, say so, observed={{{unreported[0]!r}: None}}.{always}{declaration or ''} Nothing was "
+            "changed."
         )
 
 
 def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:
     return TellError(
-        f"{dict(values)} is impossible under {action}, says the model. If the model is an estimate, it can be taken "
-        'all the same: begin with impossible="accept". Nothing was changed.'
+        f"The model gives {dict(values)} probability 0 under {action}. If its CPTs are estimates, such outcomes can be "
+        'accepted: create the agent or the study with zero_probability="allow". Nothing was changed.'
     )
 
 
@@ -286,12 +272,14 @@ def _with_known_parents(problem: Problem, action: Action, parents: Mapping[str, 
     _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
     if problem.context_codes is not None:
         context = problem.known_parents
-        _refuse_contradiction(problem, parents, context, "was known to be {} before the decision", "")
+        _refuse_contradiction(problem, parents, context, "was {} in the context of the decision", "")
         known = {**context, **known}
     return {**known, **parents} if known else parents
 
 
-_SET_ADVICE = " What was set may be left out. If something else was done, the decision was not carried out: forget(id)."
+_SET_ADVICE = (
+    " Leave it out: it is filled in. If another action was taken, the decision was not carried out: cancel it."
+)
 
 
 def _refuse_contradiction(
@@ -300,7 +288,7 @@ def _refuse_contradiction(
     for name, value in known.items():
         if name in told and _contradicts(problem, name, told[name], value):
             raise TellError(
-                f"{name!r} {relation.format(repr(value))}; it is told as {_abbreviate(told[name])}.{advice} "
+                f"{name!r} {relation.format(repr(value))}; observed has {_abbreviate(told[name])}.{advice} "
                 "Nothing was changed."
             )
 
@@ -322,9 +310,14 @@ def _validate_reward(reward: float) -> float:
     except OverflowError:
         value = math.inf
     if isinstance(reward, float) and math.isnan(reward):
-        raise TellError("A reward must be a finite number; it is missing, or nan: tell(id, ..., reward=1).")
+        raise TellError(
+            "tell() needs the reward, a finite number; it is missing, or nan. If it is not known yet, call tell() when "
+            "it is. Nothing was changed."
+        )
     if not abs(value) <= MAX_REWARD:
-        raise TellError(f"A reward must be a finite number, of size {MAX_REWARD:g} at most; got {_abbreviate(reward)}.")
+        is_finite = not math.isnan(value) and reward not in (math.inf, -math.inf)
+        size = f", of size {MAX_REWARD:g} at most" if is_finite else ""
+        raise TellError(f"A reward must be a finite number{size}; got {_abbreviate(reward)}. Nothing was changed.")
     return value
 
 
@@ -333,26 +326,19 @@ def _abbreviate(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _encode_observed(
-    problem: Problem, action: Action, parents: Mapping[str, State], observed: Mapping[str, State]
-) -> dict[str, int]:
-    """The codes of what else was observed; it must not contradict what was done or told."""
-    if not isinstance(observed, Mapping):
-        raise TellError(f"observed must map variables to their values; got {observed!r}.")
-    if observed.keys() <= set(problem.parents):  # of these the values are known, whatever else the problem knows
-        codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
-    else:
-        codes = problem.model.codes(observed)
+def _encode_observed(problem: Problem, action: Action, observed: Mapping[str, State]) -> dict[str, int]:
+    """The codes of variables other than the parents; they must not contradict the action and the context."""
+    for name in observed:
+        if name == problem.reward and name != problem.reward_node:
+            raise TellError(
+                f"{name!r} is the reward: give it as reward=..., and leave it out of observed. Nothing was changed."
+            )
+        if not isinstance(name, str) or name not in problem.graph.parents:
+            known = [own for own in problem.graph.parents if own != problem.reward]
+            raise TellError(f"observed: {unknown_name_message('variable', name, known)} Nothing was changed.")
+    codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
+    set_values = {name: value for name, value in action.intervention.items() if name in observed}
+    _refuse_contradiction(problem, observed, set_values, "was set to {} by the decision", _SET_ADVICE)
     context = problem.contexts.values(problem.context_codes)
-    for fixed_values, relation in (
-        (action.intervention, "was set to"),
-        (context, "was known to be"),
-        (parents, "was told as"),
-    ):
-        for name in observed:
-            if name in fixed_values and _contradicts(problem, name, observed[name], fixed_values[name]):
-                raise TellError(
-                    f"observed says {name}={observed[name]!r}, but it {relation} {fixed_values[name]!r}. Nothing was "
-                    "changed."
-                )
+    _refuse_contradiction(problem, observed, context, "was {} in the context of the decision", "")
     return codes

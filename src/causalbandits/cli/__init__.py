@@ -11,7 +11,7 @@ import typer
 
 from causalbandits import __version__
 from causalbandits.cli.campaign import ask, recommend, tell
-from causalbandits.cli.console import policies
+from causalbandits.cli.console import command_terms, policies, schema
 from causalbandits.cli.data import check, fit
 from causalbandits.cli.plan import forecast, inspect
 from causalbandits.cli.service import serve
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, fit, check, policies, ask, tell, recommend, serve):
+for command in (reproduce, simulate, inspect, forecast, fit, check, policies, schema, ask, tell, recommend, serve):
     app.command()(command)
 app.add_typer(study, name="study")
 
@@ -48,7 +48,7 @@ def run(program: Callable[[], object]) -> None:
     except CausalBanditsError as error:
         if "--debug" in sys.argv:
             raise
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {command_terms(str(error))}", err=True)
         sys.exit(1)
 
 

@@ -35,52 +35,56 @@ def ask(
     file: CampaignFile,
     context: TypedValues = None,
     key: Annotated[
-        str | None, typer.Option(help="Of a study: asking again with the same key gives the same decision.")
+        str | None,
+        typer.Option(help="Of a study: an idempotency key, one for each exposure. Asked again, the same decision."),
     ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Of a study: the visitor, patient or machine. Its later decisions repeat its action."),
+    ] = None,
+    sticky: Annotated[bool, typer.Option("--sticky/--no-sticky", help="Whether they do.")] = True,
 ) -> None:
     """Ask for a decision; prints it as JSON.
 
     [bold]Example[/bold]
 
-      causalbandits ask campaign.db --context segment=new --key visitor-17
+      causalbandits ask campaign.db --context segment=new --key visit-4711 --unit visitor-17
     """
     with open_campaign(file) as agent_or_study:
         context_states = parse_states(agent_or_study.problem, context) if context else None
         if isinstance(agent_or_study, Agent):
             reject_key(key)
+            if unit is not None:
+                raise CausalBanditsError("--unit is for studies: causalbandits study create makes one.")
             decision = agent_or_study.ask(context=context_states)
         else:
-            decision = agent_or_study.ask(context=context_states, key=key)
-    record = {"id": decision.id, "intervention": dict(decision.intervention), "propensity": decision.propensity}
+            decision = agent_or_study.ask(context=context_states, key=key, unit=unit, sticky=sticky)
+    record = {"id": decision.id, "action": decision.action, "propensity": decision.propensity}
     typer.echo(json.dumps(record))
 
 
 def tell(
     file: CampaignFile,
-    id: Annotated[str, typer.Argument(help="The decision's number or, of a study, its key.")],
+    id: Annotated[str, typer.Argument(help="The decision's number or, of a study, its id or key.")],
     reward: Annotated[float, typer.Argument(help="The reward.")],
-    parent: TypedValues = None,
     observed: TypedValues = None,
     by: IdKind = None,
 ) -> None:
-    """Tell the outcome of a decision; prints what became of it as JSON.
+    """Report the outcome of a decision; prints its status as JSON.
 
     [bold]Example[/bold]
 
-      causalbandits tell campaign.db 17 1 --parent subject=short --parent template=1 --parent send_time=morning
+      causalbandits tell campaign.db 17 1 --observed subject=short --observed template=1
     """
     with open_campaign(file) as agent_or_study:
-        parent_states = None if parent is None else parse_states(agent_or_study.problem, parent)
         observed_states = None if observed is None else parse_states(agent_or_study.problem, observed)
         if isinstance(agent_or_study, Agent):
             reject_key(None if id.isascii() and id.isdigit() and by != "key" else id)
-            agent_or_study.tell(
-                int(id), ... if parent_states is None else parent_states, reward, observed=observed_states
-            )
+            agent_or_study.tell(int(id), reward=reward, observed=observed_states)
             receipt = {"status": "applied", "why": "", "missing": []}
         else:
             receipt = agent_or_study.tell(
-                agent_or_study.id_of(id, by), parent_states, reward, observed=observed_states
+                agent_or_study.id_of(id, by), reward=reward, observed=observed_states
             )._asdict()
     typer.echo(json.dumps(receipt))
 
@@ -88,22 +92,37 @@ def tell(
 def recommend(
     file: CampaignFile,
     context: TypedValues = None,
-    level: Annotated[float, typer.Option(help="How sure the interval is to be.")] = 0.95,
-    epsilon: Annotated[
-        float, typer.Option(help="By so much another may be better, and you may stop all the same.")
+    confidence: Annotated[
+        float, typer.Option(min=0, max=1, help="Confidence of the interval and of the stopping rule.")
+    ] = 0.95,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="How much worse than the best is good enough, in the reward's units.")
     ] = 0.0,
+    table: Annotated[bool, typer.Option("--table", help="Rank all actions.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What to do if the campaign had to stop now, how sure that is, and whether it may.
+    """The best action so far: its mean reward with an interval, the probability of being best, the stopping rule.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
-      causalbandits recommend campaign.db --epsilon 0.01
+      causalbandits recommend campaign.db --tolerance 0.01
+
+      causalbandits recommend campaign.db --table --json
     """
     from rich.console import Console
 
+    from causalbandits.study.remote import encode_action_table, encode_recommendation, without_python
+
     with open_campaign(file, save_changes=False) as agent_or_study:
         context_states = parse_states(agent_or_study.problem, context) if context else None
-        print_plain(Console(), repr(agent_or_study.recommend(context=context_states, level=level, epsilon=epsilon)))
+        recommendation = agent_or_study.recommend(context=context_states, confidence=confidence, tolerance=tolerance)
+        ranking = recommendation.table() if table else None
+    if json_output:
+        record = encode_recommendation(recommendation)
+        typer.echo(json.dumps({**record, "table": encode_action_table(ranking)} if ranking else record))
+    else:
+        text = repr(recommendation) if ranking is None else f"{recommendation!r}\n\n{ranking.format_rows()}"
+        print_plain(Console(), without_python(text))
 
 
 @contextmanager

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def command_terms(message: str) -> str:
+    """A message of the library's in terms of the command line: calls that change an outcome become commands.
+
+    >>> command_terms("Change it by correct(3, reward=...), or take it back by retract(3).")
+    'Change it by causalbandits study correct FILE 3 REWARD, or take it back by causalbandits study retract FILE 3.'
+    """
+    from causalbandits.study.remote import OPERATION
+
+    return OPERATION.sub(
+        lambda match: f"causalbandits study {match[1]} FILE {match[2]}{' REWARD' if match[1] == 'correct' else ''}",
+        message,
+    )
 
 
 def print_rows(
@@ -38,18 +53,32 @@ def print_report(console: Console, folder: Path) -> None:
     print_plain(console, f"The report: {folder / 'report.html'}")
 
 
-# Commands about the library itself: its policies.
+# Commands about the library itself: its policies, and the schema of its files.
 
 
 def policies() -> None:
-    """List the policies with their ids and references."""
+    """List the families of policies with their options and references."""
     from rich.console import Console
 
-    from causalbandits.policies import POLICIES
-    from causalbandits.results import CITATIONS_OF_POLICY, TITLES
+    from causalbandits.policies import FAMILIES
+    from causalbandits.results import CITATIONS_OF_FAMILY, TITLES
 
     rows = [
-        (id, kind.__name__, "; ".join(TITLES[key] for key in CITATIONS_OF_POLICY[id]))
-        for id, (kind, _) in POLICIES.items()
+        (
+            family,
+            ", ".join(field.name for field in fields(kind)),
+            "; ".join(TITLES[key] for key in CITATIONS_OF_FAMILY[family]),
+        )
+        for family, kind in FAMILIES.items()
     ]
-    print_rows(Console(), "Policies", ("id", "class", "reference"), rows)
+    rows.insert(0, ("auto", "samples", "the default policy of the problem"))
+    print_rows(Console(), "Policies", ("family", "options", "reference"), rows)
+
+
+def schema() -> None:
+    """Print the JSON schema of a problem specification, for editors and generators of clients."""
+    import json
+
+    from causalbandits.problem import problem_schema
+
+    print(json.dumps(problem_schema(), indent=2))

@@ -93,7 +93,9 @@ def check(
     hidden: HiddenOption = None,
     interventions: InterventionsOption = None,
     bins: BinsOption = None,
-    level: Annotated[float, typer.Option(help="The share of contradictions that may be false.")] = 0.05,
+    alpha: Annotated[
+        float, typer.Option(min=0, max=1, help="Significance level: the expected share of false contradictions.")
+    ] = 0.05,
     drop: Annotated[bool, typer.Option("--drop", help="Leave out rows that lack a value.")] = False,
     na: NaOption = None,
     delimiter: DelimiterOption = None,
@@ -104,7 +106,7 @@ def check(
 
       causalbandits check campaign.dot past.csv
 
-      causalbandits check model.json new.csv --interventions was_set --level 0.01
+      causalbandits check model.json new.csv --interventions was_set --alpha 0.01
     """
     from rich.console import Console
 
@@ -115,7 +117,7 @@ def check(
         data,
         interventions=interventions,
         bins=fitting.bins_from_texts(bins or ()),
-        level=level,
+        alpha=alpha,
         missing="drop" if drop else "refuse",
         na_values=_parse_na_values(na),
         delimiter=delimiter,

@@ -1,15 +1,17 @@
 """Problems on the command line: what is looked at, with an option for each keyword of Problem.
 
-The settings that options give are those of a file's table [environment], and are made into a world by the same code.
+Options are entries of a specification, and are read by the same code as a file's.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,8 +19,10 @@ import typer
 
 from causalbandits.environments import Environment, zoo
 from causalbandits.errors import CausalBanditsError, unknown_name_message
-from causalbandits.planning import FileSpelling, SpecFile, parse_environment, read_spec_file
-from causalbandits.problem import Problem
+from causalbandits.fitting import bins_from_texts
+from causalbandits.model import State
+from causalbandits.planning import SpecFile, parse_environment, read_spec_file
+from causalbandits.problem import EXPERIMENT_TABLES, SPEC_ENTRIES, Problem, SpecTerms, read_spec_content
 
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
@@ -39,26 +43,40 @@ def _parse_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[str] | None]:
+def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[State] | None]:
     """Names, or, where values are given for some of them, what each may be set to; None for all of its values."""
-    values_by_knob: dict[str, list[str] | None] = {}
+    values_by_knob: dict[str, list[State] | None] = {}
     for text in arguments:
-        entries = _parse_values(text) if "=" in text else dict.fromkeys(_parse_names(text))
+        entries = _parse_values(text, "--manipulable") if "=" in text else dict.fromkeys(_parse_names(text))
         for name, values in entries.items():
             if name in values_by_knob:
-                raise CausalBanditsError(f"--manipulate: expected every name once; {name!r} is there twice.")
+                raise CausalBanditsError(f"--manipulable: expected every name once; {name!r} is there twice.")
             values_by_knob[name] = values
     return values_by_knob if any(values_by_knob.values()) else list(values_by_knob)
 
 
-def _parse_values(text: str) -> dict[str, list[str] | None]:
+def _parse_values(text: str, flag: str) -> dict[str, list[State] | None]:
+    """The values of a variable: numbers where they look like numbers, as those of a CSV file."""
     name, _, values = (part.strip() for part in text.partition("="))
     if not name or "," in name or "=" in values or not _parse_names(values):
+        names = "names, A,B, or " if flag == "--manipulable" else ""
         raise CausalBanditsError(
-            "--manipulate: expected names, A,B, or one name with the values that it may be set to, A=x,y; give the "
-            f"option again for more; got {text!r}."
+            f"{flag}: expected {names}one name with its values, A=x,y; give the option again for more; got {text!r}."
         )
-    return {name: _parse_names(values)}
+    return {name: [_parse_state(value) for value in _parse_names(values)]}
+
+
+def _parse_state(text: str) -> State:
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"[+-]?\d*\.\d+", text) else text
+
+
+def _parse_values_by_name(arguments: Sequence[str]) -> dict[str, list[State] | None]:
+    values: dict[str, list[State] | None] = {}
+    for text in arguments:
+        values |= _parse_values(text, "--values")
+    return values
 
 
 def _parse_actions(arguments: Sequence[str]) -> list[dict[str, str]]:
@@ -79,22 +97,26 @@ def _parse_costs(arguments: Sequence[str]) -> dict[str, Any]:
     return prices
 
 
-def _parse_require(arguments: Sequence[str]) -> dict[str, dict[str, float]]:
+def _parse_max_probability(arguments: Sequence[str]) -> dict[str, dict[str, float]]:
     """How likely values may be, by variable and value."""
     limits: dict[str, dict[str, float]] = {}
-    for subject, limit in parse_assignments(arguments, "--require").items():
+    for subject, limit in parse_assignments(arguments, "--max-probability").items():
         name, colon, value = subject.partition(":")
         if not colon:
             raise CausalBanditsError(
-                f"--require: expected a variable and its value, such as C:y=0.01; got {subject!r}."
+                f"--max-probability: expected a variable and its value, such as C:y=0.01; got {subject!r}."
             )
-        limits.setdefault(name, {})[value] = _parse_number(limit, "--require")
+        limits.setdefault(name, {})[value] = _parse_number(limit, "--max-probability")
     return limits
 
 
 def _parse_reward_range(text: str) -> list[float]:
     """The least and the largest reward."""
     return [_parse_number(part, "--reward-range") for part in _parse_names(text)]
+
+
+def _parse_optional(text: str) -> list[str] | bool:
+    return True if text.strip() == "all" else _parse_names(text)
 
 
 def _parse_number(text: str, flag: str) -> float:
@@ -119,28 +141,39 @@ def parse_assignments(arguments: Sequence[str], flag: str) -> dict[str, str]:
 
 OPTIONS: dict[str, OptionSpec] = {
     "manipulable": OptionSpec(
-        "--manipulate",
+        "--manipulable",
         "A,B",
         "Variables that can be set. A=x,y for one that can be set to these values only; as often as you like.",
         list[str],
         _parse_manipulable,
     ),
-    "parents": OptionSpec(
-        "--parents", "A,B", "What the reward depends on, where it is not in the model.", parse=_parse_names
+    "values": OptionSpec(
+        "--values",
+        "C=x,y",
+        "The values of a variable that is observed and not set, where neither graph nor data have them; as often as "
+        "you like.",
+        list[str],
+        _parse_values_by_name,
     ),
-    "reward": OptionSpec("--reward", "Y", "The reward's variable in the model."),
-    "separator": OptionSpec(
-        "--separator", "cheapest", "The cheapest set of variables stands in for the reward's parents."
+    "reward": OptionSpec("--reward", "Y", "The reward: a variable of the graph, or a name with --reward-parents."),
+    "reward_parents": OptionSpec(
+        "--reward-parents", "A,B", "The reward's direct causes, where it is not in the graph.", parse=_parse_names
     ),
-    "observable": OptionSpec(
-        "--observe",
+    "adjust": OptionSpec("--adjust", "smallest", "Use the smallest adjustment set in place of the reward's parents."),
+    "can_observe": OptionSpec(
+        "--can-observe",
         "A,B",
-        "The same, with the variables that can be observed. With --parents, where CPTs are learned: what can be "
-        "observed; the other variables are marginalised out.",
+        "The variables that can be observed: where an adjustment set is sought; where CPTs are learned online, the "
+        "others are marginalised out.",
         parse=_parse_names,
     ),
-    "at_most": OptionSpec("--at-most", "2", "So many variables may be set at once.", int),
-    "always": OptionSpec("--always", "A,B", "Variables that every action sets.", parse=_parse_names),
+    "max_set": OptionSpec("--max-set", "2", "At most so many variables are set at once.", int),
+    "optional": OptionSpec(
+        "--optional",
+        "A,B",
+        'Variables that an action may leave to their natural mechanism; "all" for all. The others are always set.',
+        parse=_parse_optional,
+    ),
     "context": OptionSpec("--context", "A,B", "Variables that may be known before a decision.", parse=_parse_names),
     "actions": OptionSpec(
         "--action", "A=x,B=y", "An action, as often as you like: only these may be tried.", list[str], _parse_actions
@@ -160,12 +193,12 @@ OPTIONS: dict[str, OptionSpec] = {
         "The scale for which rewards are sub-Gaussian given their parents: another such declaration.",
         float,
     ),
-    "require": OptionSpec(
-        "--require",
+    "max_probability": OptionSpec(
+        "--max-probability",
         "C:y=0.01",
         "C may be y with probability 0.01 at most; as often as you like.",
         list[str],
-        _parse_require,
+        _parse_max_probability,
     ),
     "costs": OptionSpec(
         "--cost",
@@ -174,13 +207,30 @@ OPTIONS: dict[str, OptionSpec] = {
         list[str],
         _parse_costs,
     ),
+    "data": OptionSpec(
+        "--data", "past.csv", "Past rows (.csv, .csv.gz or .parquet) from which the CPTs of a graph are estimated."
+    ),
+    "bins": OptionSpec(
+        "--bins",
+        "age=0,30,60",
+        "Bins of a numeric column: edges (age=0,30,60), or the number of quantiles (age=4); as often as you like.",
+        list[str],
+        bins_from_texts,
+    ),
+    "interventions": OptionSpec(
+        "--interventions", "was_set", "The column of the data that names the variables that were set at random."
+    ),
+    "missing": OptionSpec("--missing", "drop", "Rows of the data with missing values: refuse, drop or em."),
 }
+
+FILE_ENTRIES = ("graph", "model", "prior")
+"""Entries without an option: the argument of the command, and the pseudo-counts of CPTs, which only a file has."""
 
 Model = Annotated[
     str,
     typer.Argument(
-        help="A model (.bif, .xml, .json), a graph (.dot, .json), a world of the zoo such as email_campaign, or a "
-        "specification (.toml)."
+        help="A specification (.toml, .json), a graph (.dot, or a text such as 'A, B -> C -> Y'), a model (.json, "
+        ".bif, .xml), or a world of the zoo such as email_campaign."
     ),
 ]
 Parameter = Annotated[
@@ -210,45 +260,92 @@ class CommandTarget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OptionSpelling(FileSpelling):
-    """Entries as options; what only the file says, where there is one, as in the file."""
+class OptionTerms(SpecTerms):
+    """Entries as options; those that only the file has, where there is one, as in the file."""
 
     option_entries: Collection[str]
     has_file: bool
 
+    def _in_file(self, entry: str) -> bool:
+        return entry in FILE_ENTRIES or (self.has_file and entry not in self.option_entries)
+
     def name(self, entry: str) -> str:
-        if self.has_file and entry not in self.option_entries:
-            return super().name(entry)
-        return OPTIONS[entry].flag if entry in OPTIONS else f"--parameter {entry}"
+        """The name of an entry."""
+        return super().name(entry) if self._in_file(entry) or entry not in OPTIONS else OPTIONS[entry].flag
 
-    def example(self, entry: str) -> str:
-        if self.has_file and entry not in self.option_entries:
-            return super().example(entry)
-        return f"{self.name(entry)} {OPTIONS[entry].example}" if entry in OPTIONS else f"{self.name(entry)}=..."
+    def parameter_example(self, name: str) -> str:
+        """A parameter of a world of the zoo, with a place for its value."""
+        return super().parameter_example(name) if self.has_file else f"--parameter {name}=..."
 
-    def values(self, name: str) -> str:
-        if self.has_file and "manipulable" not in self.option_entries:
-            return super().values(name)
-        return f"{self.name('manipulable')} {name}=x,y"
+    def example(self, entry: str, value: Any = None) -> str:
+        """An entry with a value."""
+        if self._in_file(entry) or value is not None:
+            return super().example(entry, value)
+        return f"{self.name(entry)} {OPTIONS[entry].example}"
+
+    def assignment(self, entry: str, value: str) -> str:
+        """An option with a value that an error has as text of Python."""
+        if self._in_file(entry):
+            return super().assignment(entry, value)
+        return f"{self.name(entry)} {re.sub(r': ', '=', re.sub(r'[^.,:=/ A-Za-z0-9_-]', '', value))}".rstrip()
 
 
 def parse_target(model: str, parameters: Sequence[str], options: Mapping[str, Any]) -> CommandTarget:
-    """The problem or world that the arguments of a command describe."""
+    """The problem or environment that the arguments of a command describe."""
     entries = {entry: OPTIONS[entry].parse(argument) for entry, argument in options.items() if argument is not None}
-    entries |= {n: _parse_parameter(n, value) for n, value in parse_assignments(parameters, "--parameter").items()}
-    if model.lower().endswith(".toml"):
+    values = {n: _parse_parameter(n, value) for n, value in parse_assignments(parameters, "--parameter").items()}
+    if _is_spec(model):
         file = read_spec_file(Path(model))
-        return CommandTarget(file.parse_environment(entries, OptionSpelling(entries, has_file=True)), file)
-    if model not in zoo.__all__:
-        if "." not in Path(model).name:
-            raise CausalBanditsError(
-                unknown_name_message("world of the zoo, and no file with an extension:", model, zoo.__all__)
-            )
-        if parameters:
-            raise CausalBanditsError(f"--parameter is for worlds of the zoo; {model} is a model.")
-    kind = "zoo" if model in zoo.__all__ else "model"
-    spelling = OptionSpelling(entries, has_file=False)
-    return CommandTarget(parse_environment({**entries, kind: model}, spelling=spelling, inspecting=True))
+        if values:
+            file = replace(file, environment={**(file.environment or {}), **values})
+        return CommandTarget(file.parse_environment(entries, OptionTerms(entries, has_file=True)), file)
+    terms = OptionTerms(entries, has_file=False)
+    if model in zoo.__all__:
+        return CommandTarget(parse_environment(entries, {"zoo": model, **values}, terms=terms))
+    if parameters:
+        raise CausalBanditsError(f"--parameter is for worlds of the zoo; {model} is a model.")
+    is_text = "->" in model or "<-" in model
+    if "." not in Path(model).name and not is_text:
+        raise CausalBanditsError(
+            unknown_name_message("world of the zoo, and no file with an extension:", model, zoo.__all__)
+        )
+    return CommandTarget(
+        parse_environment({"graph" if is_text else "model": model, **entries}, terms=terms, inspecting=True)
+    )
+
+
+@contextmanager
+def translate_errors(*arguments: str) -> Iterator[None]:
+    """Errors of a call whose arguments are options of the command, in terms of these options.
+
+    >>> with translate_errors("default_reward", "seed"):
+    ...     raise CausalBanditsError("default_reward must be a reward; got seed=3.")
+    Traceback (most recent call last):
+    causalbandits.errors.CausalBanditsError: --default-reward must be a reward; got --seed 3.
+    """
+    try:
+        yield
+    except CausalBanditsError as error:
+        names = "|".join(arguments)
+        # A name without an underscore may be an ordinary word.
+        pattern = rf"\b({names})=|\b((?=\w*_)(?:{names}))\b|^({names})(?= must\b|:| and \w+ belong)"
+
+        def flag(match: re.Match[str]) -> str:
+            name = next(filter(None, match.groups())).replace("_", "-")
+            is_assignment = match[0].endswith("=") and re.match(r"[^\s,.;)]", match.string[match.end() :])
+            return f"--{name}{' ' if is_assignment else ''}"
+
+        error.args = (re.sub(pattern, flag, str(error)), *error.args[1:])
+        raise
+
+
+def _is_spec(model: str) -> bool:
+    """Whether an argument is the name of a specification; models and graphs in JSON name their format."""
+    suffix = Path(model).suffix.lower()
+    if suffix != ".json" or not Path(model).is_file():
+        return suffix == ".toml"
+    content = read_spec_content(Path(model))
+    return "format" not in content and not content.keys().isdisjoint((*SPEC_ENTRIES, *EXPERIMENT_TABLES))
 
 
 def _parse_parameter(name: str, text: str) -> Any:

@@ -56,7 +56,8 @@ def list_keys(file: KeysFile) -> None:
 
 def serve(
     files: Annotated[
-        list[str] | None, typer.Argument(help="The studies' files, or addresses; each is served by its name.")
+        list[str] | None,
+        typer.Argument(help="The studies' files, or addresses, each served by its name; or a directory."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
@@ -71,6 +72,32 @@ def serve(
             help="Also serve the studies (.db) of a directory; admins may make others there.", file_okay=False
         ),
     ] = None,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=3600,
+            help="On SIGTERM, answer requests for so many seconds more, while GET /readyz answers 503.",
+        ),
+    ] = 0.0,
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json", help="One line per event on stderr, as text or as JSON.")
+    ] = "text",
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="info|warning|error",
+            help="info logs every request; if left out, info for json and warning for text.",
+        ),
+    ] = None,
+    without_keys: Annotated[
+        bool,
+        typer.Option(
+            "--without-keys",
+            help="Everybody who reaches the service is an admin, through proxies and from other machines, too; "
+            "CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin has to say the same.",
+        ),
+    ] = False,
 ) -> None:
     """Serve studies over HTTP until interrupted.
 
@@ -87,4 +114,15 @@ def serve(
             f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
         ) from None
     address = f"http://{host}:{port} (Ctrl-C stops it)"
-    run(files or [], host=host, port=port, keys=keys, directory=directory, ready=lambda: typer.echo(address))
+    run(
+        files or [],
+        host=host,
+        port=port,
+        keys=keys,
+        directory=directory,
+        drain_seconds=drain_seconds,
+        log_format=log_format,
+        log_level=log_level,
+        without_keys=without_keys,
+        ready=lambda: typer.echo(address),
+    )

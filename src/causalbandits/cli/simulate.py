@@ -69,7 +69,10 @@ def reproduce(
 
 
 def simulate(
-    spec: Annotated[Path, typer.Argument(help="A TOML file that says which world, which policies, how long.")],
+    spec: Annotated[
+        Path,
+        typer.Argument(help="A specification (.toml or .json) with a problem, its environment, policies and horizon."),
+    ],
     workers: Workers = None,
     out: Annotated[
         Path | None,
@@ -78,11 +81,11 @@ def simulate(
 ) -> None:
     """Compare policies on a world of yours, and write a report.
 
-    A file has three tables. \\[environment] has zoo = "email_campaign" or another world of the zoo with its parameters,
-    or model = "model.json" with manipulable, parents or reward, and any other keyword of Problem; a model of your
-    own needs a table \\[reward]. \\[simulation] has horizon, replications and seed. \\[policies] has a line for each
-    policy: c-ts-beta = {} or quiet = { id = "c-ucb", noise_scale = 0.1 }. The commands inspect and forecast take the
-    same file.
+    A file begins with the problem: graph or model, reward or reward_parents, manipulable, and any other argument of
+    Problem. \\[environment] says how rewards are drawn, reward = "bernoulli" and mean = \\[...], or has a world of the
+    zoo with its parameters, zoo = "email_campaign", in place of the problem. \\[simulation] has horizon, replications
+    and seed. \\[policies] has a line for each policy: c-ts = {} or quiet = { policy = "c-ucb", noise_scale = 0.1 }.
+    The commands inspect, forecast and study create take the same file.
 
     [bold]Example[/bold]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from causalbandits.cli.campaign import IdKind, TypedValues, ask, parse_states, recommend, tell
 from causalbandits.cli.console import print_plain
-from causalbandits.cli.options import CommandTarget, with_problem_options
+from causalbandits.cli.options import CommandTarget, translate_errors, with_problem_options
 from causalbandits.cli.service import keys
 from causalbandits.errors import CausalBanditsError
 
@@ -26,10 +27,21 @@ for command in (ask, tell, recommend):
 StudyFile = Annotated[
     str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")
 ]
-PosteriorDraws = Annotated[
+PosteriorSamples = Annotated[
     int | None,
-    typer.Option(min=1, help="Posterior draws a decision, for a Thompson policy: above 1, chances are known."),
+    typer.Option(min=1, help="Posterior samples for a decision of a Thompson policy: above 1, propensities are known."),
 ]
+
+
+def user_name() -> str:
+    """Who is logged for a change: the user of this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container without an entry for the user
+        return ""
+
+
+POLICY_HELP = 'A family with options, such as "c-ts(prior=beta)"; `causalbandits policies` lists them.'
 
 
 @study.command()
@@ -37,27 +49,37 @@ PosteriorDraws = Annotated[
 def create(
     target: CommandTarget,
     to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
-    policy: Annotated[str, typer.Option(help="The policy's id; `causalbandits policies` lists them.")] = "c-ts-beta",
+    policy: Annotated[str, typer.Option(help=f"{POLICY_HELP} auto: chosen for the problem.")] = "auto",
     horizon: Annotated[
         int | None, typer.Option(min=1, help="For how many decisions, for a policy that wants to know.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Drawn by chance if left out.")] = None,
-    window: Annotated[
-        float | None, typer.Option(help="After so many seconds, silence may be taken for --default.")
+    attribution_window: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which a decision without an outcome may be given --default-reward."),
     ] = None,
-    default: Annotated[float | None, typer.Option(help="The reward that silence then counts as.")] = None,
-    late: Annotated[
-        str, typer.Option(help='What comes after that, "apply" in the default\'s place or "ignore".')
+    default_reward: Annotated[
+        float | None, typer.Option(help="The reward of a decision without an outcome after --attribution-window.")
+    ] = None,
+    late_outcomes: Annotated[
+        str,
+        typer.Option(help='Outcomes after that replace the default reward, "apply", or are only recorded, "ignore".'),
     ] = "apply",
-    hold: Annotated[bool, typer.Option("--hold", help="Outcomes count when their window has passed, too.")] = False,
-    impossible: Annotated[
-        str, typer.Option(help='What the model gives probability 0, "refuse" or "accept".')
-    ] = "refuse",
-    draws: PosteriorDraws = None,
-    floor: Annotated[
+    hold_until_window: Annotated[
+        bool, typer.Option("--hold-until-window", help="Outcomes count only when their window has passed.")
+    ] = False,
+    zero_probability: Annotated[
+        str, typer.Option(help='Observed values to which the model gives probability 0: "raise" (refuse) or "allow".')
+    ] = "raise",
+    samples: PosteriorSamples = None,
+    min_propensity: Annotated[
         float,
         typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
     ] = 0.0,
+    holdout: Annotated[
+        float, typer.Option(help="The share of units in the control group, which always gets --baseline.")
+    ] = 0.0,
+    baseline: TypedValues = None,
     budget: Annotated[float | None, typer.Option(help="So much may be spent; with --rounds.")] = None,
     rounds: Annotated[int | None, typer.Option(help="In so many decisions.")] = None,
 ) -> None:
@@ -67,20 +89,34 @@ def create(
 
       causalbandits study create email_campaign --to campaign.db
 
-      causalbandits study create model.json --manipulate product,purpose --parents subject --to campaign.db \\
-        --policy c-ts-beta --window 86400 --default 0
+      causalbandits study create model.json --manipulable product,purpose --reward-parents subject --to campaign.db \\
+        --attribution-window 86400 --default-reward 0
     """
-    from causalbandits.policies import policy as policy_by_id
+    from causalbandits.policies import policy as parse_policy
     from causalbandits.problem import Budget
     from causalbandits.study import Study
 
     if (budget is None) != (rounds is None):
         raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
-    resolved_policy = policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws)
+    parsed_policy = parse_policy(policy) if samples is None else parse_policy(policy, samples=samples)
     total_budget = None if budget is None or rounds is None else Budget(budget, rounds)
-    outcome_rules = {"window": window, "default": default, "late": late, "hold": hold, "impossible": impossible}
-    rules: dict[str, Any] = {"horizon": horizon, "seed": seed, **outcome_rules, "floor": floor, "budget": total_budget}
-    with Study.create(to, target.problem, resolved_policy, **rules) as new_study:
+    outcome_rules = {
+        "attribution_window": attribution_window,
+        "default_reward": default_reward,
+        "late_outcomes": late_outcomes,
+        "hold_until_window": hold_until_window,
+        "zero_probability": zero_probability,
+    }
+    rules: dict[str, Any] = {
+        "horizon": horizon,
+        "seed": seed,
+        **outcome_rules,
+        "min_propensity": min_propensity,
+        "holdout": holdout,
+        "baseline": None if baseline is None else parse_states(target.problem, baseline),
+        "budget": total_budget,
+    }
+    with translate_errors(*rules), Study.create(to, target.problem, parsed_policy, **rules) as new_study:
         typer.echo(f"{to}: {new_study.problem!r}, decided by {new_study.policy}.")
 
 
@@ -107,7 +143,7 @@ def mode(
         ),
     ] = None,
     baseline: TypedValues = None,
-    by: Annotated[str, typer.Option(help="Who wants it.")] = "",
+    by: Annotated[str | None, typer.Option(help="Who wants it; left out, the user of this machine.")] = None,
     why: Annotated[str, typer.Option(help="For the record.")] = "",
 ) -> None:
     """How decisions come about from now on, or the modes so far; every change is kept.
@@ -123,7 +159,7 @@ def mode(
     with Study.open(file) as current_study:
         if to is not None:
             baseline_states = None if baseline is None else parse_states(current_study.problem, baseline)
-            current_study.set_mode(to, baseline=baseline_states, by=by, why=why)  # type: ignore[arg-type]
+            current_study.set_mode(to, baseline=baseline_states, by=user_name() if by is None else by, why=why)  # type: ignore[arg-type]
         for record in current_study.modes():
             typer.echo(json.dumps(record))
 
@@ -131,17 +167,20 @@ def mode(
 @study.command()
 def correct(
     file: StudyFile,
-    id: Annotated[str, typer.Argument(help="The decision's number, or its key.")],
+    id: Annotated[str, typer.Argument(help="The decision's id, number or key.")],
     reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
-    parent: TypedValues = None,
+    observed: TypedValues = None,
     by: IdKind = None,
 ) -> None:
     """Tell another outcome than the one that counts."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        parent_states = None if parent is None else parse_states(current_study.problem, parent)
-        typer.echo(json.dumps(current_study.correct(current_study.id_of(id, by), parent_states, reward)._asdict()))
+        observed_states = None if observed is None else parse_states(current_study.problem, observed)
+        receipt = current_study.correct(
+            current_study.id_of(id, by), reward=reward, observed=observed_states, by=user_name()
+        )
+    typer.echo(json.dumps(receipt._asdict()))
 
 
 @study.command()
@@ -152,7 +191,7 @@ def learn(
     interventions: Annotated[
         str | None, typer.Option(help="The column that says what was set; left out, nothing was in any line.")
     ] = None,
-    trust: Annotated[
+    trust_past: Annotated[
         float | None,
         typer.Option(help="The prior probability that past rewards are not confounded; 1 for a randomised experiment."),
     ] = None,
@@ -166,44 +205,70 @@ def learn(
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        typer.echo(repr(current_study.learn(past, reward=reward, interventions=interventions, trust=trust)))
+        typer.echo(repr(current_study.learn(past, reward=reward, interventions=interventions, trust_past=trust_past)))
 
 
 @study.command()
 def use(
     file: StudyFile,
-    policy: Annotated[str, typer.Argument(help="The policy's id; `causalbandits policies` lists them.")],
-    draws: PosteriorDraws = None,
+    policy: Annotated[
+        str | None,
+        typer.Argument(help=f"{POLICY_HELP} Left out, the policies so far are listed.", show_default=False),
+    ] = None,
+    samples: PosteriorSamples = None,
 ) -> None:
-    """Let another policy decide from now on; it starts with all that was learnt."""
-    from causalbandits.policies import policy as policy_by_id
+    """Let another policy decide from now on, starting with all that was learnt; or list the policies so far."""
+    from causalbandits.policies import policy as parse_policy
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        current_study.use(policy_by_id(policy) if draws is None else policy_by_id(policy, draws=draws))
+        if policy is None:
+            for record in current_study.policies():
+                typer.echo(json.dumps(record))
+            return
+        new_policy = parse_policy(policy) if samples is None else parse_policy(policy, samples=samples)
+        current_study.use(new_policy, by=user_name())
         typer.echo(f"{file}: decided by {current_study.policy}.")
 
 
 @study.command()
 def retract(
-    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: IdKind = None
+    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's id, number or key.")], by: IdKind = None
 ) -> None:
-    """Take back what was told of a decision: it waits for its outcome again."""
+    """Take back what was told: the decision waits again. By a key, also an outcome that came before its decision."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        current_study.retract(current_study.id_of(id, by))
+        current_study.retract(current_study.id_of(id, by), by=user_name())
 
 
 @study.command()
-def forget(
-    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's number, or its key.")], by: IdKind = None
+def early(file: StudyFile) -> None:
+    """List outcomes that came before their decision, as JSON, one a line; retract takes one back by its key.
+
+    [bold]Example[/bold]
+
+      causalbandits study early campaign.db
+    """
+    from causalbandits.study import Study
+
+    with Study.open(file) as current_study:
+        page = current_study.early_outcomes()
+        while page:
+            for outcome in page:
+                typer.echo(json.dumps(outcome._asdict()))
+            page = current_study.early_outcomes(page[-1].key)
+
+
+@study.command()
+def cancel(
+    file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's id, number or key.")], by: IdKind = None
 ) -> None:
     """Stop waiting for an outcome: the decision was not carried out."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        current_study.forget(current_study.id_of(id, by))
+        current_study.cancel(current_study.id_of(id, by), by=user_name())
 
 
 @study.command()

@@ -98,7 +98,7 @@ def play(
             believed_action, propensity, support = decide_within_budget(policy, situation, statistic, rng, tracker)
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
-        if policy.traits.learns_tables:
+        if policy.traits.learns_cpts:
             observed, z, reward = here.draw_all(action.choices, world)
         else:
             observed, (z, reward) = None, here.draw(action.choices, world)

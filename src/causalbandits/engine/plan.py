@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +17,13 @@ from causalbandits._progress import Notice
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
 from causalbandits.environments import LISTED, BudgetedRegret, Environment, affordable_means
-from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning
-from causalbandits.model import FittedModel
+from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning, warn
 from causalbandits.policies import (
     AnyPolicy,
     find_incumbent,
+    is_auto,
     policy_fingerprint_with_code,
+    resolve_policy,
     stopping_obstacle,
     warn_of_scale,
     warn_of_unknown_tables,
@@ -52,8 +52,8 @@ class Plan:
     """What to keep beside regret, of `results.measures.MEASURES`."""
     budget: float | None = None
     """What may be spent in all rounds together."""
-    epsilon: float = 0.0
-    """How much worse than the best is good enough, for the risk of stopping."""
+    tolerance: float = 0.0
+    """How much worse than the best is good enough, for the error probability of stopping."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -75,6 +75,18 @@ class Plan:
             )
         return env
 
+    def with_policies_resolved(self, horizon: int) -> Plan:
+        """The plan with every policy told the horizon, and the problem's default in the place of "auto"."""
+        problem = None
+        policies = {}
+        for name, policy in self.policies.items():
+            if is_auto(policy):
+                problem = problem or self._believed_problem(self.environment(0))
+                policies[name] = resolve_policy(problem, policy, horizon=horizon)
+            else:
+                policies[name] = policy.for_horizon(horizon)
+        return replace(self, policies=policies)
+
     def run(self, replication: int, tick: Callable[[int], None] = lambda rounds: None) -> ReplicationValues:
         """One replication of every policy."""
         env = self.environment(replication)
@@ -85,7 +97,7 @@ class Plan:
     ) -> dict[str, Values]:
         """One policy's regret, and what else is measured, at each checkpoint."""
         problem = self._problem_for(policy, env)
-        observer = _Observer(env, policy, problem, len(self.rounds), self.measures, self.epsilon, self._allowance)
+        observer = _Observer(env, policy, problem, len(self.rounds), self.measures, self.tolerance, self._allowance)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         active_observer = observer if observer.values else None
         if self._is_compiled(env, policy):
@@ -105,7 +117,7 @@ class Plan:
         """Whether no policy needs the interpreter, so that threads serve as well as processes."""
         env = self.environment(0)
         return all(
-            self._is_compiled(env, policy) and not policy.traits.learns_tables for policy in self.policies.values()
+            self._is_compiled(env, policy) and not policy.traits.learns_cpts for policy in self.policies.values()
         )
 
     def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
@@ -139,11 +151,11 @@ class Plan:
             if "simple regret" in self.measures:
                 for _, moment in weigh_moments(moments, env)[:1]:
                     find_incumbent(policy, moment.situation, statistic, self._allowance)
-            if "risk" in self.measures:
+            if "error probability" in self.measures:
                 self._check_rule(policy, Moments(env, policy, problem), env, statistic)
             size = max(abs(bound) for bound in env.mean.range())
             if moments.infeasible:
-                warnings.warn(
+                warn(
                     f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds in which nothing may be "
                     f"done, {sum(moments.infeasible.values()):.0%} of those that come, are left out.",
                     ProblemWarning,
@@ -157,21 +169,22 @@ class Plan:
         if self.budget is not None:
             raise BudgetError(
                 "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
-                "the measure 'risk' out, or the budget."
+                "the measure 'error probability' out, or the budget."
             )
         _, moment = weigh_moments(moments, env)[0]
         best = find_incumbent(policy, moment.situation, statistic).action
-        if policy.error_probability(moment.situation, statistic, best, self.epsilon) is None:
+        if policy.error_probability(moment.situation, statistic, best, self.tolerance) is None:
             reason = stopping_obstacle(policy, moment.situation.problem) or "it defines none"
             raise PolicyError(
                 f"The policy {policy.id!r} has no rule that says when to stop: {reason}. Otherwise leave the measure "
-                "'risk' out, or take a policy that has a rule, such as 'c-ts-beta', 'c-ucb' or 'cl-ts'."
+                "'error probability' out, or take a policy that has a rule, such as 'c-ts(prior=beta)', 'c-ucb' or "
+                "'cl-ts'."
             )
 
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
         problem = self._believed_problem(env)
-        if not policy.traits.learns_tables or isinstance(problem.model, FittedModel):
+        if not policy.traits.learns_cpts or problem.model.posterior is not None:
             return problem
         return problem.without_tables()
 
@@ -228,8 +241,8 @@ class Plan:
         }
         believed = None if self.believed is None else self.believed.fingerprint
         budget = {} if self.budget is None else {"budget": self.budget}
-        if self.epsilon:
-            budget["epsilon"] = self.epsilon
+        if self.tolerance:
+            budget["tolerance"] = self.tolerance
         policies = {
             name: _short_hash(
                 {
@@ -260,11 +273,11 @@ class _Observer:
         problem: Problem,
         checkpoints: int,
         measures: tuple[str, ...],
-        epsilon: float,
+        tolerance: float,
         allowance: float | None,
     ) -> None:
-        self._env, self._policy, self._epsilon, self._allowance = env, policy, epsilon, allowance
-        recommends = [name for name in ("simple regret", "risk") if name in measures]
+        self._env, self._policy, self._tolerance, self._allowance = env, policy, tolerance, allowance
+        recommends = [name for name in ("simple regret", "error probability") if name in measures]
         self._moments = weigh_moments(Moments(env, policy, problem), env) if recommends else []
         worlds = [] if allowance is None else [moment.env for _, moment in self._moments]
         self._best = {
@@ -283,8 +296,8 @@ class _Observer:
         if "simple regret" in self.values:
             lost = [share * self._simple_regret(moment, best) for share, moment, best in incumbents]
             self.values["simple regret"][slot] = sum(lost[1:], lost[0])
-        if "risk" in self.values:
-            self.values["risk"][slot] = max(
+        if "error probability" in self.values:
+            self.values["error probability"][slot] = max(
                 self._error_probability(moment, statistic, best) for _, moment, best in incumbents
             )
         if "plays" in self.values:
@@ -297,7 +310,7 @@ class _Observer:
         return self._best[moment.env.problem.context_codes] - moment.env.mean_reward(number)
 
     def _error_probability(self, moment: Moment, statistic: Any, best: Action) -> float:
-        error_probability = self._policy.error_probability(moment.situation, statistic, best, self._epsilon)
+        error_probability = self._policy.error_probability(moment.situation, statistic, best, self._tolerance)
         return 1.0 if error_probability is None else error_probability
 
 

@@ -45,27 +45,28 @@ def simulate(
     replications: int | range = 20,
     seed: int = 0,
     workers: int | None = None,
-    problem: Problem | None = None,
+    believed: Problem | None = None,
     measures: str | Iterable[str] = (),
     rounds: Iterable[int] | None = None,
     budget: float | None = None,
-    epsilon: float = 0.0,
+    tolerance: float = 0.0,
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Run:
     """Play every policy `replications` times for `horizon` rounds.
 
-    Policies are objects, ids, or a mapping from names of your own to either. `env` is an environment, or a function
-    that draws one from a random generator: then each replication has its own, the same for every policy (Bayesian
-    regret). `problem` is what the policies believe, where that differs from the truth; its knobs must be the
-    environment's, and its parents among the environment's: an arrow that it does not know is a parent it leaves out.
+    Policies are objects, texts such as "c-ts(prior=beta)", or a mapping from names of your own to either; "auto" is
+    the default of the environment's problem. `env` is an environment, or a function that draws one from a random
+    generator: then each replication has its own, the same for every policy (Bayesian regret). `believed` is the
+    problem that the policies assume, where that differs from the truth; its manipulable variables must be the
+    environment's, and its parents among the environment's: an arrow that it lacks is a parent that it leaves out.
 
     `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
-    policy would recommend; "risk", the least delta at which it might stop and recommend that action, as good as the
-    best to within `epsilon` (see `Run.stopping`; the largest of all contexts'); "reward", the sum of rewards; "plays",
-    how often each action was played. `rounds` are those after which they are kept, the last of them the horizon; if
-    they are left out, all up to a horizon of 1000, else 500. `replications=range(100, 200)` plays just these, a part of
-    a larger run (see `Run.merged`).
+    policy would recommend; "error probability", the least delta at which it might stop and recommend that action, as
+    good as the best to within `tolerance` (see `Run.stopping`; the largest of all contexts'); "reward", the sum of
+    rewards; "plays", how often each action was played. `rounds` are those after which they are kept, the last of them
+    the horizon; if they are left out, all up to a horizon of 1000, else 500. `replications=range(100, 200)` plays just
+    these, a part of a larger run (see `Run.merged`).
 
     With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
     best mixture of actions for that money would have brought more; where there is a context, all contexts share it,
@@ -82,37 +83,40 @@ def simulate(
     replication all policies face the same random numbers of the world.
 
     >>> from causalbandits import zoo
-    >>> run = simulate(zoo.email_campaign(), ["c-ts-beta", "uniform"], horizon=300, replications=5, seed=1)
+    >>> run = simulate(zoo.email_campaign(), ["c-ts(prior=beta)", "uniform"], horizon=300, replications=5, seed=1)
     >>> run.summary()
-    policy     mean final regret  standard error  95% interval
-    ----------------------------------------------------------
-    c-ts-beta               20.8             2.9  [12.7, 29.0]
-    uniform                 48.9             1.0  [46.1, 51.7]
+    policy            mean final regret  standard error  95% interval
+    -----------------------------------------------------------------
+    c-ts(prior=beta)               20.8             2.9  [12.7, 29.0]
+    uniform                        48.9             1.0  [46.1, 51.7]
     """
     numbers = _replication_numbers(replications)
     integers = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
-    _check_settings(env, problem, **integers)
+    _check_settings(env, believed, **integers)
     if horizon > HORIZON_LIMIT:
         raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
-    policies_by_name = {name: p.for_horizon(int(horizon)) for name, p in name_policies(policies).items()}
+    policies_by_name = name_policies(policies)
     checkpoint_rounds = checkpoints(int(horizon)) if rounds is None else _parse_rounds(rounds, int(horizon))
     extra_measures = _parse_measures(measures)
     least = COMPILED_FROM // 25 if "causalbandits.engine.compiled.primitives" in sys.modules else COMPILED_FROM
     compiled = len(policies_by_name) * len(numbers) * horizon >= least
-    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
-        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    if not is_real(tolerance) or not 0 <= tolerance < math.inf:
+        raise CausalBanditsError(
+            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+        )
     total_budget = None if budget is None else Budget(budget, int(horizon)).total
     plan = Plan(
         env,
         policies_by_name,
-        problem,
+        believed,
         checkpoint_rounds,
         int(seed),
         compiled,
         extra_measures,
         total_budget,
-        float(epsilon),
+        float(tolerance),
     )
+    plan = plan.with_policies_resolved(int(horizon))
     plan.check()
     _check_size(plan, len(numbers))
     values = _gather(numbers, _run_replications(plan, numbers, workers, checkpoint, progress))
@@ -126,7 +130,7 @@ def simulate(
         environment=description,
         first=numbers.start,
         origin=plan.origin,
-        epsilon=plan.epsilon,
+        tolerance=plan.tolerance,
     )
 
 
@@ -149,11 +153,11 @@ def _replication_range(replications: int | range) -> range:
     return range(int(replications))
 
 
-def _check_settings(env: object, problem: object, **integers: object) -> None:
+def _check_settings(env: object, believed: object, **integers: object) -> None:
     if not isinstance(env, Environment) and not callable(env):
         raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
-    if problem is not None and not isinstance(problem, Problem):
-        raise CausalBanditsError(f"problem, what the policies believe, must be a Problem; got {problem!r}.")
+    if believed is not None and not isinstance(believed, Problem):
+        raise CausalBanditsError(f"believed, the problem that policies assume, must be a Problem; got {believed!r}.")
     for name, value in integers.items():
         _check_whole(name, value)
 

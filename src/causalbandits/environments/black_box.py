@@ -137,7 +137,7 @@ class BlackBoxEnvironment(Environment):
 
     >>> from causalbandits import Problem, CausalModel, Variable
     >>> coin = Variable("coin", ["heads", "tails"], table=[.5, .5])
-    >>> problem = Problem(CausalModel([coin]), manipulable=["coin"], parents=["coin"])
+    >>> problem = Problem(CausalModel([coin]), manipulable=["coin"], reward_parents=["coin"], optional=True)
     >>> def step(do, rng):
     ...     coin = do.get("coin") or str(rng.choice(["heads", "tails"]))
     ...     return {"coin": coin}, float(coin == "heads")

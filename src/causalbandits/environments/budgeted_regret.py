@@ -30,7 +30,9 @@ class BudgetedRegret:
     >>> from causalbandits import Problem, Environment, zoo
     >>> free = zoo.email_campaign()
     >>> p = free.problem
-    >>> env = Environment(Problem(p.model, p.manipulable, p.parents, costs={"send_time": 0.1}), free.reward)
+    >>> priced = Problem(
+    ...     p.model, manipulable=p.manipulable, reward_parents=p.parents, costs={"send_time": 0.1}, optional=True)
+    >>> env = Environment(priced, free.reward)
     >>> shortfall = BudgetedRegret(env, 0.05)
     >>> shortfall.mixture.share, round(shortfall(0), 4), round(shortfall(p.actions.index({"send_time": "morning"})), 4)
     (0.5, 0.0834, -0.0054)

@@ -152,7 +152,7 @@ class Environment(Cached):
         if problem.unit == "actions":
             raise ProblemError(
                 "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
-                "whole model, and let policies believe in this problem: simulate(env, policies, problem=problem, ...)."
+                "whole model, and let policies believe in this problem: simulate(env, policies, believed=problem, ...)."
             )
         self.problem = problem
         self.reward = reward
@@ -168,17 +168,17 @@ class Environment(Cached):
     def from_model(
         cls,
         model: CausalModel,
-        manipulable: Manipulable,
         *,
+        manipulable: Manipulable,
         reward: str,
         shown: Iterable[str] = (),
         **problem_arguments: Any,
     ) -> Environment:
-        """A world in which the reward, a variable of the model that is 0 or 1, comes about as its own table says.
+        """An environment in which the reward, a variable of the model that is 0 or 1, is drawn from its own CPT.
 
         Beside the reward's parents, the variables that are `shown` are drawn: a learner's parents may be any of these
-        (`simulate(env, policies, problem=...)`), so that what causes the reward need not be among them. `asked` are
-        further arguments of the problem, such as `at_most=`.
+        (`simulate(env, policies, believed=...)`), so that what causes the reward need not be among them. Further
+        arguments are those of `Problem`, such as `optional=` and `max_set=`.
         """
         if not isinstance(model, CausalModel):
             raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
@@ -191,7 +191,11 @@ class Environment(Cached):
             if name not in reward_variable.parents
         )
         problem = Problem(
-            model, manipulable, (*reward_variable.parents, *extra_parents), reward=reward, **problem_arguments
+            model,
+            manipulable=manipulable,
+            reward_parents=(*reward_variable.parents, *extra_parents),
+            reward=reward,
+            **problem_arguments,
         )
         means = reward_variable.table[..., reward_variable.code(1)].reshape(
             *reward_variable.table.shape[:-1], *(1 for _ in extra_parents)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from causalbandits._typing import Array, is_integer, is_iterable, is_real
-from causalbandits.errors import DataError, DataWarning, short_repr, unknown_name_message
+from causalbandits.errors import DataError, DataWarning, caller_stacklevel, short_repr, unknown_name_message, warn
 from causalbandits.fitting.batches import DataSource
 from causalbandits.fitting.codebook import Column, Dictionary, Reading, is_missing, parse_number_text
 from causalbandits.fitting.structure import Structure, check_columns
@@ -52,13 +51,26 @@ def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None)
         if structure.states.get(name, own.labels) != own.labels:
             raise DataError(
                 f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its "
-                f"bins {short_repr(own.labels, most=80)}. Leave it out of bins=, or out of states=."
+                f"bins {short_repr(own.labels, most=80)}. Leave it out of bins=, or out of values=."
             )
     if numbers:
         intervals |= _find_quantiles(numbers, source)
     labels = {name: own.labels for name, own in intervals.items()}
-    hidden = None if structure.hidden is None else structure.hidden.with_states(labels)
+    hidden = None if structure.hidden is None else structure.hidden.with_values(labels)
     return dataclasses.replace(structure, states={**structure.states, **labels}, hidden=hidden)
+
+
+def bin_labels(bins: Bins) -> dict[str, tuple[str, ...]]:
+    """The states of variables with bins where there are no data: the texts of the intervals.
+
+    >>> bin_labels({"age": [0, 30, 60]})
+    {'age': ('[0, 30)', '[30, 60]')}
+    """
+    if not isinstance(bins, Mapping):
+        raise DataError(f"{_RULE}; got {short_repr(bins)}.")
+    if quantiles := {name: int(number) for name, number in bins.items() if is_integer(number)}:
+        _find_quantiles(quantiles, None)
+    return {name: _parse_edges(name, edges).labels for name, edges in bins.items()}
 
 
 def _parse_edges(name: str, edges: Any) -> Intervals:
@@ -112,11 +124,11 @@ def _quantile_intervals(name: str, values: Array, number: int) -> Intervals:
         )
     intervals = Intervals([-np.inf, *inner, np.inf])
     if len(intervals.labels) < number:
-        warnings.warn(
+        warn(
             f"{name!r} has {len(intervals.labels)} bins instead of {number}, because many of its values are equal: "
             f"{', '.join(intervals.labels)}. For other bins give their edges, bins={{{name!r}: [...]}}.",
             DataWarning,
-            stacklevel=5,
+            stacklevel=caller_stacklevel(),
         )
     return intervals
 

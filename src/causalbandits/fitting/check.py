@@ -11,9 +11,9 @@ p-value (Nass 1959). The usual chi-square and G approximations fail where counts
 they are.
 
 p-values are adjusted for the number of claims after Benjamini and Yekutieli (2001): of the contradictions reported in
-each part, a share of at most `level` is false on average, whatever the dependence between the tests, which share rows
+each part, a share of at most `alpha` is false on average, whatever the dependence between the tests, which share rows
 and variables. (Benjamini and Hochberg's adjustment is smaller, by about the logarithm of the number of claims, and
-needs a certain kind of dependence.) If the graph is right, the chance of any contradiction is then at most `level`.
+needs a certain kind of dependence.) If the graph is right, the chance of any contradiction is then at most `alpha`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from causalbandits.fitting.counts import CodedRows, Kind, Rows, Tallies, Tally
 from causalbandits.fitting.interventions import Interventions
 from causalbandits.fitting.sources import open_source
 from causalbandits.fitting.structure import Family, GraphLike, States, Structure, format_table_row, parse_structure
-from causalbandits.model import CausalGraph, CausalModel, Fitted, ObservedModel, State
+from causalbandits.model import CausalGraph, CausalModel, LatentModel, State
 from causalbandits.model import graph as graphs
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         if math.isnan(self.p):
-            return f"{self.claim}: too few rows to say ({self.rows})."
-        verdict = "the data contradict it" if self.contradicted else "no contradiction"
-        return f"{self.claim}: p = {self.p:.2g}, strength {self.strength:.2g}; {verdict}."
+            return f"{self.claim}: not tested, too few rows ({self.rows})"
+        verdict = "rejected" if self.contradicted else "not rejected"
+        return f"{self.claim}: p-value {self.p:.2g}, strength {self.strength:.2g}, {verdict}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +185,7 @@ class Check:
 
     findings: tuple[Finding, ...]
     rows: int
-    level: float
+    alpha: float
     remark: str = ""
     """What the p-values leave out, in words; empty if nothing."""
     unclaimed: int | None = None
@@ -202,43 +202,36 @@ class Check:
         return tuple(finding for finding in self.findings if math.isnan(finding.p))
 
     def __repr__(self) -> str:
-        lines = [f"{self.rows} rows."]
-        for part in ("graph", "tables", "past"):
+        lines = [f"Misspecification test: {self.rows} rows, false discovery rate {self.alpha:g}"]
+        for part in PART_LABELS:
             findings = [finding for finding in self.findings if finding.part == part]
             if part == "graph" or findings:
                 lines += self._section(part, findings)
         if self.unclaimed:
-            pairs = "pair of variables makes" if self.unclaimed == 1 else "pairs of variables make"
-            lines.append(f"{self.unclaimed} {pairs} no claim: no observed set separates them.")
-        return "\n".join([*lines, self.remark] if self.remark else lines)
+            pairs = "pair" if self.unclaimed == 1 else "pairs"
+            lines.append(f"No claim: {self.unclaimed} {pairs} of variables that no observed set separates")
+        return "\n".join([*lines, f"Note: {self.remark}"] if self.remark else lines)
 
     __str__ = __repr__
 
     def _section(self, part: str, findings: Sequence[Finding]) -> list[str]:
+        label = PART_LABELS[part]
         if not findings:
-            joined = "arrows" if self.unclaimed is None else "arrows or hidden causes"
+            joined = "arrows" if self.unclaimed is None else "arrows or unobserved confounders"
             why = (
-                "no observed set separates two of them"
+                "no observed set separates two of its variables"
                 if self.unclaimed
                 else f"all its variables are joined by {joined}"
             )
-            return [f"The graph makes no claim that data could contradict: {why}."]
+            return [f"{label}: no testable claim, because {why}"]
         tested = [finding for finding in findings if not math.isnan(finding.p)]
-        wrong = sum(finding.contradicted for finding in findings)
-        if wrong:
-            rate = f"(false discovery rate {self.level:g})"
-            head = f"The data contradict {wrong} of the {_format_claim_count(len(tested))} of the {part} tested {rate}:"
-        elif tested:
-            head = (
-                f"The data do not contradict the {part} ({_format_claim_count(len(tested))} tested). The nearest to it:"
-            )
-        else:
-            head = f"The data have tested no claim of the {part}."
-        lines = [head, *(f"  {finding}" for finding in tested[: min(wrong or 3, FINDINGS_SHOWN)])]
-        if wrong > FINDINGS_SHOWN:
-            lines.append(f"  ... and {wrong - FINDINGS_SHOWN} more.")
+        rejected = sum(finding.contradicted for finding in findings)
+        lines = [f"{label}: {format_rejections(rejected, len(tested), 'smallest p-values')}"]
+        lines += [f"  {finding}" for finding in tested[: min(rejected or 3, FINDINGS_SHOWN)]]
+        if rejected > FINDINGS_SHOWN:
+            lines.append(f"  ... and {rejected - FINDINGS_SHOWN} more")
         if thin := len(findings) - len(tested):
-            lines.append(f"{_format_claim_count(thin)} of the {part} could not be tested: too few rows.")
+            lines.append(f"  {format_claim_count(thin)} not tested: too few rows")
         return lines
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -250,7 +243,22 @@ class Check:
         return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
 
 
-def _format_claim_count(count: int) -> str:
+PART_LABELS = {"graph": "Graph", "tables": "CPTs", "past": "Past data"}
+
+
+def format_rejections(rejected: int, tested: int, order: str) -> str:
+    """How many claims a misspecification test rejects; `order` says which are listed where it rejects none.
+
+    >>> format_rejections(1, 2, "smallest p-values"), format_rejections(0, 1, "smallest p-values")
+    ('1 of 2 claims rejected', '0 of 1 claim rejected; smallest p-values:')
+    """
+    if not tested:
+        return "no claim tested"
+    return f"{rejected} of {format_claim_count(tested)} rejected" + ("" if rejected else f"; {order}:")
+
+
+def format_claim_count(count: int) -> str:
+    """A number of claims."""
     return f"{count} claim{'' if count == 1 else 's'}"
 
 
@@ -258,31 +266,31 @@ def check(
     graph: GraphLike,
     data: Any,
     *,
-    states: States | None = None,
+    values: States | None = None,
     bins: Bins | None = None,
     interventions: Interventions = None,
     missing: Literal["refuse", "drop"] = "refuse",
     na_values: Iterable[State] = (),
     delimiter: str | None = None,
-    level: float = 0.05,
+    alpha: float = 0.05,
 ) -> Check:
     """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
 
     >>> from causalbandits import zoo
     >>> model = zoo.email_campaign().problem.model
     >>> check({"purpose": [], "product": [], "template": ["product"]}, model.sample(2000, rng=0))
-    2000 rows.
-    The data contradict 1 of the 2 claims of the graph tested (false discovery rate 0.05):
-      purpose and template should be independent: p = 4.9e-29, strength 0.26; the data contradict it.
+    Misspecification test: 2000 rows, false discovery rate 0.05
+    Graph: 1 of 2 claims rejected
+      purpose and template should be independent: p-value 4.9e-29, strength 0.26, rejected
 
     A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
     deviation is found; `strength` says whether it matters.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop"]))
-    if not isinstance(level, float | int) or not 0 < level < 1:
-        raise DataError(f"level must lie between 0 and 1; got {short_repr(level)}.")
-    structure = parse_structure(graph, states)
+    if not isinstance(alpha, float | int) or not 0 < alpha < 1:
+        raise DataError(f"alpha must lie between 0 and 1; got {short_repr(alpha)}.")
+    structure = parse_structure(graph, values)
     separated = None if structure.hidden is None else SeparationTallies(structure, structure.hidden)
     if separated is None:
         _check_size(structure)
@@ -315,22 +323,23 @@ def check(
             pairwise.append(_independence_finding(claim, strata))
             bar.advance(1)
     tables: list[Finding] = []
-    if isinstance(graph, CausalModel | ObservedModel):
+    if isinstance(graph, CausalModel | LatentModel):
         tables = [
             finding for name, tally in families.items() for finding in find_table_deviations(graph, name, tally.counts)
         ]
     used = rows.count - rows.incomplete
-    overconfidence = graph.overconfidence if isinstance(graph, Fitted) else ""
+    posterior = graph.posterior if isinstance(graph, CausalModel | LatentModel) else None
+    overconfidence = "" if posterior is None else posterior.overconfidence
     remark = f"{overconfidence} p-values of its tables are too small." if overconfidence else ""
     unclaimed = None if separated is None else separated.unclaimed
-    return Check((*adjust_findings(pairwise, level), *adjust_findings(tables, level)), used, level, remark, unclaimed)
+    return Check((*adjust_findings(pairwise, alpha), *adjust_findings(tables, alpha)), used, alpha, remark, unclaimed)
 
 
 def _table_families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
     """The tables that a model has."""
     if isinstance(graph, CausalModel):
         return structure.families
-    if not isinstance(graph, ObservedModel):
+    if not isinstance(graph, LatentModel):
         return ()
     kinds = [frozenset(own) for own in ((), *graph.sources)]
     return {own.name: own for kind in kinds for own in structure.families_where(kind)}.values()
@@ -372,10 +381,10 @@ def _independence_finding(claim: Separation, strata: Array) -> Finding:
 
 
 def find_table_deviations(
-    model: CausalModel | ObservedModel, name: str, table_counts: npt.NDArray[Any]
+    model: CausalModel | LatentModel, name: str, table_counts: npt.NDArray[Any]
 ) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""
-    v = model.tables[name] if isinstance(model, ObservedModel) else model[name]
+    v = model.tables[name] if isinstance(model, LatentModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
     nothing_to_compare = independence_test(np.zeros((0, 2, len(v.states))))
@@ -384,8 +393,8 @@ def find_table_deviations(
             name, v.parents, states, [int(i) for i in np.unravel_index(row, shape)] if shape else []
         )
         expected = v.table.reshape(counts.shape)[row]
-        if isinstance(model, Fitted):
-            before = model.counts[name].reshape(counts.shape)[row]
+        if model.posterior is not None:
+            before = model.posterior.counts[name].reshape(counts.shape)[row]
             both = np.stack([before, row_counts])[None]
             test = independence_test(both) if row_counts.any() else nothing_to_compare
             yield build_finding("tables", f"{row_label} should be as it was fitted", (v.name,), v.parents, test)
@@ -407,11 +416,11 @@ def build_finding(
     return Finding(part, claim, variables, tuple(conditioning), *test, math.nan, False)
 
 
-def adjust_findings(findings: Sequence[Finding], level: float) -> list[Finding]:
+def adjust_findings(findings: Sequence[Finding], alpha: float) -> list[Finding]:
     """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
     tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda finding: (finding.p, -finding.strength))
     adjusted = adjust_p_values([finding.p for finding in tested])
-    adjusted_findings = [f._replace(adjusted=p, contradicted=p <= level) for f, p in zip(tested, adjusted, strict=True)]
+    adjusted_findings = [f._replace(adjusted=p, contradicted=p <= alpha) for f, p in zip(tested, adjusted, strict=True)]
     return adjusted_findings + [finding for finding in findings if math.isnan(finding.p)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Codes, is_real
-from causalbandits.errors import DataError, DataWarning, short_repr, unknown_name_message
+from causalbandits.errors import DataError, DataWarning, caller_stacklevel, short_repr, unknown_name_message, warn
 from causalbandits.model import STATE_RULE, State, format_edge, intervals_of_states, parse_state
 
 MISSING, UNKNOWN, NOT_CACHED = -1, -2, -3
@@ -144,7 +143,7 @@ class Codebook:
                     "inf."
                 )
             message = unknown_name_message(f"value of {self.name!r} in {place}:", value, self.values)
-            raise DataError(f"{message} Correct the data, or name all the states (states=...).")
+            raise DataError(f"{message} Correct the data, or name all the values (values=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
         if not self.text:  # in text, a later value may be no number
@@ -166,7 +165,7 @@ class Codebook:
             f"{self.name!r} is a column of numbers with {len(numbers)} distinct values in {rows:,} rows, from "
             f"{format_edge(low)} to {format_edge(high)}; a table needs {NUMBER_LIMIT} or fewer. Put them into bins: "
             f"bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, bins={{{self.name!r}: 4}} "
-            f"makes 4 quantiles. Or declare that every value is a category: states={{{self.name!r}: [...]}}."
+            f"makes 4 quantiles. Or declare that every value is a category: values={{{self.name!r}: [...]}}."
         )
 
     def _numbers(self) -> list[float] | None:
@@ -182,7 +181,7 @@ class Codebook:
         if self.has_given_states:
             return tuple(self.values), np.arange(len(self.values))
         if not self.values:
-            raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use states=...")
+            raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use values=...")
         values = _parse_texts(self.values) if self.text else self.values
         ranking = None if self._ranking is None else {value: rank for rank, value in enumerate(self._ranking)}
         try:
@@ -192,7 +191,7 @@ class Codebook:
             kinds = ", ".join(f"{kind} ({value!r})" for kind, value in by_type.items())
             raise DataError(
                 f"The values of {self.name!r} have no common order: {kinds}. Make them of one kind, or give the "
-                "states in the order you want (states=...)."
+                "states in the order you want (values=...)."
             ) from None
         place = {state: i for i, state in enumerate(states)}
         return states, np.array([place[value] for value in values], dtype=np.intp)
@@ -233,7 +232,7 @@ class Codebook:
         elif self._ranking != list(values) and not self.has_given_states:
             raise DataError(
                 f"The categories of {self.name!r} have another order in another part of the data: give the states in "
-                "the order you want (states=...)."
+                "the order you want (values=...)."
             )
 
     def _encode_numbers(self, values: npt.NDArray[Any]) -> Codes:
@@ -365,7 +364,7 @@ class Codebook:
             examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
                 f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. "
-                "Merge them first, or name all the states (states=...)."
+                "Merge them first, or name all the values (values=...)."
             )
         self._code_of_state[value] = len(self.values)
         self.values.append(value)
@@ -435,7 +434,7 @@ def warn_of_odd_values(books: Iterable[Codebook]) -> None:
         texts = [value for value in book.values if isinstance(value, str)]
         if not book.has_given_states:
             for warning in (*_near_duplicates(texts), *_missing_value_markers(texts), *_broken_lines(texts)):
-                warnings.warn(f"{book.name!r} {warning}", DataWarning, stacklevel=3)
+                warn(f"{book.name!r} {warning}", DataWarning, stacklevel=caller_stacklevel())
 
 
 def _near_duplicates(texts: Sequence[str]) -> Iterator[str]:
@@ -447,7 +446,7 @@ def _near_duplicates(texts: Sequence[str]) -> Iterator[str]:
             yield (
                 f"has states that differ in case or blanks only: {_format_texts(variants)}. If they mean the same, "
                 "make them the "
-                "same in the data; if not, name all the states (states=...)."
+                "same in the data; if not, name all the values (values=...)."
             )
 
 
@@ -460,7 +459,10 @@ def _missing_value_markers(texts: Sequence[str]) -> Iterator[str]:
         yield f"has numbers and {short_repr(words[0])}, so that all of it is text: {_MARKER_ADVICE.format(words)}"
 
 
-_MARKER_ADVICE = "if that stands for a missing value, say so (na_values={}); if not, name all the states (states=...)."
+_MARKER_ADVICE = (
+    "if that stands for a missing value, leave such cells empty in the data, or fit(..., na_values={}); if not, name "
+    "all the values (values=...)."
+)
 
 
 def _broken_lines(texts: Sequence[str]) -> Iterator[str]:

@@ -13,30 +13,30 @@ from causalbandits._typing import Array
 from causalbandits.errors import DataError, ModelError, short_repr, unknown_name_message
 from causalbandits.fitting.bins import Bins, add_bins
 from causalbandits.fitting.codebook import warn_of_odd_values
-from causalbandits.fitting.counts import Kind, Rows, TableCounts, refuse_large_tables
+from causalbandits.fitting.counts import Rows, TableCounts, refuse_large_tables
 from causalbandits.fitting.em import IncompleteRows, maximise
 from causalbandits.fitting.interventions import Interventions
 from causalbandits.fitting.sources import open_source
 from causalbandits.fitting.structure import GraphLike, States, Structure, format_table_row, parse_structure
-from causalbandits.model import CausalGraph, Fitted, FittedModel, FittedObservedModel, State
+from causalbandits.model import CausalGraph, CausalModel, DirichletPosterior, LatentModel, State
 from causalbandits.model.graph import marginal_graph
 
 Missing = Literal["refuse", "drop", "em"]
-Prior = float | Mapping[str, npt.ArrayLike] | Fitted
+Prior = float | Mapping[str, npt.ArrayLike] | CausalModel | LatentModel
 
 
 def fit(
     graph: GraphLike,
     data: Any,
     *,
-    states: States | None = None,
+    values: States | None = None,
     bins: Bins | None = None,
     prior: Prior = 1.0,
     interventions: Interventions = None,
     missing: Missing = "refuse",
     na_values: Iterable[State] = (),
     delimiter: str | None = None,
-) -> FittedModel | FittedObservedModel:
+) -> CausalModel | LatentModel:
     """Estimate every variable's table from data, given the graph.
 
     `graph` maps each variable to its parents; a CausalGraph, a networkx.DiGraph or a CausalModel (whose tables are
@@ -44,17 +44,16 @@ def fit(
     names to columns, or the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than
     memory. Columns that the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if
     that is no comma.
-    `data=None` says that there are none: all that is known is the prior, for policies that learn tables as they go.
 
     >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
     >>> model = fit({"purpose": [], "subject": ["purpose"]}, data)
     >>> model["subject"].states, model["subject"].table.round(2).tolist()
     (('long', 'short'), [[0.67, 0.33], [0.4, 0.6]])
 
-    `states` are the allowed values of some variables, in order; other variables have those found in the data: numbers
+    `values` are the allowed values of some variables, in order; other variables have those found in the data: numbers
     by size, text by its characters, ordered categories in their order.
 
-    A column of more than 20 distinct numbers is refused unless it has `states` or `bins`. `bins={"age": [0, 30, 45,
+    A column of more than 20 distinct numbers is refused unless it has `values` or `bins`. `bins={"age": [0, 30, 45,
     60]}` has the edges of intervals, closed on the left, the last on both sides; the outer edges may be -inf and inf.
     `bins={"age": 4}` makes quantiles of the data, which are read twice then. The states are texts such as "[30, 45)",
     and wherever the variable's value is given or read later, a number stands for its interval.
@@ -79,25 +78,27 @@ def fit(
 
     Fitting assumes that the graph is right and that no two variables have a common cause outside it.
 
-    Where the graph hides causes, what is observed is fitted, and the answer is a FittedObservedModel: each variable's
-    table is given its district among what comes before it, and that district's causes. Rows in which something was set
-    (at random, not by what is hidden) count for the tables that they leave as they are; where a table becomes another
-    one, that is fitted, too, under a name like `sale | do(ad)`. With `prior=0` rows of tables may stay unseen: what
-    needs them is refused when it is asked for. Without data, a hidden variable with one observed effect is marginalised
-    out: its causes become causes of that effect, and the answer is a FittedModel of the observed variables.
-    """
+    The model has a `posterior`: counts, pseudo-counts, the number of rows. Where the graph hides causes, it is a
+    LatentModel: each variable's table is given its district among what comes before it, and that district's causes.
+    Rows in which something was set (at random, not by what is hidden) count for the tables that they leave as they are;
+    where a table becomes another one, that is fitted, too, under a name like `sale | do(ad)`. With `prior=0` rows of
+    tables may stay unseen: what needs them is refused when it is asked for."""
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop", "em"]))
-    structure = parse_structure(graph, states)
-    if isinstance(prior, Fitted):
-        structure = _structure_of_prior(structure, prior)
-    source = None if data is None else open_source(data, na_values=na_values, delimiter=delimiter)
+    if data is None:
+        raise DataError(
+            "fit() estimates CPTs from data; got None. A problem takes a graph without data, and learns the CPTs "
+            "online: Problem(graph, ...)."
+        )
+    structure = parse_structure(graph, values)
+    earlier = None
+    if isinstance(prior, CausalModel | LatentModel):
+        earlier, structure = _require_posterior(prior), _structure_of_prior(structure, prior)
+    source = open_source(data, na_values=na_values, delimiter=delimiter)
     structure = add_bins(structure, bins, source)
-    if source is None:
-        return _fit_prior_only(structure, prior)
     rows = Rows(structure, source, interventions)
-    earlier = prior.sources if isinstance(prior, FittedObservedModel) else ()
-    tables, gaps = TableCounts(structure, rows.books, map(frozenset, earlier)), IncompleteRows(structure.names)
+    earlier_kinds = map(frozenset, prior.sources if isinstance(prior, LatentModel) else ())
+    tables, gaps = TableCounts(structure, rows.books, earlier_kinds), IncompleteRows(structure.names)
     for coded, complete in rows:
         if complete is not None:
             if missing == "em":
@@ -123,52 +124,48 @@ def fit(
     pseudo = _pseudo_counts(prior, shapes)
     if gaps:
         counts = maximise(structure, shapes, counts, pseudo, gaps.reorder(orders)).counts
-    filled_values = sum(book.missing for book in rows.books.values()) if gaps else 0
+    filled = sum(book.missing for book in rows.books.values()) if gaps else 0
+    rows_by_source = Counter(
+        {tuple(name for name in structure.names if name in kind): n for kind, n in tables.kinds.items() if n}
+    )
+    if earlier is not None:
+        filled += earlier.filled
+        rows_by_source.update(earlier.rows_by_source)
+    posterior = DirichletPosterior(counts, pseudo, rows=used, filled=filled, rows_by_source=rows_by_source)
     if structure.hidden is not None:
-        return _build_latent_fit(
-            structure.hidden, states_by_name, counts, pseudo, used, tables.kinds, filled_values, prior
-        )
+        return LatentModel.from_posterior(structure.hidden.with_values(states_by_name), posterior)
     for name, parents in structure.parents.items():
         _check_rows_seen(name, parents, states_by_name, counts[name] + pseudo[name])
-    observational = tables.kinds[frozenset()]
-    if isinstance(prior, FittedModel):
-        filled_values, observational = filled_values + prior.filled, observational + prior.observational
-    return FittedModel(states_by_name, structure.parents, counts, pseudo, used, filled_values, observational)
+    return CausalModel.from_posterior(CausalGraph(structure.parents, values=states_by_name), posterior)
 
 
-def _build_latent_fit(
-    graph: CausalGraph,
-    states: Mapping[str, tuple[State, ...]],
-    counts: dict[str, Array],
-    pseudo: dict[str, Array],
-    used: int,
-    kinds: Mapping[Kind, int],
-    filled: int,
-    prior: Prior,
-) -> FittedObservedModel:
-    rows = Counter({tuple(name for name in graph.names if name in kind): n for kind, n in kinds.items() if n})
-    if isinstance(prior, FittedObservedModel):
-        rows.update(prior.rows_by_source)
-        filled += prior.filled
-    return FittedObservedModel(graph.with_states(states), counts, pseudo, used, rows, filled)
+def prior_model(
+    graph: GraphLike, *, values: States | None = None, bins: Bins | None = None, prior: Prior = 1.0
+) -> CausalModel:
+    """The model of which only the prior of every CPT is known; a problem begins with it where there are no data.
 
-
-def _fit_prior_only(structure: Structure, prior: Prior) -> FittedModel:
-    """Only what was known beforehand."""
+    >>> prior_model({"subject": ["purpose"]}, values={"purpose": [0, 1], "subject": [0, 1]})["subject"].table.tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    structure = parse_structure(graph, values)
+    earlier = None
+    if isinstance(prior, CausalModel | LatentModel):
+        earlier, structure = _require_posterior(prior), _structure_of_prior(structure, prior)
+    structure = add_bins(structure, bins, None)
     if structure.hidden is not None:
         confounded = marginal_graph(structure.hidden.graph, structure.hidden.names).confounded
         if confounded:
             raise DataError(
                 f"Without data, a hidden variable must have one observed effect at most; {', '.join(confounded[0])} "
                 "have a hidden common cause. If none of them is manipulable, fit the graph in which nothing is hidden "
-                "and declare what can be observed: Problem(..., observable=[...]). Otherwise give data, or learn a "
-                "number per action: Problem(graph, ..., reward=...)."
+                "and declare what can be observed: Problem(..., can_observe=[...]). Otherwise give data, or learn a "
+                "mean per action: Problem(graph, ..., reward_parents=[])."
             )
         structure = Structure(structure.parents, structure.states)
     missing = [name for name in structure.names if name not in structure.states]
     if missing:
         raise DataError(
-            f"Without data the states of every variable must be given, states={{{missing[0]!r}: [...]}}; missing: "
+            f"Without data the values of every variable must be given, values={{{missing[0]!r}: [...]}}; missing: "
             f"{', '.join(map(repr, missing))}."
         )
     states = {name: tuple(structure.states[name]) for name in structure.names}
@@ -177,19 +174,28 @@ def _fit_prior_only(structure: Structure, prior: Prior) -> FittedModel:
     pseudo = _pseudo_counts(prior, shapes)
     for name, parents in structure.parents.items():
         _check_rows_seen(name, parents, states, pseudo[name])
-    filled, observational = (prior.filled, prior.observational) if isinstance(prior, FittedModel) else (0, 0)
     nothing = {name: np.zeros(shape) for name, shape in shapes.items()}
-    return FittedModel(states, structure.parents, nothing, pseudo, 0, filled, observational)
+    posterior = DirichletPosterior(nothing, pseudo, rows=0)
+    if earlier is not None:
+        posterior = posterior.replace(filled=earlier.filled, rows_by_source=earlier.rows_by_source)
+    return CausalModel.from_posterior(CausalGraph(structure.parents, values=states), posterior)
 
 
-def _structure_of_prior(structure: Structure, prior: Fitted) -> Structure:
+def _require_posterior(prior: CausalModel | LatentModel) -> DirichletPosterior:
+    if prior.posterior is None:
+        raise ModelError(
+            f"A model that is to be the prior must have a posterior; the tables of {prior!r} are given, not estimated "
+            "(model.posterior is None). Give pseudo-counts, or fit it to earlier data, fit(graph, data)."
+        )
+    return prior.posterior
+
+
+def _structure_of_prior(structure: Structure, prior: CausalModel | LatentModel) -> Structure:
     earlier = {name: v.parents for name, v in prior.variables.items()}
     states = {name: v.states for name, v in prior.variables.items()}
-    hidden = None
-    if isinstance(prior, FittedObservedModel):
-        hidden = prior.causal_graph
+    hidden = prior.causal_graph if isinstance(prior, LatentModel) else None
     graph = structure.hidden
-    same_causes = graph is hidden or (graph is not None and hidden is not None and graph.with_states(states) == hidden)
+    same_causes = graph is hidden or (graph is not None and hidden is not None and graph.with_values(states) == hidden)
     if (
         earlier != dict(structure.parents)
         or not same_causes
@@ -202,11 +208,8 @@ def _structure_of_prior(structure: Structure, prior: Fitted) -> Structure:
 
 
 def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    if isinstance(prior, Fitted):
-        concentrations = prior.concentrations
-        return {
-            name: concentrations[name] if name in concentrations else np.ones(shape) for name, shape in shapes.items()
-        }
+    if isinstance(prior, CausalModel | LatentModel):
+        prior = _require_posterior(prior).concentrations
     if isinstance(prior, Mapping):
         for name in prior:
             if name not in shapes:
@@ -216,13 +219,13 @@ def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[
         pseudo_count = prior.get(name, 1.0) if isinstance(prior, Mapping) else prior
         try:
             array = np.array(np.broadcast_to(np.asarray(pseudo_count, dtype=np.float64), shape))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             array = np.array(np.nan)
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ModelError(
                 "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
-                f"or arrays of their tables' shapes, or an earlier fit; for {name!r} (shape {shape}) it is "
-                f"{short_repr(pseudo_count)}."
+                f"or arrays of their tables' shapes, or an earlier fit, a model that has a posterior; "
+                f"for {name!r} (shape {shape}) it is {short_repr(pseudo_count)}."
             )
         pseudo[name] = array
     return pseudo

@@ -19,6 +19,10 @@ Interventions = str | Mapping[str, Any] | None
 """A column that names the variables that were set, or a mapping from variables to columns of truth values."""
 
 
+FLAG_TEXTS = frozenset({"0", "1", "true", "false", "yes", "no"})
+"""Texts, in small letters, of columns that say whether a variable was set, and not which."""
+
+
 class NoInterventions:
     """No variable was ever set."""
 
@@ -35,7 +39,7 @@ class _NameColumn(NoInterventions):
     """A column holds the names of the variables that were set, with commas between them."""
 
     def __init__(self, column: str, names: Sequence[str], source: DataSource) -> None:
-        check_columns([column], source.columns, "column of interventions")
+        check_columns([column], source.columns, "intervention indicator")
         self.columns = (column,)
         self._names = names
         self._book = Codebook(column, reading=source.reading)
@@ -64,8 +68,15 @@ class _NameColumn(NoInterventions):
         names = frozenset(part.strip() for part in parts) - {""}
         for name in sorted(names):
             if name not in self._names:
+                column = self.columns[0]
+                flags = (
+                    f" If it is true or 1 where a variable was set, say which: interventions={{'x': {column!r}}}."
+                    if name.casefold() in FLAG_TEXTS
+                    else ""
+                )
                 raise DataError(
-                    f"The column {self.columns[0]!r}: {unknown_name_message('variable', name, self._names)}"
+                    f"The column {column!r} must name the variables that were set. "
+                    f"{unknown_name_message('variable', name, self._names)}{flags}"
                 )
         return names
 
@@ -79,7 +90,7 @@ class _FlagColumns(NoInterventions):
                 raise DataError(f"interventions: {unknown_name_message('variable', name, names)}")
         self._by_name = {name: flag for name, flag in flags.items() if isinstance(flag, str)}
         self.columns = tuple(self._by_name.values())
-        check_columns(self.columns, source.columns, "column of interventions")
+        check_columns(self.columns, source.columns, "intervention indicator")
         self._books = {column: Codebook(column, [False, True], source.reading) for column in self.columns}
         self._place = source.reading.place
         self._arrays = {name: np.asarray(flag) for name, flag in flags.items() if name not in self._by_name}

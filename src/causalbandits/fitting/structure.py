@@ -85,7 +85,7 @@ class Structure:
 def parse_structure(graph: GraphLike, states: States | None = None) -> Structure:
     """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
     causal_graph = as_causal_graph(graph)
-    graph_with_states = causal_graph if states is None else causal_graph.with_states(states)
+    graph_with_states = causal_graph if states is None else causal_graph.with_values(states)
     if not causal_graph.hidden:
         return Structure(causal_graph.parents, graph_with_states.states)
     pillows = {own.variable: own.conditioning for own in required_conditionals(causal_graph, [])}
@@ -110,12 +110,12 @@ def check_columns(names: Iterable[str], columns: Sequence[str], subject: str = "
     """Every name must be a column, once."""
     for name in names:
         if name not in columns:
-            or_hidden = f" Or say that nobody observes it: hidden=[{name!r}]." if subject == "variable" else ""
+            or_hidden = f" If it is never observed, mark it hidden: {name} [hidden]." if subject == "variable" else ""
             raise DataError(
-                f"Every {subject} needs a column; {name!r} has none. "
+                f"The data need a column for every {subject}; {name!r} has none. "
                 f"{unknown_name_message('column', name, columns)}{or_hidden}"
                 if columns
-                else f"Every {subject} needs a column; the data have none."
+                else f"The data need a column for every {subject}; they have no columns."
             )
         if list(columns).count(name) > 1:
             raise DataError(f"The columns' names must differ: {name!r} appears twice.")

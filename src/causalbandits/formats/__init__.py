@@ -30,17 +30,16 @@ from causalbandits.formats._scanner import AXES_LIMIT, FILE_LIMIT, NUMBER_LIMIT,
 from causalbandits.formats.adapters import from_pgmpy, from_pyagrum, to_pgmpy, to_pyagrum
 from causalbandits.model import (
     LABEL_LIMIT,
+    LATENT_FORMAT,
     MODEL_FORMAT,
-    OBSERVED_FORMAT,
     CausalGraph,
     CausalModel,
-    FittedObservedModel,
-    ObservedModel,
+    LatentModel,
 )
 from causalbandits.model import graph as graphs
 from causalbandits.model.graph import GRAPH_FORMAT
 
-__all__ = ["from_pgmpy", "from_pyagrum", "read", "to_pgmpy", "to_pyagrum", "write"]
+__all__ = ["FORMATS", "from_pgmpy", "from_pyagrum", "read", "read_dot", "read_json", "to_pgmpy", "to_pyagrum", "write"]
 
 _PIECE = 2**20
 
@@ -63,10 +62,7 @@ _DOT = _Format(_text_loader(dot.loads), dot.dumps, "a graph in DOT", dot.BEGINNI
 _JSON = _Format(_text_loader(json.loads), json.dumps, "a model in JSON", json_recogniser(MODEL_FORMAT))
 _JSON_OF: dict[type, _Format] = {
     CausalGraph: _JSON._replace(kind="a graph in JSON", recognises=json_recogniser(GRAPH_FORMAT)),
-    **dict.fromkeys(
-        (ObservedModel, FittedObservedModel),
-        _JSON._replace(kind="an observed model in JSON", recognises=json_recogniser(OBSERVED_FORMAT)),
-    ),
+    LatentModel: _JSON._replace(kind="a latent model in JSON", recognises=json_recogniser(LATENT_FORMAT)),
 }
 FORMATS = {
     ".bif": _BIF, ".xml": _XML, ".xmlbif": _XML, ".bifxml": _XML, ".dot": _DOT, ".gv": _DOT, ".json": _JSON,
@@ -78,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     """The CausalModel in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
 
     DOT and dagitty's language (.dot, .gv) hold no tables: they give a CausalGraph. JSON gives what was written, a
-    CausalModel, an ObservedModel or a CausalGraph.
+    CausalModel, a LatentModel or a CausalGraph.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -91,10 +87,20 @@ def read(path: str | os.PathLike[str]) -> Any:
         raise type(error)(f"{file.name}: {error}") from None
 
 
-def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path: str | os.PathLike[str]) -> None:
+def read_json(text: str, file: str = "JSON") -> CausalModel | LatentModel | CausalGraph:
+    """The model or graph that a text in JSON describes; `file` names it in errors."""
+    return json.loads(text, file)
+
+
+def read_dot(text: str) -> CausalGraph:
+    """The graph that a text in DOT or in dagitty's language draws."""
+    return dot.loads(text)
+
+
+def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: str | os.PathLike[str]) -> None:
     """The model into a file, by its extension as for `read`; the file is there whole or not at all.
 
-    Only JSON keeps the types of states: elsewhere they become text. A CausalGraph or an ObservedModel goes into JSON or
+    Only JSON keeps the types of states: elsewhere they become text. A CausalGraph or a LatentModel goes into JSON or
     DOT. DOT gets the graph alone, also of a model or a networkx.DiGraph; states are drawn in it, and not read back. A
     file that holds anything but a model (or a graph) in the same format is not overwritten.
     """
@@ -106,7 +112,7 @@ def write(model: CausalModel | ObservedModel | CausalGraph | graphs.Graph, path:
         format = _JSON_OF[type(model)] if format is _JSON else _DOT
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
         raise ModelError(
-            "A file holds a CausalModel (JSON and DOT also a CausalGraph or an ObservedModel, DOT a networkx.DiGraph); "
+            "A file holds a CausalModel (JSON and DOT also a CausalGraph or a LatentModel, DOT a networkx.DiGraph); "
             f"got {short_repr(model)} for {file.name}."
         )
     content_source = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model

@@ -8,17 +8,17 @@ import re
 from causalbandits._files import json_recogniser
 from causalbandits.errors import CausalBanditsError, FormatError
 from causalbandits.formats._scanner import clip
-from causalbandits.model import LABEL_LIMIT, OBSERVED_FORMAT, CausalGraph, CausalModel, ObservedModel
+from causalbandits.model import LABEL_LIMIT, LATENT_FORMAT, CausalGraph, CausalModel, LatentModel
 from causalbandits.model.graph import GRAPH_FORMAT
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"?', re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-Readable = CausalModel | CausalGraph | ObservedModel
+Readable = CausalModel | CausalGraph | LatentModel
 
-_OTHER_KINDS: dict[str, type[CausalGraph] | type[ObservedModel]] = {
-    GRAPH_FORMAT: CausalGraph, OBSERVED_FORMAT: ObservedModel,
+_OTHER_KINDS: dict[str, type[CausalGraph] | type[LatentModel]] = {
+    GRAPH_FORMAT: CausalGraph, LATENT_FORMAT: LatentModel,
 }  # fmt: skip
 
 

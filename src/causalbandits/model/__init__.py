@@ -1,16 +1,16 @@
 """What is known of the world: variables, their conditional probability tables, the causal graph, and interventions.
 
 `causal_model` has the graph with all tables, `latent_model` the graph with hidden causes and the distribution of what
-is observed, `graph` the graph alone; `fitted` adds Dirichlet posteriors; `knowledge` is what a problem takes of these.
+is observed, `graph` the graph alone; `posterior` is what data say of tables; `knowledge` is what a problem takes.
 """
 
 from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative_probabilities
-from causalbandits.model.fitted import Fitted, FittedModel, FittedObservedModel, sample_log_gammas
 from causalbandits.model.graph import CausalGraph
 from causalbandits.model.intervals import Intervals, format_edge, intervals_of_states
 from causalbandits.model.intervention import Intervention, State
 from causalbandits.model.knowledge import Knowledge, as_causal_graph, encode_knowledge, knowledge_from_record
-from causalbandits.model.latent_model import OBSERVED_FORMAT, ObservedModel, required_conditionals
+from causalbandits.model.latent_model import LATENT_FORMAT, LatentModel, required_conditionals
+from causalbandits.model.posterior import DirichletPosterior, sample_log_gammas
 from causalbandits.model.variable import (
     LABEL_LIMIT,
     ROW_SUM_TOLERANCE,
@@ -25,19 +25,17 @@ from causalbandits.model.variable import (
 
 __all__ = [
     "LABEL_LIMIT",
+    "LATENT_FORMAT",
     "MODEL_FORMAT",
-    "OBSERVED_FORMAT",
     "ROW_SUM_TOLERANCE",
     "STATE_RULE",
     "CausalGraph",
     "CausalModel",
-    "Fitted",
-    "FittedModel",
-    "FittedObservedModel",
+    "DirichletPosterior",
     "Intervals",
     "Intervention",
     "Knowledge",
-    "ObservedModel",
+    "LatentModel",
     "State",
     "Variable",
     "Variables",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,6 +18,7 @@ from causalbandits.errors import InterventionError, ModelError, SizeError, short
 from causalbandits.model import graph as graphs
 from causalbandits.model.graph import CausalGraph
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.posterior import SAMPLE_LIMIT, DirichletPosterior, require_posterior
 from causalbandits.model.records import decode_variables, encode_variable, parse_document
 from causalbandits.model.variable import Variable, normalise_rows
 
@@ -54,11 +55,7 @@ def state_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
     return column
 
 
-MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 1
-
-
-SAMPLE_LIMIT = 2**30
-"""So many values are drawn at once."""
+MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 2
 
 
 class CausalModel:
@@ -66,6 +63,9 @@ class CausalModel:
 
     `properties` are remarks that files carry along, by variable and under "" for the model as a whole. They mean
     nothing here and do not count when models are compared.
+
+    `posterior` is what data say of the tables where they were estimated (`fit`, `from_posterior`), which are then the
+    means of a DirichletPosterior. It is None where the tables are given.
 
     >>> model = CausalModel([
     ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
@@ -80,13 +80,7 @@ class CausalModel:
     _order: tuple[str, ...]
     _variables: Mapping[str, Variable]
     _properties: Mapping[str, tuple[str, ...]]
-    _kind: ClassVar[str] = "exact"
-
-    def __init_subclass__(cls, *, kind: str | None = None) -> None:
-        """A subclass that names its kind is found by it when a record is read."""
-        if kind is not None:
-            cls._kind = kind
-            _MODEL_KINDS[kind] = cls
+    posterior: DirichletPosterior | None
 
     def __init__(self, variables: Iterable[Variable], *, properties: Mapping[str, Iterable[str]] | None = None) -> None:
         if not is_iterable(variables):
@@ -105,6 +99,57 @@ class CausalModel:
             {name: normalise_rows(v, by_name) for name, v in by_name.items()}
         )
         self.__dict__["_properties"] = _parse_properties({} if properties is None else properties, by_name)
+        self.__dict__["posterior"] = None
+
+    @classmethod
+    def from_posterior(
+        cls,
+        graph: CausalGraph,
+        posterior: DirichletPosterior,
+        *,
+        properties: Mapping[str, Iterable[str]] | None = None,
+    ) -> CausalModel:
+        """The model whose tables are the means of a posterior, given the graph with the values of every variable."""
+        if not isinstance(graph, CausalGraph) or not isinstance(posterior, DirichletPosterior):
+            raise ModelError(
+                "from_posterior() takes a CausalGraph and a DirichletPosterior; got "
+                f"{short_repr(posterior if isinstance(graph, CausalGraph) else graph)}."
+            )
+        if graph.hidden:
+            raise ModelError(
+                f"A CausalModel has no hidden causes, and {graph!r} has; LatentModel.from_posterior() takes it."
+            )
+        if posterior.counts.keys() != graph.parents.keys():
+            raise ModelError(
+                f"The posterior must have counts of every variable, {list(graph.names)}; it has those of "
+                f"{list(posterior.counts)}."
+            )
+        if tuple(posterior.counts) != graph.names:  # tables are drawn in this order
+            posterior = posterior.replace(counts={name: posterior.counts[name] for name in graph.names})
+        variables = tuple(
+            Variable(name, graph[name].states, parents=graph.parents[name], table=posterior.mean(name))
+            for name in graph.names
+        )
+        return _rebuild_causal_model(variables, {} if properties is None else properties, posterior)
+
+    def with_flat_prior(self) -> CausalModel:
+        """The same graph and values; of its tables, all are equally likely."""
+        zeros = {name: np.zeros(v.table.shape) for name, v in self._variables.items()}
+        ones = {name: np.ones(v.table.shape) for name, v in self._variables.items()}
+        return CausalModel.from_posterior(self.causal_graph, DirichletPosterior(zeros, ones, rows=0))
+
+    def draw(self, rng: Seed = None) -> CausalModel:
+        """A model drawn from the posterior: its tables are given exactly.
+
+        >>> from causalbandits import fit
+        >>> model = fit({"x": []}, {"x": ["a", "b", "b"]})
+        >>> model.draw(rng=0)["x"].table.round(2)
+        array([0.36, 0.64])
+        """
+        tables = require_posterior(self.posterior).draw_tables(1, rng, stacklevel=3)
+        return CausalModel(
+            Variable(v.name, v.states, parents=v.parents, table=tables[v.name][0]) for v in self._variables.values()
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
@@ -142,17 +187,22 @@ class CausalModel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CausalModel):
             return NotImplemented
-        return dict(self._variables) == dict(other._variables) and self.names == other.names
+        return (
+            dict(self._variables) == dict(other._variables)
+            and self.names == other.names
+            and self.posterior == other.posterior
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(self._variables.values()))
 
     def __repr__(self) -> str:
         edges = sum(len(v.parents) for v in self._variables.values())
-        return f"CausalModel({len(self._variables)} variables, {edges} edges)"
+        origin = "" if self.posterior is None else f", {self.posterior.origin}"
+        return f"CausalModel({len(self._variables)} variables, {edges} edges{origin})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild_causal_model, (tuple(self._variables.values()), dict(self._properties)))
+        return (_rebuild_causal_model, (tuple(self._variables.values()), dict(self._properties), self.posterior))
 
     @cached_property
     def graph(self) -> graphs.Graph:
@@ -167,7 +217,7 @@ class CausalModel:
     def causal_graph(self) -> CausalGraph:
         """The graph without its tables; `.with_hidden([...])` hides some of its variables."""
         parents = {name: v.parents for name, v in self._variables.items()}
-        return CausalGraph(parents, states={name: v.states for name, v in self._variables.items()})
+        return CausalGraph(parents, values={name: v.states for name, v in self._variables.items()})
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
@@ -194,38 +244,44 @@ class CausalModel:
         return json.dumps({"format": MODEL_FORMAT, "version": MODEL_VERSION, **self.to_record()})
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The model that `to_json` wrote: a FittedModel, if it was one."""
+    def from_json(cls, text: str) -> CausalModel:
+        """The model that `to_json` wrote, with its posterior, if it has one."""
         return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description, enough to make the very same model again."""
-        remarks = {"properties": {name: list(texts) for name, texts in self._properties.items()}}
-        return {"kind": self._kind, **self._content(), **(remarks if self._properties else {})}
+        """A JSON-ready description, enough to make the very same model again.
 
-    def _content(self) -> dict[str, Any]:
-        """What models of this kind consist of; `_from_content` takes it back."""
-        return {"variables": [encode_variable(v, table=v.table.tolist()) for v in self._variables.values()]}
+        Counts and pseudo-counts make the tables, which are not kept twice.
+        """
+        properties = {name: list(texts) for name, texts in self._properties.items()}
+        remarks = {"properties": properties} if properties else {}
+        variables = self._variables.values()
+        if self.posterior is None:
+            return {"variables": [encode_variable(v, table=v.table.tolist()) for v in variables], **remarks}
+        return {
+            "variables": [encode_variable(v) for v in variables],
+            "posterior": self.posterior.to_record(),
+            **remarks,
+        }
 
     @classmethod
-    def from_record(cls, record: Any) -> Self:
-        """The model that `to_record` describes, of the kind that it names; without one, its tables are exact."""
+    def from_record(cls, record: Any) -> CausalModel:
+        """The model that `to_record` describes."""
         if not isinstance(record, Mapping):
             raise ModelError(f"A model's record must be a mapping; got {short_repr(record)}.")
-        kind = record.get("kind", CausalModel._kind)
-        if not isinstance(kind, str) or kind not in _MODEL_KINDS:
-            raise ModelError(unknown_name_message("kind of model", kind, _MODEL_KINDS))
-        model = _MODEL_KINDS[kind]._from_content(record)
-        if not isinstance(model, cls):
-            raise ModelError(f"This model is {kind}, no {cls.__name__}: read it with CausalModel.from_json.")
-        return model
-
-    @classmethod
-    def _from_content(cls, content: Mapping[str, Any]) -> CausalModel:
-        records = decode_variables(content, "table")
-        return CausalModel(
-            [Variable(r.name, r.states, parents=r.parents, table=r.numbers[0]) for r in records],
-            properties=content.get("properties"),
+        properties = record.get("properties")
+        if "posterior" not in record:
+            return CausalModel(
+                [
+                    Variable(r.name, r.states, parents=r.parents, table=r.numbers[0])
+                    for r in decode_variables(record, "table")
+                ],
+                properties=properties,
+            )
+        variables = decode_variables(record)
+        graph = CausalGraph({r.name: r.parents for r in variables}, values={r.name: r.states for r in variables})
+        return CausalModel.from_posterior(
+            graph, DirichletPosterior.from_record(record["posterior"]), properties=properties
         )
 
     def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
@@ -263,12 +319,14 @@ class CausalModel:
         return {name: state_column(self._variables[name].states)[columns[name]] for name in self._variables}
 
 
-_MODEL_KINDS: dict[str, type[CausalModel]] = {CausalModel._kind: CausalModel}
-"""Which models there are, by the name that their records have."""
-
-
-def _rebuild_causal_model(variables: tuple[Variable, ...], properties: Mapping[str, tuple[str, ...]]) -> CausalModel:
-    return CausalModel(variables, properties=properties)
+def _rebuild_causal_model(
+    variables: tuple[Variable, ...],
+    properties: Mapping[str, Iterable[str]],
+    posterior: DirichletPosterior | None,
+) -> CausalModel:
+    model = CausalModel(variables, properties=properties)
+    model.__dict__["posterior"] = posterior
+    return model
 
 
 def _topological_order(variables: Mapping[str, Variable]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 | what is known | class |
 |---|---|
 | the graph and every table | `CausalModel` |
-| the graph with its hidden causes, and the distribution of what is observed | `ObservedModel` |
+| the graph with its hidden causes, and the distribution of what is observed | `LatentModel` |
 | the graph alone | `CausalGraph` |
 """
 
@@ -17,30 +17,33 @@ import networkx as nx
 from causalbandits.errors import ModelError, short_repr
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.graph import CausalGraph
-from causalbandits.model.latent_model import ObservedModel
+from causalbandits.model.latent_model import LatentModel
 
-Knowledge = CausalModel | ObservedModel | CausalGraph
+Knowledge = CausalModel | LatentModel | CausalGraph
 
 
 def as_causal_graph(graph: Any) -> CausalGraph:
-    """The graph of a CausalGraph, a model, a networkx.DiGraph or a mapping from variables to parents."""
+    """The graph of a CausalGraph, a model, a networkx.DiGraph, a mapping from variables to parents, or a text."""
     if isinstance(graph, CausalGraph):
         return graph
-    if isinstance(graph, CausalModel | ObservedModel):
+    if isinstance(graph, str):
+        return CausalGraph.from_text(graph)
+    if isinstance(graph, CausalModel | LatentModel):
         return graph.causal_graph
     if isinstance(graph, nx.DiGraph):
         return CausalGraph.from_networkx(graph)
     if isinstance(graph, Mapping):
         return CausalGraph(graph)
     raise ModelError(
-        "The graph must be a CausalModel, a networkx.DiGraph, or a mapping from each variable to its parents, "
-        f"such as {{'purpose': [], 'subject': ['purpose']}}, or a CausalGraph; got {short_repr(graph)}."
+        "The graph must be a text such as 'purpose -> subject', a mapping from each variable to its parents, such as "
+        f"{{'purpose': [], 'subject': ['purpose']}}, a networkx.DiGraph, a CausalGraph or a CausalModel; got "
+        f"{short_repr(graph)}."
     )
 
 
 def encode_knowledge(knowledge: Knowledge) -> dict[str, Any]:
     """JSON-ready, under the name of its kind."""
-    kinds = {"graph": CausalGraph, "observed": ObservedModel, "model": CausalModel}
+    kinds = {"graph": CausalGraph, "latent": LatentModel, "model": CausalModel}
     kind = next(kind for kind, knowledge_class in kinds.items() if isinstance(knowledge, knowledge_class))
     return {kind: knowledge.to_record()}
 
@@ -49,6 +52,6 @@ def knowledge_from_record(record: Mapping[str, Any]) -> Knowledge:
     """What `encode_knowledge` describes."""
     if "graph" in record:
         return CausalGraph.from_record(record["graph"])
-    if "observed" in record:
-        return ObservedModel.from_record(record["observed"])
+    if "latent" in record:
+        return LatentModel.from_record(record["latent"])
     return CausalModel.from_record(record["model"])

@@ -1,4 +1,4 @@
-"""ObservedModel: a graph with hidden causes, and the distribution of what is observed.
+"""LatentModel: a graph with hidden causes, and the distribution of what is observed.
 
 In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
 before it, and that district's parents (`identification`). These tables are all that data without end could tell. What
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import opt_einsum
 
+from causalbandits._random import Seed
 from causalbandits._typing import Array, is_iterable
 from causalbandits.errors import ModelError, ProblemError, short_repr, unknown_name_message
 from causalbandits.model import graph as graphs
@@ -41,6 +43,7 @@ from causalbandits.model.graph import (
     identify_factor,
 )
 from causalbandits.model.intervention import Intervention, State
+from causalbandits.model.posterior import DirichletPosterior, require_posterior
 from causalbandits.model.records import parse_document
 from causalbandits.model.variable import ROW_SUM_TOLERANCE, Variable
 
@@ -217,10 +220,10 @@ def factor_by_regime(
     return FactorByRegime(formulas, axes, masks if len(masks) > 1 else None)
 
 
-OBSERVED_FORMAT, OBSERVED_VERSION = "causalbandits-observed", 1
+LATENT_FORMAT, LATENT_VERSION = "causalbandits-latent-model", 2
 
 
-class ObservedModel:
+class LatentModel:
     """A CausalGraph, and for each observed variable its table given its pillow; immutable.
 
     `variables` are these tables, by name: their `parents` are pillows, which hang on the order of the names, and no
@@ -230,13 +233,17 @@ class ObservedModel:
     something can be computed is asked. Tables that differ from what they are where nothing is set are `experiments`,
     named like `sale | do(ad)`; `tables` must have them, too.
 
+    `posterior` is what data say of the tables where they were estimated (`fit`, `from_posterior`), which are then the
+    means of a DirichletPosterior; `sources` come first in which no value is missing, then those with many rows of each
+    value that can be set. It is None where the tables are given.
+
     >>> model = CausalModel([
     ...     Variable("taste", [0, 1], table=[.5, .5]),
     ...     Variable("channel", [0, 1], parents=["taste"], table=[[.9, .1], [.1, .9]]),
     ...     Variable("exposure", [0, 1], parents=["channel"], table=[[.8, .2], [.2, .8]]),
     ...     Variable("sale", [0, 1], parents=["taste", "exposure"],
     ...              table=[[[.8, .2], [.9, .1]], [[.2, .8], [.3, .7]]])])
-    >>> known = ObservedModel.from_model(model, hidden=["taste"])
+    >>> known = LatentModel.from_model(model, hidden=["taste"])
     >>> known.distribution(["sale"], do={"channel": 0}).round(3)
     array([0.52, 0.48])
     """
@@ -245,16 +252,13 @@ class ObservedModel:
     variables: Mapping[str, Variable]
     experiments: Mapping[str, Variable]
     sources: tuple[Group, ...]
-
-    def __init_subclass__(cls, *, kind: str) -> None:
-        """A subclass is found by its kind when a record is read."""
-        _OBSERVED_KINDS[kind] = cls
+    posterior: DirichletPosterior | None
 
     def __init__(
         self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
     ) -> None:
         if not isinstance(graph, CausalGraph) or not isinstance(tables, Mapping):
-            raise ModelError(f"An ObservedModel is a CausalGraph and tables by name; got {short_repr(graph)}.")
+            raise ModelError(f"A LatentModel is a CausalGraph and tables by name; got {short_repr(graph)}.")
         for name in graph.names:
             graph[name]
         groups = parse_sources(graph, sources)
@@ -281,14 +285,15 @@ class ObservedModel:
         attributes["experiments"] = MappingProxyType(
             {name: entry for name, entry in variables_by_table.items() if name not in graph.names}
         )
+        attributes["posterior"] = None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"ObservedModel is immutable; make a new one with another {name}.")
+        raise AttributeError(f"LatentModel is immutable; make a new one with another {name}.")
 
     @classmethod
     def from_model(
         cls, model: CausalModel, *, hidden: Iterable[Hidden], randomised: Iterable[Hidden] = ()
-    ) -> ObservedModel:
+    ) -> LatentModel:
         """What would be observed of a model some of whose variables are hidden: exact, for studies and tests.
 
         `randomised` are variables, or groups of variables, that would be set at random in some rows.
@@ -300,7 +305,51 @@ class ObservedModel:
             raise ModelError(f"hidden must be variables of the model, which has a table for each; got {graph.groups}.")
         sources = parse_sources(graph, [(), *([entry] if isinstance(entry, str) else entry for entry in randomised)])
         tables = {entry.name: conditional_from_model(model, entry) for entry in required_conditionals(graph, sources)}
-        return ObservedModel(graph, tables, sources=sources)
+        return LatentModel(graph, tables, sources=sources)
+
+    @classmethod
+    def from_posterior(cls, graph: CausalGraph, posterior: DirichletPosterior) -> LatentModel:
+        """The model whose tables are the means of a posterior; its `rows_by_source` are the sources."""
+        if not isinstance(graph, CausalGraph) or not isinstance(posterior, DirichletPosterior):
+            raise ModelError(
+                "from_posterior() takes a CausalGraph and a DirichletPosterior; got "
+                f"{short_repr(posterior if isinstance(graph, CausalGraph) else graph)}."
+            )
+        rows_by_source: Counter[Group] = Counter()
+        for source, rows in posterior.rows_by_source.items():
+            rows_by_source[parse_sources(graph, [source])[0]] += rows
+        posterior = posterior.replace(rows_by_source=rows_by_source)
+        tables = {name: posterior.mean(name, empty_rows=True) for name in posterior.counts}
+        model = LatentModel(graph, tables, sources=[*posterior.rows_by_source])
+        model._order_sources(posterior)
+        model.__dict__["posterior"] = posterior
+        return model
+
+    def _order_sources(self, posterior: DirichletPosterior) -> None:
+        """First the rows that tell of every value, then those that tell most of each, then the most.
+
+        Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
+        """
+        rows_by_source = posterior.rows_by_source
+        has_earlier_data = sum(rows_by_source.values()) > posterior.rows
+        effective_rows = {
+            name: _effective_rows(counts, posterior.prior[name], has_earlier_data)
+            for name, counts in posterior.counts.items()
+        }
+        uncertainty = source_uncertainties(self.causal_graph, [*rows_by_source], effective_rows)
+        regimes = dict(zip(self.sources, self._regimes, strict=True))
+        sources = sorted(
+            rows_by_source, key=lambda source: (uncertainty[source], -rows_by_source[source], len(source), source)
+        )
+        self.__dict__["sources"], self.__dict__["_regimes_by_source"] = (
+            tuple(sources),
+            [regimes[source] for source in sources],
+        )
+
+    def draw(self, rng: Seed = None) -> LatentModel:
+        """A model drawn from the posterior: its tables are given exactly. Unseen rows stay 0."""
+        tables = require_posterior(self.posterior).draw_tables(1, rng, stacklevel=3)
+        return LatentModel(self.causal_graph, {n: draws[0] for n, draws in tables.items()}, sources=self.sources)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -341,19 +390,20 @@ class ObservedModel:
         return tuple(cause for cause in self.causal_graph.parents[name] if cause in self.variables)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ObservedModel):
+        if not isinstance(other, LatentModel):
             return NotImplemented
-        mine, theirs = ((model.causal_graph, model.sources, dict(model.tables)) for model in (self, other))
-        return type(self) is type(other) and mine == theirs
+        mine, theirs = ((m.causal_graph, m.sources, dict(m.tables), m.posterior) for m in (self, other))
+        return mine == theirs
 
     def __hash__(self) -> int:
         return hash(self.causal_graph)
 
     def __repr__(self) -> str:
-        return f"ObservedModel({self.causal_graph!r})"
+        origin = "" if self.posterior is None else f", {self.posterior.origin}"
+        return f"LatentModel({self.causal_graph!r}{origin})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ObservedModel.from_record, (self.to_record(),))
+        return (LatentModel.from_record, (self.to_record(),))
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
@@ -458,38 +508,41 @@ class ObservedModel:
 
     def to_json(self) -> str:
         """The graph and its tables as JSON; numbers keep every bit."""
-        return json.dumps({"format": OBSERVED_FORMAT, "version": OBSERVED_VERSION, **self.to_record()})
+        return json.dumps({"format": LATENT_FORMAT, "version": LATENT_VERSION, **self.to_record()})
 
     @classmethod
-    def from_json(cls, text: str) -> ObservedModel:
+    def from_json(cls, text: str) -> LatentModel:
         """What `to_json` wrote."""
-        return cls.from_record(parse_document(text, "observed model", OBSERVED_FORMAT, OBSERVED_VERSION))
+        return cls.from_record(parse_document(text, "latent model", LATENT_FORMAT, LATENT_VERSION))
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description."""
+        """A JSON-ready description: counts and pseudo-counts make the tables, which are not kept twice."""
+        graph = {"graph": self.causal_graph.to_record()}
+        if self.posterior is not None:
+            return {**graph, "posterior": self.posterior.to_record()}
         tables = {name: v.table.tolist() for name, v in self.tables.items()}
-        return {
-            "graph": self.causal_graph.to_record(),
-            "tables": tables,
-            "sources": [list(source) for source in self.sources],
-        }
+        return {**graph, "tables": tables, "sources": [list(source) for source in self.sources]}
 
     @classmethod
-    def from_record(cls, record: Any) -> ObservedModel:
+    def from_record(cls, record: Any) -> LatentModel:
         """What `to_record` describes."""
         if not isinstance(record, Mapping):
-            raise ModelError(f"An observed model's record must be a mapping; got {short_repr(record)}.")
-        kind = record.get("kind", "exact")
-        if not isinstance(kind, str) or kind not in _OBSERVED_KINDS:
-            raise ModelError(unknown_name_message("kind of observed model", kind, _OBSERVED_KINDS))
-        return _OBSERVED_KINDS[kind]._from_record(record)
-
-    @classmethod
-    def _from_record(cls, record: Mapping[str, Any]) -> ObservedModel:
-        if not isinstance(record.get("tables"), Mapping):
-            raise ModelError(f"An observed model's record needs graph and tables; got {short_repr(record)}.")
+            raise ModelError(f"A latent model's record must be a mapping; got {short_repr(record)}.")
+        if "posterior" not in record and not isinstance(record.get("tables"), Mapping):
+            raise ModelError(
+                f"A latent model's record needs graph and tables, or graph and posterior; got {short_repr(record)}."
+            )
         graph = CausalGraph.from_record(record.get("graph"))
-        return ObservedModel(graph, record["tables"], sources=record.get("sources", [[]]))
+        if "posterior" in record:
+            return LatentModel.from_posterior(graph, DirichletPosterior.from_record(record["posterior"]))
+        return LatentModel(graph, record["tables"], sources=record.get("sources", [[]]))
 
 
-_OBSERVED_KINDS: dict[str, type[ObservedModel]] = {"exact": ObservedModel}
+def _effective_rows(counts: Array, prior: Array, has_earlier_data: bool) -> Array:
+    """How many rows stand behind each row of a table; a prior that is flat stands for none, an earlier fit for its own.
+
+    (Its own prior was 1, unless somebody said less.)
+    """
+    least = prior.min(initial=np.inf)
+    flat = min(1.0, least) if has_earlier_data else least
+    return np.asarray(counts.sum(axis=-1) + (prior - flat).sum(axis=-1))

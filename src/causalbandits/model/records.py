@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from causalbandits._files import DuplicateKeyError, parse_json
 from causalbandits.errors import ModelError, short_repr
 from causalbandits.model.intervention import State
 from causalbandits.model.variable import Variable, decode_state, encode_state
@@ -14,11 +15,14 @@ from causalbandits.model.variable import Variable, decode_state, encode_state
 def parse_document(text: str, kind: str, format: str, version: int) -> dict[str, Any]:
     """The record that a JSON text holds, if it says that it is a model, or a graph, of a version that can be read."""
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except (json.JSONDecodeError, TypeError, RecursionError) as error:
         raise ModelError(f"Not JSON: {error}.") from None
+    except DuplicateKeyError as error:
+        raise ModelError(f"Not a causalbandits {kind}: {error}. Keep one of them.") from None
     if not isinstance(data, dict) or data.get("format") != format:
-        raise ModelError(f"Not a causalbandits {kind}: the key 'format' must be {format!r}.")
+        found = f"; it is {short_repr(data['format'])}" if isinstance(data, dict) and "format" in data else ""
+        raise ModelError(f"Not a causalbandits {kind}: the key 'format' must be {format!r}{found}.")
     if data.get("version") != version:
         raise ModelError(
             f"{kind.capitalize()} files of version {version} can be read; this one says "
@@ -57,7 +61,7 @@ def decode_variables(record: Mapping[str, Any], *numbers: str) -> list[VariableR
 
 
 def _decode_variable(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
-    needs = f"A variable's record needs name, states, {', '.join(numbers)} and parents"
+    needs = f"A variable's record needs {', '.join(('name', 'states', *numbers))} and parents"
     if not isinstance(record, Mapping):
         raise ModelError(f"{needs}; got {short_repr(record)}.")
     try:

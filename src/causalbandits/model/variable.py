@@ -84,7 +84,7 @@ class Variable:
     _codes: dict[State, int]
 
     def __init__(
-        self, name: str, states: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
+        self, name: str, values: Iterable[State], *, parents: Iterable[str] = (), table: npt.ArrayLike
     ) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"A variable's name must be a non-empty string, not {short_repr(name)}.")
@@ -92,7 +92,7 @@ class Variable:
             raise ModelError(f"A variable's name must have at most {LABEL_LIMIT:,} characters; got {short_repr(name)}.")
         set_attribute = object.__setattr__
         set_attribute(self, "name", name)
-        set_attribute(self, "states", _parse_states(name, states))
+        set_attribute(self, "states", _parse_states(name, values))
         set_attribute(self, "parents", _parse_parent_names(name, parents))
         set_attribute(self, "table", _parse_table(name, table))
         set_attribute(self, "_codes", {state: code for code, state in enumerate(self.states)})

@@ -177,18 +177,18 @@ def _identity_statement(experiment: str, settings: Sequence[str], policy: str) -
     return Statement(f"{policy} plays the same run from {settings[0]} to {settings[-1]}", test)
 
 
-PAIRS = (("ucb", "c-ucb"), ("ucb", "cl-ucb"), ("ts-gaussian", "c-ts-gaussian"), ("ts-gaussian", "cl-ts"))
-CAUSAL = ("c-ucb", "cl-ucb", "c-ts-gaussian", "cl-ts")
-STANDARD = ("ucb", "ts-gaussian")
+PAIRS = (("ucb", "c-ucb"), ("ucb", "cl-ucb"), ("ts(scales=given)", "c-ts(scales=given)"), ("ts(scales=given)", "cl-ts"))
+CAUSAL = ("c-ucb", "cl-ucb", "c-ts(scales=given)", "cl-ts")
+STANDARD = ("ucb", "ts(scales=given)")
 M_FIRST, M_LAST = f"m = {figure3.MS[0]}", f"m = {figure3.MS[-1]}"
 N_FIRST, N_LAST = f"n = {figure4.NS[0]}", f"n = {figure4.NS[-1]}"
 SCALED = {
     "ucb": "ucb, s = 0.27",
     "c-ucb": "c-ucb, s = 0.1",
-    "cl-ucb": "cl-ucb-observed, s = 0.1",
-    "ts-gaussian": "ts-gaussian, s = 0.27",
-    "c-ts-gaussian": "c-ts-gaussian, s = 0.1",
-    "cl-ts": "cl-ts-observed, s = 0.1",
+    "cl-ucb": "cl-ucb(regressor=observed), s = 0.1",
+    "ts(scales=given)": "ts(scales=given), s = 0.27",
+    "c-ts(scales=given)": "c-ts(scales=given), s = 0.1",
+    "cl-ts": "cl-ts(regressor=observed), s = 0.1",
 }
 
 CLAIMS: tuple[Claim, ...] = (
@@ -215,12 +215,12 @@ CLAIMS: tuple[Claim, ...] = (
         "figure2",
         [
             _beats_statement("figure2", "fixed", "cl-ucb", "c-ucb"),
-            _beats_statement("figure2", "fixed", "cl-ts", "c-ts-gaussian"),
+            _beats_statement("figure2", "fixed", "cl-ts", "c-ts(scales=given)"),
         ],
         "regressing on the observed features, at the true noise scale, against the tabular ones at theirs",
         [
             _beats_statement("figure2", "fixed", SCALED["cl-ucb"], SCALED["c-ucb"]),
-            _beats_statement("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts-gaussian"]),
+            _beats_statement("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts(scales=given)"]),
         ],
     ),
     Claim(
@@ -229,14 +229,16 @@ CLAIMS: tuple[Claim, ...] = (
         "Bayesian regret has the same order: linear causal below causal below standard.",
         "figure2",
         [
-            _beats_statement("figure2", "bayesian", "cl-ts", "c-ts-gaussian"),
-            _beats_statement("figure2", "bayesian", "c-ts-gaussian", "ts-gaussian"),
-            _beats_statement("figure2", "bayesian", "cl-ts", "ts-gaussian"),
+            _beats_statement("figure2", "bayesian", "cl-ts", "c-ts(scales=given)"),
+            _beats_statement("figure2", "bayesian", "c-ts(scales=given)", "ts(scales=given)"),
+            _beats_statement("figure2", "bayesian", "cl-ts", "ts(scales=given)"),
         ],
         "at the true noise scales, the linear one on what was observed",
         [
-            _beats_statement("figure2", "bayesian", "cl-ts-observed, s = 0.1", "c-ts-gaussian, s = 0.1"),
-            _beats_statement("figure2", "bayesian", "c-ts-gaussian, s = 0.1", "ts-gaussian, s = 0.14"),
+            _beats_statement(
+                "figure2", "bayesian", "cl-ts(regressor=observed), s = 0.1", "c-ts(scales=given), s = 0.1"
+            ),
+            _beats_statement("figure2", "bayesian", "c-ts(scales=given), s = 0.1", "ts(scales=given), s = 0.14"),
         ],
     ),
     Claim(
@@ -276,8 +278,8 @@ CLAIMS: tuple[Claim, ...] = (
         "figure6",
         [
             _beats_statement("figure6", "campaign", causal, standard)
-            for causal in ("c-ucb", "c-ts-beta")
-            for standard in ("ucb", "ts-beta")
+            for causal in ("c-ucb", "c-ts(prior=beta)")
+            for standard in ("ucb", "ts(prior=beta)")
         ],
     ),
     Claim(
@@ -286,8 +288,8 @@ CLAIMS: tuple[Claim, ...] = (
         "On the e-mail campaign Thompson sampling beats UCB, causal or not.",
         "figure6",
         [
-            _beats_statement("figure6", "campaign", "ts-beta", "ucb"),
-            _beats_statement("figure6", "campaign", "c-ts-beta", "c-ucb"),
+            _beats_statement("figure6", "campaign", "ts(prior=beta)", "ucb"),
+            _beats_statement("figure6", "campaign", "c-ts(prior=beta)", "c-ucb"),
         ],
     ),
     Claim(
@@ -304,7 +306,7 @@ CLAIMS: tuple[Claim, ...] = (
         "lower-bound",
         [
             _identity_statement("lower-bound", [f"fixed gap, N = {N}" for N in lower_bound.SIZES], policy)
-            for policy in ("c-ucb", "c-ts-gaussian")
+            for policy in ("c-ucb", "c-ts(scales=given)")
         ],
     ),
     Claim(
@@ -314,7 +316,7 @@ CLAIMS: tuple[Claim, ...] = (
         "lower-bound",
         [
             _beats_statement("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ucb", "ucb"),
-            _beats_statement("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ts-gaussian", "ts-gaussian"),
+            _beats_statement("lower-bound", f"N = {lower_bound.SIZES[-1]}", "c-ts(scales=given)", "ts(scales=given)"),
         ],
     ),
 )

@@ -46,13 +46,13 @@ class Experiment:
 
 
 UCB_FAMILY = ("ucb", "c-ucb", "cl-ucb")
-TS_FAMILY = ("ts-gaussian", "c-ts-gaussian", "cl-ts")
+TS_FAMILY = ("ts(scales=given)", "c-ts(scales=given)", "cl-ts")
 PRINTED_POLICIES = UCB_FAMILY + TS_FAMILY
 """The paper's six algorithms, as printed."""
 
 
 def build_printed_policies(ids: Iterable[str]) -> dict[str, AnyPolicy]:
-    """Policies as the paper prints them, under their ids."""
+    """Policies as the paper prints them, under their texts."""
     return {id: policy(id) for id in ids}
 
 
@@ -63,7 +63,7 @@ def build_improved_policies(ids: Iterable[str], *, tabular: float, coarse: float
     """
     policies: dict[str, AnyPolicy] = {}
     for id in ids:
-        name = f"{id}-observed" if id.startswith("cl-") else id
+        name = f"{id}(regressor=observed)" if id.startswith("cl-") else id
         scale = tabular if id.startswith("c") else coarse
         policies[f"{name}, s = {scale:.2g}"] = policy(name, noise_scale=scale)
     return policies

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HORIZON = 5000
-CAMPAIGN_POLICIES = ("ucb", "c-ucb", "ts-beta", "c-ts-beta")
+CAMPAIGN_POLICIES = ("ucb", "c-ucb", "ts(prior=beta)", "c-ts(prior=beta)")
 CLICK_SCALE = 0.5
 """A coin's flip is 1/2-sub-Gaussian."""
 
@@ -39,7 +39,8 @@ def figures(runs: Runs) -> dict[str, Figure]:
     return {
         "figure6": plot_panels([run.only(CAMPAIGN_POLICIES)], ["E-mail campaign"]),
         "figure6-improved": plot_panels(
-            [run.only([*scaled, "kl-ucb", "c-kl-ucb", "ts-beta", "c-ts-beta"])], ["E-mail campaign, improved"]
+            [run.only([*scaled, "kl-ucb", "c-kl-ucb", "ts(prior=beta)", "c-ts(prior=beta)"])],
+            ["E-mail campaign, improved"],
         ),
     }
 

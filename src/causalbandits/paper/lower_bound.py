@@ -17,7 +17,7 @@ P1 = 0.5
 C = 1.0
 """The hard gap is C sqrt(3^N / T)."""
 FIXED_GAP = 0.3
-COMPARED_POLICIES = ("ucb", "ts-gaussian", "c-ucb", "c-ts-gaussian")
+COMPARED_POLICIES = ("ucb", "ts(scales=given)", "c-ucb", "c-ts(scales=given)")
 
 
 def hard_gap(N: int) -> float:

@@ -67,7 +67,7 @@ def _improvement_rows(runs: AllRuns) -> Iterable[tuple[str, ...]]:
             for name in mean:
                 if ", s = " not in name:
                     continue
-                base = name.split(",")[0].removesuffix("-observed")
+                base = name.partition(", s = ")[0].removesuffix("(regressor=observed)")
                 if base in mean and mean[name] > 0:
                     factor = mean[base] / mean[name]
                     yield (f"{experiment}, {setting}", name, f"{mean[base]:.1f}", f"{mean[name]:.1f}", f"{factor:.1f}")

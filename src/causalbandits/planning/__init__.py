@@ -6,9 +6,9 @@ from causalbandits._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from causalbandits.planning.description import describe, write_description
+    from causalbandits.planning.environment_spec import parse_environment
     from causalbandits.planning.experiment_spec import SpecFile, read_spec, read_spec_file, write_comparison
     from causalbandits.planning.forecasting import forecast
-    from causalbandits.planning.problem_spec import FileSpelling, parse_environment
     from causalbandits.planning.strategies import route_of
 else:
     __getattr__, __dir__ = lazy_exports(
@@ -17,13 +17,12 @@ else:
             "causalbandits.planning.description": ["describe", "write_description"],
             "causalbandits.planning.experiment_spec": ["SpecFile", "read_spec", "read_spec_file", "write_comparison"],
             "causalbandits.planning.forecasting": ["forecast"],
-            "causalbandits.planning.problem_spec": ["FileSpelling", "parse_environment"],
+            "causalbandits.planning.environment_spec": ["parse_environment"],
             "causalbandits.planning.strategies": ["route_of"],
         },
     )
 
 __all__ = [
-    "FileSpelling",
     "SpecFile",
     "describe",
     "forecast",

@@ -61,7 +61,7 @@ class Separator(NamedTuple):
 
 def find_separators(problem: Problem) -> tuple[Separator, ...]:
     """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
-    reward = problem.reward
+    reward = problem.reward_node
     if reward is None or not isinstance(problem.knowledge, CausalModel) or not problem.parents:
         return ()  # where causes are hidden, the route says what there is
     model = problem.knowledge
@@ -72,11 +72,11 @@ def find_separators(problem: Problem) -> tuple[Separator, ...]:
         with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
             cheapest = Problem(
                 model,
-                problem.manipulable,
+                manipulable=problem.manipulable,
                 reward=reward,
-                separator="cheapest",
-                observable=problem.observable or None,
-                always=sorted(always),
+                adjust="smallest",
+                can_observe=problem.can_observe or None,
+                optional=[name for name in problem.manipulable if name not in always],
                 reduce=False,
                 context=problem.context,
             )
@@ -363,7 +363,7 @@ def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Descript
 
     >>> from causalbandits import zoo
     >>> describe(zoo.email_campaign()).policy
-    'c-gittins-effects'
+    'c-gittins(prior=main-effects)'
     """
     target_problem = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(target_problem, Problem):

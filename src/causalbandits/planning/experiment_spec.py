@@ -1,32 +1,32 @@
-"""A specification in a file: which world, which policies, how long.
+"""A specification in a file: a problem, how its reward comes about, which policies, how long.
 
-[environment]
-zoo = "email_campaign"            # with its parameters; or a model of your own:
-# model = "model.json"            # JSON, BIF or XMLBIF, relative to this file
-# manipulable = ["purpose"]
-# parents = ["subject"]           # or reward = "click", perhaps with separator = "cheapest" and observable = [...]
-# at_most = 2                     # with either: at_most, always, actions, reduce, require, as of Problem
+model = "model.json"              # the entries of a problem: model or graph, reward, manipulable, values, costs, ...
+reward = "click"                  # (cb.problem.problem_schema() has all of them)
 
-# [costs]                         # with either: what it costs to set a knob, or to set it to a value
-# product = 0.02
-# send_time = { morning = 0.01 }
+[manipulable]
+purpose = ["promo", "news"]
 
-# [reward]                        # with a model of your own
-# kind = "bernoulli"              # bernoulli, gaussian, linear or student
-# mean = [0.3, 0.1]               # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
+[costs]
+purpose = { promo = 0.02 }
+
+[environment]                     # how the reward comes about in a simulation
+reward = "bernoulli"              # bernoulli, gaussian, linear or student
+mean = [0.3, 0.1]                 # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
+# zoo = "email_campaign"          # or a world of the zoo with its parameters, without model, graph and reward
 
 [simulation]
 horizon = 5000
 replications = 20
 seed = 0
-# budget = 250                    # with costs: what may be spent in all rounds together
+# budget = 250                    # with costs: the money for all rounds together
 
 [policies]
-c-ts-beta = {}                    # ids, or names of your own with id = "..."; the rest are parameters
-ucb = { noise_scale = 0.5 }
-# mine = { id = "my_module:MyPolicy", epsilon = 0.1 }     # a class of your own, in my_module.py beside this file
+c-ts = { prior = "beta" }         # families, or names of your own with policy = "..."; the rest are options
+"c-ts(cpts=learned)" = {}
+narrow = { policy = "ucb", noise_scale = 0.5 }
+# mine = { policy = "my_module:MyPolicy", epsilon = 0.1 }     # a class of your own, in my_module.py beside this file
 
-A comparison needs all of it, a look at the problem only [environment].
+A comparison needs all of it, a study or a look at the problem only the problem. JSON files have the same entries.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ import importlib
 import inspect
 import math
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +45,9 @@ from causalbandits._typing import is_real
 from causalbandits.engine import simulate
 from causalbandits.environments import Environment
 from causalbandits.errors import CausalBanditsError, PolicyError, StateError, unknown_name_message
-from causalbandits.planning.problem_spec import REWARD_CLASSES, Spelling, parse_environment
+from causalbandits.planning.environment_spec import REWARD_CLASSES, parse_environment
 from causalbandits.policies import AnyPolicy, Policy, policy
-from causalbandits.problem import Problem
+from causalbandits.problem import EXPERIMENT_TABLES, SPEC_ENTRIES, Problem, SpecTerms, read_spec_content
 from causalbandits.results import (
     Code,
     Heading,
@@ -64,7 +63,7 @@ from causalbandits.results import (
     write_page,
 )
 
-# Policies of your own in a specification: `id = "my_module:MyPolicy"`, beside the file or installed.
+# Policies of your own in a specification: `policy = "my_module:MyPolicy"`, beside the file or installed.
 
 
 def load_custom_policy(place: str, parameters: Mapping[str, Any], folder: Path) -> AnyPolicy:
@@ -159,31 +158,34 @@ class ExperimentSpec:
 
 @dataclass(frozen=True)
 class SpecFile:
-    """What a file says, its tables one by one; those that are not there are empty."""
+    """The content of a file: the entries of its problem, and its tables; those that are not there are empty."""
 
     path: Path
-    settings: Mapping[str, Any]
-    reward: Mapping[str, Any] | None
+    entries: Mapping[str, Any]
+    environment: Mapping[str, Any] | None
     simulation: Mapping[str, Any]
     policies: Mapping[str, AnyPolicy]
 
     def parse_environment(
-        self, overrides: Mapping[str, Any] | None = None, spelling: Spelling | None = None
+        self, overrides: Mapping[str, Any] | None = None, terms: SpecTerms | None = None
     ) -> Problem | Environment:
-        """The world of [environment] and [reward], with `more` entries or other ones."""
-        settings = {**self.settings, **(overrides or {})}
-        return parse_environment(settings, self.reward, folder=self.path.parent, spelling=spelling)
+        """The environment or problem, with some entries replaced."""
+        entries = {**self.entries, **(overrides or {})}
+        return parse_environment(entries, self.environment, folder=self.path.parent, terms=terms)
 
     def build_spec(self) -> ExperimentSpec:
         """The comparison, for which nothing may be missing."""
         env = self.parse_environment()
         if not isinstance(env, Environment):
             kinds = ", ".join(map(repr, REWARD_CLASSES))
-            raise CausalBanditsError(f"With a model of your own, [reward] must say its kind, one of {kinds}.")
+            raise CausalBanditsError(
+                "A simulation needs to know how the reward comes about: a table [environment] with reward = one of "
+                f'{kinds}, or with a world of the zoo, zoo = "email_campaign".'
+            )
         if "horizon" not in self.simulation:
             raise CausalBanditsError("[simulation] must say for how many rounds: horizon = 5000, say.")
         if not self.policies:
-            raise CausalBanditsError("The file must have a table [policies] with a line for each: c-ts-beta = {}, say.")
+            raise CausalBanditsError("The file must have a table [policies] with a line for each: c-ts = {}, say.")
         return ExperimentSpec(self.path.stem, env, self.policies, **self.simulation)
 
 
@@ -193,38 +195,16 @@ def read_spec(path: Path) -> ExperimentSpec:
 
 
 def read_spec_file(path: Path) -> SpecFile:
-    """What a file says; an error names the line or the entry that is wrong."""
-    content = read_toml(path)
-    validate_names(content, ("environment", "costs", "reward", "simulation", "policies"), "table")
-    tables = {name: require_table(content, name) for name in content}
-    if "environment" not in tables:
-        raise CausalBanditsError('The file must have a table [environment]: zoo = "email_campaign", say.')
+    """The content of a file; an error names the line or the entry that is wrong."""
+    content = read_spec_content(path)
+    validate_names(content, (*SPEC_ENTRIES, *EXPERIMENT_TABLES), "entry")
+    tables = {name: require_table(content, name) for name in EXPERIMENT_TABLES if name in content}
     policies = {
         name: parse_policy(name, parameters, path.parent) for name, parameters in tables.get("policies", {}).items()
     }
     simulation = parse_simulation(tables.get("simulation", {}))
-    return SpecFile(path, _environment_settings(tables), tables.get("reward"), simulation, policies)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a file, or what is wrong with it."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CausalBanditsError(f"Cannot read {path}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CausalBanditsError(f"{path} is no TOML file: {error}.") from None
-
-
-def _environment_settings(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """[environment], and in it what [costs] says: they may be written in either."""
-    if "costs" not in tables:
-        return dict(tables["environment"])
-    if "costs" in tables["environment"]:
-        raise CausalBanditsError(
-            "Costs must be said once: in the table [costs], or in [environment] costs, not in both."
-        )
-    return {**tables["environment"], "costs": tables["costs"]}
+    entries = {name: value for name, value in content.items() if name not in EXPERIMENT_TABLES}
+    return SpecFile(path, entries, tables.get("environment"), simulation, policies)
 
 
 def require_table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -250,13 +230,13 @@ def parse_simulation(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse_policy(name: str, entries: Any, folder: Path) -> AnyPolicy:
     """The policy that a line of [policies] describes."""
-    if not isinstance(entries, dict) or not isinstance(entries.get("id", name), str):
+    if not isinstance(entries, dict) or not isinstance(entries.get("policy", name), str):
         raise CausalBanditsError(
-            f'[policies] {name}: expected parameters, {{}} for none, and perhaps id = "c-ucb"; got {entries!r}.'
+            f'[policies] {name}: expected options, {{}} for none, and perhaps policy = "c-ucb"; got {entries!r}.'
         )
-    id, parameters = entries.get("id", name), {key: value for key, value in entries.items() if key != "id"}
+    text, options = entries.get("policy", name), {key: value for key, value in entries.items() if key != "policy"}
     try:
-        return load_custom_policy(id, parameters, folder) if ":" in id else policy(id, **parameters)
+        return load_custom_policy(text, options, folder) if ":" in text else policy(text, **options)
     except CausalBanditsError as error:
         raise type(error)(f"[policies] {name}: {error}") from None
 

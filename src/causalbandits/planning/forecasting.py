@@ -2,7 +2,7 @@
 
 Worlds are drawn from a prior on the reward, and from the tables' posterior where the model was fitted to data; the
 policies know the problem as it is given. Each is played on the same worlds. What it would recommend at a checkpoint
-counts as found if its true mean is within `epsilon` of the best, and as found for good from the first checkpoint
+counts as found if its true mean is within `tolerance` of the best, and as found for good from the first checkpoint
 after which that stays so, up to the horizon.
 """
 
@@ -29,8 +29,8 @@ from causalbandits.environments import (
     affordable_means,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError, SizeError
-from causalbandits.model import FittedModel, FittedObservedModel, State
-from causalbandits.policies import AnyPolicy, Policies, default_policy
+from causalbandits.model import CausalGraph, State
+from causalbandits.policies import AnyPolicy, Policies, default_with_reason, policy
 from causalbandits.problem import CONTEXT_SAMPLE_SIZE, Budget, Problem, feasible_contexts
 from causalbandits.problem.projection import TIE
 from causalbandits.results import Run, stopping_rounds, validate_delta
@@ -91,7 +91,7 @@ class EnvironmentPrior:
             return self._sample_by_actions(rng)
         knowledge = self.problem.knowledge
         truth = self.problem
-        if isinstance(knowledge, FittedModel | FittedObservedModel):
+        if not isinstance(knowledge, CausalGraph) and knowledge.posterior is not None:
             truth = truth.with_model(knowledge.draw(rng))
         return Environment(truth, self._sample_reward(truth, rng))
 
@@ -126,8 +126,8 @@ class EnvironmentPrior:
         """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
         by_actions = self.problem.unit == "actions"  # of coins
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
-        prior = "beta" if bounded else "gaussian"
-        return [default_policy(self.problem, horizon=horizon), f"ts-{prior}", "uniform"]
+        ts = policy("ts", prior="beta") if bounded else policy("ts", scales="given")
+        return [default_with_reason(self.problem, horizon=horizon).policy, ts, "uniform"]
 
     def at_stake(self, seed: int, allowance: float | None = None) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
@@ -174,7 +174,7 @@ class EnvironmentPrior:
 CHECKPOINTS = 100
 """So many checkpoints, each some percent later than the one before."""
 
-DEFAULT_EPSILON_SHARE = 0.1
+DEFAULT_TOLERANCE_SHARE = 0.1
 """An action is good enough, unless told otherwise, if it loses no more than this share of what is at stake."""
 
 
@@ -195,10 +195,10 @@ class Forecast:
 
     run: Run
     """With simple regret among its measures."""
-    epsilon: float
+    tolerance: float
     """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
     at_stake: float
-    """What an action chosen blindly loses against the best one, in the median of the worlds: a measure for epsilon."""
+    """What an action chosen blindly loses against the best one, the median over the worlds; a unit for `tolerance`."""
     stops_within: float = 0.0
     """How much worse than the best was good enough for the rule that says when to stop."""
     budget: float | None = None
@@ -207,7 +207,7 @@ class Forecast:
 
     def has_found_best(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
-        return self.run.measure("simple regret", policy) <= self.epsilon + TIE
+        return self.run.measure("simple regret", policy) <= self.tolerance + TIE
 
     def has_settled(self, policy: str) -> npt.NDArray[np.bool_]:
         """Replications x checkpoints: whether it is so at this and at every later checkpoint."""
@@ -231,11 +231,11 @@ class Forecast:
         """After how many rounds you may stop with this probability, if you may be wrong with probability delta.
 
         By the rule of `agent.recommend()`, asked at the checkpoints: that no other action is better by more than the
-        epsilon that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
+        tolerance that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
         """
         _validate_probability(probability)
         validate_delta(delta)
-        stop_rounds = stopping_rounds(self.run.rounds, self.run.measure("risk", policy), delta)
+        stop_rounds = stopping_rounds(self.run.rounds, self.run.measure("error probability", policy), delta)
         estimate, lower, upper = _wilson_interval(stop_rounds[:, None] <= self.run.rounds)
         return Needed(*(self._first_round(curve >= probability) for curve in (estimate, upper, lower)))
 
@@ -253,7 +253,7 @@ class Forecast:
             share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
             rows.append((row.policy, regret, share, _format_needed(self.needed(row.policy), horizon)))
         head: tuple[str, ...] = ("policy", f"regret after {horizon}", "best found by then", found_for_good)
-        if "risk" in self.run.measures:
+        if "error probability" in self.run.measures:
             head = (*head, "and to know it (95%)")
             stop_texts = [_format_needed(self.until_stop(row.policy), horizon) for row in self.run.summary()]
             rows = [(*row, stop_text) for row, stop_text in zip(rows, stop_texts, strict=True)]
@@ -264,9 +264,11 @@ class Forecast:
     @property
     def good_enough(self) -> str:
         """What counts as found, in words."""
-        share = f", {self.epsilon / self.at_stake:.0%} of what an action chosen blindly loses" if self.at_stake else ""
+        share = (
+            f", {self.tolerance / self.at_stake:.0%} of what an action chosen blindly loses" if self.at_stake else ""
+        )
         of_those = "" if self.budget is None else " that the budget pays for in every round"
-        return f"the recommended action is within {self.epsilon:.3g} of the best{of_those}{share}"
+        return f"the recommended action is within {self.tolerance:.3g} of the best{of_those}{share}"
 
     def plot(self, path: FilePath | None = None) -> Figure:
         """Regret, and the probability of having found the best, against rounds."""
@@ -300,7 +302,7 @@ def forecast(
     *,
     horizon: int,
     reward_prior: RewardPrior = (1.0, 1.0),
-    epsilon: float | None = None,
+    tolerance: float | None = None,
     budget: float | None = None,
     stops: bool = False,
     replications: int = 200,
@@ -313,19 +315,19 @@ def forecast(
 
     `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
     Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
-    and a random generator draws any reward. `epsilon` says how much worse than the best is good enough, in the
+    and a random generator draws any reward. `tolerance` says how much worse than the best is good enough, in the
     reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
     worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
     sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
-    (`until_stop`), with that epsilon; policies must then have a rule for it. With a `budget` for all rounds together,
+    (`until_stop`), with that tolerance; policies must then have a rule for it. With a `budget` for all rounds together,
     regret is against the best mixture for it, and found is the best action that it pays for in every round, as
     `agent.recommend()` names it. `workers`, `checkpoint` and `progress` are those of `simulate`.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy                  regret after 500  best found by then  rounds to find it for good 9 times in 10
-    ------------------------------------------------------------------------------------------------------
-    c-gittins-effects    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
+    policy                              regret after 500  best found by then  rounds to find it for good 9 times in 10
+    ------------------------------------------------------------------------------------------------------------------
+    c-gittins(prior=main-effects)    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
     ...
     """
     if not isinstance(problem, Problem):
@@ -335,8 +337,10 @@ def forecast(
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
     if horizon > HORIZON_LIMIT:
         raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
-    if epsilon is not None and (not is_real(epsilon) or not 0 <= epsilon <= 1e150):
-        raise CausalBanditsError(f"epsilon, how much worse is good enough, must be 0 or more; got {epsilon!r}.")
+    if tolerance is not None and (not is_real(tolerance) or not 0 <= tolerance <= 1e150):
+        raise CausalBanditsError(
+            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+        )
     if not isinstance(stops, bool):
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     if budget is not None and problem.costs is None:
@@ -348,7 +352,7 @@ def forecast(
         )
     prior = EnvironmentPrior(problem, reward_prior)
     at_stake = prior.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).per_round)
-    tolerance = DEFAULT_EPSILON_SHARE * at_stake if epsilon is None else float(epsilon)
+    tolerance = DEFAULT_TOLERANCE_SHARE * at_stake if tolerance is None else float(tolerance)
     run = simulate(
         prior,
         prior.default_policies(int(horizon), seed) if policies is None else policies,
@@ -356,10 +360,10 @@ def forecast(
         replications=replications,
         seed=seed,
         workers=workers,
-        problem=problem,
-        measures=["simple regret", "risk"] if stops else "simple regret",
+        believed=problem,
+        measures=["simple regret", "error probability"] if stops else "simple regret",
         rounds=np.unique(np.geomspace(10, horizon, CHECKPOINTS).astype(np.int64)),
-        epsilon=tolerance if stops else 0.0,
+        tolerance=tolerance if stops else 0.0,
         budget=budget,
         checkpoint=checkpoint,
         progress=progress,

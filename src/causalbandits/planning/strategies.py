@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from causalbandits.errors import NotIdentifiedError, ProblemError, ProblemWarning, SizeError
-from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, as_causal_graph
+from causalbandits.model import CausalGraph, CausalModel, Knowledge, LatentModel, as_causal_graph
 from causalbandits.problem import ActionSpace, AugmentedGraph, Problem
 from causalbandits.problem.actions import Costs, format_count
 from causalbandits.problem.candidates import possibly_optimal_actions
@@ -73,7 +73,7 @@ def route_of(problem: Problem) -> Route:
     if reward is None or reward not in problem.graph.parents:
         return NO_ROUTE
     search = _StrategySearch(
-        problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.observable
+        problem.knowledge, problem.actions, reward, problem.costs, problem.context, problem.can_observe
     )
     return Route(tuple(search.strategies()))
 
@@ -86,7 +86,7 @@ class _StrategySearch(NamedTuple):
     reward: str
     costs: Costs | None
     context: tuple[str, ...]
-    observable: tuple[str, ...]
+    can_observe: tuple[str, ...]
 
     def strategies(self) -> Iterator[Strategy]:
         always_set = self.space.variables_always_set()
@@ -102,11 +102,13 @@ class _StrategySearch(NamedTuple):
         implied = [name for name in free if name in self._always_set_by_candidates()]
         candidates = [implied] if implied else []
         candidates += [[name] for name in free if [name] != implied] + ([free] if len(free) > 1 else [])
-        limit = len(self.space.names) if self.space.at_most is None else self.space.at_most
+        limit = len(self.space.names) if self.space.max_set is None else self.space.max_set
         for knobs in candidates:
             if len(always_set) + len(knobs) > limit:
                 continue
-            strategy = self._configuration_strategy(f"with always={knobs}", [*sorted(always_set), *knobs])
+            strategy = self._configuration_strategy(
+                f"with {', '.join(knobs)} always set", [*sorted(always_set), *knobs]
+            )
             if strategy.numbers is not None and knobs != implied:
                 text = f"{strategy.text} To leave {', '.join(knobs)} alone is given up, which may be what is best."
                 yield strategy._replace(text=text, gives_up=True)
@@ -134,26 +136,27 @@ class _StrategySearch(NamedTuple):
         if reason:
             return Strategy(name, None, reason)
         numbers = math.prod(self._state_count(variable) for variable in separator)
-        z, always_text = ", ".join(separator), f", always={list(always)}" if always else ""
+        z, optional = ", ".join(separator), [name for name in self.space.names if name not in always]
+        optional_text = f", optional={optional if always else True}" if optional else ""
         verb = "separate" if len(separator) > 1 else "separates"
-        text = f"{z} {verb} what is done from {self.reward}: parents={list(separator)}{always_text}."
+        text = f"{z} {verb} what is done from {self.reward}: reward_parents={list(separator)}{optional_text}."
         if isinstance(self.knowledge, CausalGraph):
             text += f" P({z} | do(a)) is computed from rows in which nothing was set: known = cb.fit(graph, rows)."
         return Strategy(name, numbers, text)
 
     def _find_separator(self, always: Sequence[str]) -> tuple[str, ...]:
-        augmented = AugmentedGraph(self._with_states(), self.space.names, always)
-        return augmented.cheapest_separator(self.reward, self.observable or None, self.context)[0]
+        augmented = AugmentedGraph(self._with_values(), self.space.names, always)
+        return augmented.cheapest_separator(self.reward, self.can_observe or None, self.context)[0]
 
-    def _with_states(self) -> Knowledge:
+    def _with_values(self) -> Knowledge:
         """Where nothing is said of a variable's values, it counts as one of two."""
         if not isinstance(self.knowledge, CausalGraph):
             return self.knowledge
         missing = [name for name in self.knowledge.parents if name not in self.knowledge.states]
-        return self.knowledge.with_states({name: [0, 1] for name in missing})
+        return self.knowledge.with_values({name: [0, 1] for name in missing})
 
     def _state_count(self, name: str) -> int:
-        return len(self._with_states()[name].states)
+        return len(self._with_values()[name].states)
 
     def _nonidentification_reason(self, separator: tuple[str, ...], always: Sequence[str]) -> str:
         """Why P(z | do(a)) cannot be computed for some action; empty if it can."""
@@ -161,7 +164,7 @@ class _StrategySearch(NamedTuple):
             return ""
         targets = list(dict.fromkeys((*separator, *self.context)))
         try:
-            if isinstance(self.knowledge, ObservedModel):
+            if isinstance(self.knowledge, LatentModel):
                 build_conditioned_blocks(self.knowledge, self._space_always_setting(always), targets)({})
             else:
                 self._require_identified(self.knowledge, targets, always)
@@ -179,7 +182,7 @@ class _StrategySearch(NamedTuple):
         """The actions where these knobs are always set; in a list, to some value."""
         space = self.space
         if space.explicit_choices is None:
-            return ActionSpace(space.variables, at_most=space.at_most, always=always, values=space.values)
+            return ActionSpace(space.variables, max_set=space.max_set, always=always, values=space.values)
         defaults = [
             choices[0] if name in always else 0 for name, choices in zip(space.names, space.settable, strict=True)
         ]
@@ -197,7 +200,7 @@ class _StrategySearch(NamedTuple):
             yield from dict.fromkeys(map(tuple, sets))
             return
         free = [name for name in self.space.names if name not in always]
-        limit = len(self.space.names) if self.space.at_most is None else self.space.at_most
+        limit = len(self.space.names) if self.space.max_set is None else self.space.max_set
         for size in range(min(len(free), limit - len(always)) + 1):
             for knobs in itertools.combinations(free, size):
                 yield tuple(name for name in self.space.names if name in knobs or name in always)
@@ -210,5 +213,7 @@ class _StrategySearch(NamedTuple):
         contexts = math.prod(self._state_count(name) for name in self.context)
         contexts_text = f", in each of {contexts} contexts" if self.context else ""
         total_text = f" of {format_count(self.space.size)}" if candidates.size < self.space.size else ""
-        text = f"{format_count(candidates.size)}{total_text} actions are worth trying{contexts_text}: parents=[]."
+        text = (
+            f"{format_count(candidates.size)}{total_text} actions are worth trying{contexts_text}: reward_parents=[]."
+        )
         return Strategy("by actions", candidates.size * contexts, text)

@@ -1,4 +1,4 @@
-"""Bandit policies: a statistic, an index per cell, its projection on actions, an argmax; by id in the registry."""
+"""Bandit policies: a statistic, an index per cell, its projection on actions, an argmax; families in the registry."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from causalbandits._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from causalbandits.policies._qr import back_substitute_jit, qr_update_jit, squared_norms_jit
-    from causalbandits.policies.base import AnyPolicy, HorizonPolicy, Policy
+    from causalbandits.policies.base import AnyPolicy, FamilyPolicy, HorizonPolicy, Policy
     from causalbandits.policies.budgeted import decide_within_budget, find_incumbent, future_situations
     from causalbandits.policies.cells import (
         KLUCB,
@@ -49,22 +49,34 @@ if TYPE_CHECKING:
         LinTS,
         LinUCB,
     )
+    from causalbandits.policies.notation import format_policy_text, parse_policy_text
     from causalbandits.policies.registry import (
-        POLICIES,
+        AUTO,
+        FAMILIES,
+        AutoPolicy,
         Policies,
         as_policy,
         default_policy,
         default_with_reason,
+        is_auto,
         name_policies,
         policy,
+        policy_label,
         resolve_policy,
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
     from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
-    from causalbandits.policies.stopping import empirical_bernstein_error_probability, stopping_obstacle
+    from causalbandits.policies.stopping import (
+        common_mean_p_value,
+        declared_noise_scale,
+        drop_rounding,
+        empirical_bernstein_error_probability,
+        stopping_obstacle,
+    )
     from causalbandits.policies.traits import Traits, situation_for
     from causalbandits.policies.validation import (
+        policy_warnings,
         refuse_budget,
         validate_parents,
         validate_reward,
@@ -76,7 +88,7 @@ else:
         __name__,
         {
             "causalbandits.policies._qr": ["back_substitute_jit", "qr_update_jit", "squared_norms_jit"],
-            "causalbandits.policies.base": ["AnyPolicy", "HorizonPolicy", "Policy"],
+            "causalbandits.policies.base": ["AnyPolicy", "FamilyPolicy", "HorizonPolicy", "Policy"],
             "causalbandits.policies.budgeted": ["decide_within_budget", "find_incumbent", "future_situations"],
             "causalbandits.policies.cells": [
                 "KLUCB",
@@ -119,14 +131,19 @@ else:
                 "LinTS",
                 "LinUCB",
             ],
+            "causalbandits.policies.notation": ["format_policy_text", "parse_policy_text"],
             "causalbandits.policies.registry": [
-                "POLICIES",
+                "AUTO",
+                "FAMILIES",
+                "AutoPolicy",
                 "Policies",
                 "as_policy",
                 "default_policy",
                 "default_with_reason",
+                "is_auto",
                 "name_policies",
                 "policy",
+                "policy_label",
                 "resolve_policy",
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
@@ -139,9 +156,16 @@ else:
                 "add_to_cell",
                 "add_to_pool",
             ],
-            "causalbandits.policies.stopping": ["empirical_bernstein_error_probability", "stopping_obstacle"],
+            "causalbandits.policies.stopping": [
+                "common_mean_p_value",
+                "declared_noise_scale",
+                "drop_rounding",
+                "empirical_bernstein_error_probability",
+                "stopping_obstacle",
+            ],
             "causalbandits.policies.traits": ["Traits", "situation_for"],
             "causalbandits.policies.validation": [
+                "policy_warnings",
                 "refuse_budget",
                 "validate_parents",
                 "validate_reward",
@@ -152,11 +176,13 @@ else:
     )
 
 __all__ = [
+    "AUTO",
+    "FAMILIES",
     "HACUCB",
     "KLUCB",
-    "POLICIES",
     "UCB",
     "AnyPolicy",
+    "AutoPolicy",
     "Bounds",
     "CausalDesign",
     "CausalElimination",
@@ -173,6 +199,7 @@ __all__ = [
     "CausalUCB",
     "Cells",
     "Choice",
+    "FamilyPolicy",
     "GuardedThompsonSampling",
     "HorizonPolicy",
     "Incumbent",
@@ -197,18 +224,26 @@ __all__ = [
     "as_policy",
     "back_substitute_jit",
     "class_name",
+    "common_mean_p_value",
     "decide_within_budget",
+    "declared_noise_scale",
     "decode_parameters",
     "default_policy",
     "default_with_reason",
+    "drop_rounding",
     "empirical_bernstein_error_probability",
     "encode_parameters",
     "find_incumbent",
+    "format_policy_text",
     "future_situations",
+    "is_auto",
     "name_policies",
+    "parse_policy_text",
     "policy",
     "policy_fingerprint",
     "policy_fingerprint_with_code",
+    "policy_label",
+    "policy_warnings",
     "qr_update_jit",
     "randomised_rounding",
     "refuse_budget",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -23,6 +23,7 @@ from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
 from causalbandits.policies.feedback import Bounds, Choice, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.fingerprint import format_parameter, is_plain, nondefault_parameters
+from causalbandits.policies.notation import format_policy_text, format_value
 from causalbandits.policies.return_checks import check_methods
 from causalbandits.policies.statistics import Statistic
 from causalbandits.policies.traits import Traits
@@ -32,7 +33,7 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 S = TypeVar("S", bound=Statistic)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Policy(ABC, Generic[S]):
     """The frozen parameters of an algorithm. It sees a situation's arrays, never the reward's mechanism.
 
@@ -58,7 +59,16 @@ class Policy(ABC, Generic[S]):
     @property
     @abstractmethod
     def id(self) -> str:
-        """The short name by which the registry and the results know the policy."""
+        """The short name by which results, files and messages know the policy."""
+
+    @property
+    def label(self) -> str:
+        """The name of the policy in legends."""
+        return self.id
+
+    def parameter_defaults(self) -> dict[str, Any]:
+        """The value of every parameter that is left out; `dataclasses.MISSING` where it may not be."""
+        return {field.name: field.default for field in fields(self)}
 
     @abstractmethod
     def init(self, problem: Problem) -> S:
@@ -76,7 +86,7 @@ class Policy(ABC, Generic[S]):
         """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
 
     def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
-        """Look at an outcome that was taken in, once all earlier decisions are told or forgotten (`traits.sequential`).
+        """Look at an outcome that was taken in, once all earlier decisions are told or cancelled (`traits.sequential`).
 
         What it noticed is said in words, or nothing is. Nothing here is random either.
         """
@@ -129,12 +139,12 @@ class Policy(ABC, Generic[S]):
         """The action with the largest estimated mean reward."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
 
-    def interval(self, situation: Situation, statistic: S, action: Action, level: float) -> Bounds:
-        """Bounds on one action's mean reward that hold with probability `level`, however actions were chosen."""
+    def interval(self, situation: Situation, statistic: S, action: Action, confidence: float) -> Bounds:
+        """Bounds on one action's mean reward that hold with probability `confidence`, however actions were chosen."""
         raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
 
-    def error_probability(self, situation: Situation, statistic: S, action: Action, epsilon: float) -> float | None:
-        """The chance, at most, that another action is better by more than epsilon; None where no rule says.
+    def error_probability(self, situation: Situation, statistic: S, action: Action, tolerance: float) -> float | None:
+        """The chance, at most, that another action is better by more than `tolerance`; None where no rule says.
 
         It must hold at all times together, however actions were chosen.
         """
@@ -163,12 +173,67 @@ class Policy(ABC, Generic[S]):
         )
         return f"{self.id}({arguments})" if arguments else self.id
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 AnyPolicy = Policy[Any]
 """A policy, whatever it keeps."""
 
+LEADING_OPTIONS = ("prior", "scales", "cpts", "regressor")
+"""Options that are written first, in this order; the others follow in the order of the class."""
 
-@dataclass(frozen=True, kw_only=True)
+OPTION_LABELS = {
+    ("prior", "beta"): "Beta prior",
+    ("prior", "gaussian"): "Gaussian prior",
+    ("prior", "main-effects"): "main effects",
+    ("scales", "given"): "given scales",
+    ("scales", "estimated"): "estimated scales",
+    ("cpts", "learned"): "learned CPTs",
+    ("regressor", "observed"): "observed regressors",
+    ("anytime", True): "anytime",
+    ("intercept", True): "intercept",
+}
+"""Options in legends; others are written as name=value."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FamilyPolicy(Policy[S]):
+    """A policy of this library: a family and its options. Its id is the text that `causalbandits.policy` reads."""
+
+    family: ClassVar[str]
+    """The family in texts."""
+    family_label: ClassVar[str]
+    """The family in legends."""
+
+    @cached_property
+    def id(self) -> str:
+        return format_policy_text(self.family, self.options)
+
+    @property
+    def label(self) -> str:
+        options = {name: value for name, value in self.options.items() if name != "horizon"}
+        words = [
+            OPTION_LABELS.get((name, value)) if isinstance(value, str | bool) else None
+            for name, value in options.items()
+        ]
+        written = [
+            word or f"{name}={format_value(value)}" for word, (name, value) in zip(words, options.items(), strict=True)
+        ]
+        return f"{self.family_label} ({', '.join(written)})" if written else self.family_label
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that differ from the family's defaults, in the order in which they are written."""
+        parameters = nondefault_parameters(self)
+        first = [name for name in LEADING_OPTIONS if name in parameters]
+        return {name: parameters[name] for name in (*first, *(name for name in parameters if name not in first))}
+
+    def __str__(self) -> str:
+        return self.id
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class HorizonPolicy(Policy[S]):
     """A policy whose exploration depends on the number of rounds.
 
@@ -195,12 +260,12 @@ class HorizonPolicy(Policy[S]):
         return max(2, rounds + 1 if self.horizon is None else self.horizon)
 
 
-DRAWS_LIMIT = 2**12
-"""A decision is made from no more posterior draws than this."""
+SAMPLES_LIMIT = 2**12
+"""A decision is made from no more posterior samples than this."""
 
 
-def validate_draws(value: object, name: str = "draws") -> None:
-    """Refuse anything but a number of posterior draws."""
-    validate_positive_integer(name, value)
-    if isinstance(value, int | np.integer) and value > DRAWS_LIMIT:
-        raise PolicyError(f"{name} must be {DRAWS_LIMIT} at most; got {value}.")
+def validate_samples(value: object) -> None:
+    """Refuse anything but a number of posterior samples."""
+    validate_positive_integer("samples", value)
+    if isinstance(value, int | np.integer) and value > SAMPLES_LIMIT:
+        raise PolicyError(f"samples must be {SAMPLES_LIMIT} at most; got {value}.")

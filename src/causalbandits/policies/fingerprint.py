@@ -6,7 +6,7 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -19,6 +19,8 @@ class FingerprintedPolicy(Protocol):
     """A dataclass of parameters that can say what they do on a problem."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def parameter_defaults(self) -> Mapping[str, Any]: ...
 
     def parameter_fingerprint(self, problem: Problem) -> str: ...
 
@@ -37,12 +39,8 @@ def is_plain(value: object) -> bool:
 
 def nondefault_parameters(policy: FingerprintedPolicy) -> dict[str, Any]:
     """The parameters that differ from their defaults."""
-    values_and_defaults = {f.name: (getattr(policy, f.name), f.default) for f in fields(policy)}
-    return {
-        name: value
-        for name, (value, default) in values_and_defaults.items()
-        if default is MISSING or _differ(value, default)
-    }
+    values = {name: (getattr(policy, name), default) for name, default in policy.parameter_defaults().items()}
+    return {name: value for name, (value, default) in values.items() if default is MISSING or _differ(value, default)}
 
 
 def _differ(value: object, default: object) -> bool:

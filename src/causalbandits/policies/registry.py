@@ -1,4 +1,4 @@
-"""The policies by their ids, and the default policy of a problem.
+"""The families of policies, and the default policy of a problem.
 
 The default follows from what is known of the tables, and from how outcomes come:
 
@@ -18,13 +18,15 @@ measurements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import PolicyError, short_repr, unknown_name_message
-from causalbandits.model import FittedModel
-from causalbandits.policies.base import AnyPolicy, Policy
+from causalbandits.model import CausalModel
+from causalbandits.policies.base import AnyPolicy, FamilyPolicy, Policy, validate_samples
 from causalbandits.policies.cells import (
     KLUCB,
     UCB,
@@ -39,6 +41,7 @@ from causalbandits.policies.cells import (
     Uniform,
 )
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
+from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.linear import (
     CausalLinearThompsonSampling,
     CausalLinearTSUCB,
@@ -46,114 +49,171 @@ from causalbandits.policies.linear import (
     LinTS,
     LinUCB,
 )
+from causalbandits.policies.notation import EXAMPLE, Unwritten, parse_policy_text
 from causalbandits.policies.posteriors import can_store_main_effects
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
-from causalbandits.problem import Problem, count_reachable_configurations
+from causalbandits.problem import Problem, Scores, Situation, count_reachable_configurations
 from causalbandits.problem.projection import CELL_LIMIT
 
-POLICIES: dict[str, tuple[type[AnyPolicy], dict[str, Any]]] = {
-    "c-design": (CausalDesign, {}),
-    "c-elimination": (CausalElimination, {}),
-    "c-gittins-beta": (CausalGittins, {"prior": "beta"}),
-    "c-gittins-effects": (CausalGittins, {"prior": "main effects"}),
-    "c-gittins-gaussian": (CausalGittins, {"prior": "gaussian"}),
-    "c-gittins-scaled": (CausalGittins, {"scales": "learnt"}),
-    "c-ids-beta": (CausalIDS, {"prior": "beta"}),
-    "c-ids-gaussian": (CausalIDS, {"prior": "gaussian"}),
-    "c-ids-scaled": (CausalIDS, {"scales": "learnt"}),
-    "c-kl-ucb": (CausalKLUCB, {}),
-    "c-screen-beta": (CausalScreen, {"prior": "beta"}),
-    "c-screen-gaussian": (CausalScreen, {"prior": "gaussian"}),
-    "c-screen-scaled": (CausalScreen, {"scales": "learnt"}),
-    "c-track-and-stop": (CausalTrackAndStop, {}),
-    "c-ts-beta": (CausalThompsonSampling, {"prior": "beta"}),
-    "c-ts-beta-guarded": (GuardedThompsonSampling, {"prior": "beta"}),
-    "c-ts-beta-learnt": (CausalThompsonSampling, {"prior": "beta", "tables": "learnt"}),
-    "c-ts-beta-scaled": (CausalThompsonSampling, {"prior": "beta", "scales": "learnt"}),
-    "c-ts-effects": (CausalThompsonSampling, {"prior": "main effects"}),
-    "c-ts-gaussian": (CausalThompsonSampling, {"prior": "gaussian"}),
-    "c-ts-gaussian-guarded": (GuardedThompsonSampling, {"prior": "gaussian"}),
-    "c-ts-gaussian-learnt": (CausalThompsonSampling, {"prior": "gaussian", "tables": "learnt"}),
-    "c-ts-gaussian-learnt-scaled": (
+FAMILIES: dict[str, type[AnyPolicy]] = {
+    kind.family: kind
+    for kind in (
         CausalThompsonSampling,
-        {"prior": "gaussian", "tables": "learnt", "scales": "learnt"},
-    ),
-    "c-ts-gaussian-scaled": (CausalThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
-    "c-ts-models": (ModelsThompsonSampling, {}),
-    "c-ts-ucb-beta": (CausalTSUCB, {"prior": "beta"}),
-    "c-ts-ucb-gaussian": (CausalTSUCB, {"prior": "gaussian"}),
-    "c-ts-ucb-scaled": (CausalTSUCB, {"scales": "learnt"}),
-    "c-ucb": (CausalUCB, {}),
-    "c-ucb-scaled": (CausalUCB, {"scales": "learnt"}),
-    "cl-ts": (CausalLinearThompsonSampling, {"regressor": "expected"}),
-    "cl-ts-observed": (CausalLinearThompsonSampling, {"regressor": "observed"}),
-    "cl-ts-observed-scaled": (CausalLinearThompsonSampling, {"regressor": "observed", "scales": "learnt"}),
-    "cl-ts-scaled": (CausalLinearThompsonSampling, {"regressor": "expected", "scales": "learnt"}),
-    "cl-ts-ucb": (CausalLinearTSUCB, {"regressor": "expected"}),
-    "cl-ts-ucb-observed": (CausalLinearTSUCB, {"regressor": "observed"}),
-    "cl-ucb": (CausalLinearUCB, {"regressor": "expected"}),
-    "cl-ucb-observed": (CausalLinearUCB, {"regressor": "observed"}),
-    "hac-ucb": (HACUCB, {}),
-    "kl-ucb": (KLUCB, {}),
-    "lin-ts": (LinTS, {}),
-    "lin-ucb": (LinUCB, {}),
-    "ts-beta": (ThompsonSampling, {"prior": "beta"}),
-    "ts-beta-scaled": (ThompsonSampling, {"prior": "beta", "scales": "learnt"}),
-    "ts-gaussian": (ThompsonSampling, {"prior": "gaussian"}),
-    "ts-gaussian-scaled": (ThompsonSampling, {"prior": "gaussian", "scales": "learnt"}),
-    "ucb": (UCB, {}),
-    "ucb-scaled": (UCB, {"scales": "learnt"}),
-    "uniform": (Uniform, {}),
+        CausalUCB,
+        CausalKLUCB,
+        CausalGittins,
+        CausalScreen,
+        CausalTSUCB,
+        CausalIDS,
+        CausalLinearThompsonSampling,
+        CausalLinearUCB,
+        CausalLinearTSUCB,
+        CausalTrackAndStop,
+        CausalElimination,
+        CausalDesign,
+        GuardedThompsonSampling,
+        ModelsThompsonSampling,
+        HACUCB,
+        LinUCB,
+        LinTS,
+        ThompsonSampling,
+        UCB,
+        KLUCB,
+        Uniform,
+    )
 }
+"""The families of policies, by the names that texts have for them; `AUTO` stands for the default of a problem."""
+
+AUTO = "auto"
 
 
-def as_policy(policy_or_id: object) -> AnyPolicy:
-    """A policy, given as itself or by its id."""
-    if isinstance(policy_or_id, str):
-        return policy(policy_or_id)
-    if isinstance(policy_or_id, Policy):
-        if not isinstance(policy_or_id.id, str):
-            raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {policy_or_id.id!r}.")
-        return policy_or_id
-    raise PolicyError(f"A policy is an object such as CausalUCB() or an id such as 'c-ucb'; got {policy_or_id!r}.")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AutoPolicy(FamilyPolicy[Any]):
+    """The default policy of a problem, before the problem is known: `resolve_policy` puts that in its place.
+
+    With `samples=M` it decides by M posterior samples, so that propensities are known.
+    """
+
+    family, family_label = AUTO, "default policy"
+    samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            validate_samples(self.samples)
+
+    def default_for(self, problem: Problem, horizon: int | None, delayed: bool) -> AnyPolicy:
+        """The default policy of a problem, with these options."""
+        default = default_policy(problem, horizon=horizon, delayed=delayed)
+        if self.samples is None:
+            return default
+        if "samples" not in default.parameter_defaults():
+            raise PolicyError(
+                f"The default policy of this problem, {default}, draws no posterior samples: leave samples= out, or "
+                "name a policy that does, such as 'c-ts'."
+            )
+        return replace(default, samples=self.samples)  # type: ignore[call-arg]
+
+    def _refuse(self) -> NoReturn:
+        raise PolicyError(
+            "'auto' stands for the default policy of a problem: pass it together with the problem, as in "
+            "Agent(problem, 'auto'), or use default_policy(problem)."
+        )
+
+    def init(self, problem: Problem) -> Any:
+        self._refuse()
+
+    def score(self, situation: Situation, statistic: Any, rng: np.random.Generator) -> Scores:
+        self._refuse()
+
+    def update(self, situation: Situation, statistic: Any, outcome: Outcome) -> None:
+        self._refuse()
 
 
-def policy(id: str, **parameters: Any) -> AnyPolicy:
-    """The policy with this id, with parameters of your own.
+def as_policy(policy_or_text: object) -> AnyPolicy:
+    """A policy, given as itself or as a text such as "c-ts(prior=beta)"."""
+    if isinstance(policy_or_text, str):
+        return policy(policy_or_text)
+    if isinstance(policy_or_text, Policy):
+        if not isinstance(policy_or_text.id, str):
+            raise PolicyError(f"A policy's id must be text, such as 'my-policy'; got {policy_or_text.id!r}.")
+        return policy_or_text
+    raise PolicyError(
+        f"A policy is an object such as CausalUCB() or a text such as 'c-ucb'; got {short_repr(policy_or_text)}."
+    )
 
-    >>> policy("c-ts-beta")
-    CausalThompsonSampling(prior='beta', noise_scale=1.0, prior_scale=1.0, successes=1.0, failures=1.0, \
-scales='given', draws=1, tables='known', trust=None)
+
+def policy(family: str, /, **options: Any) -> AnyPolicy:
+    """The policy of a family with these options; the family may bring options with it, in parentheses.
+
+    Texts without options have the family's defaults, which are those of its class. Nothing else is needed:
+    `policy("c-ts")` estimates the scales of the rewards.
+
+    >>> policy("c-ts", prior="beta", cpts="learned")
+    c-ts(prior=beta, cpts=learned)
+    >>> policy("c-ts(prior=beta)", samples=32) == CausalThompsonSampling(prior="beta", samples=32)
+    True
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
     """
-    if not isinstance(id, str) or id not in POLICIES:
-        raise PolicyError(unknown_name_message("policy", id, POLICIES))
-    kind, fixed = POLICIES[id]
-    clash = sorted(set(fixed) & set(parameters))
-    if clash:
-        raise PolicyError(f"The id {id!r} already fixes {', '.join(clash)}.")
+    if not isinstance(family, str):
+        raise PolicyError(f"A policy's family must be text, such as 'c-ts'; got {short_repr(family)}.")
+    text = parse_policy_text(family)
+    kind = AutoPolicy if text.family == AUTO else FAMILIES.get(text.family)
+    if kind is None:
+        raise PolicyError(_unknown_family_message(text.family))
+    twice = sorted(set(text.options) & set(options))
+    if twice:
+        raise PolicyError(f"{', '.join(twice)}: given twice, in {family!r} and beside it.")
+    options = {**text.options, **options}
+    known_names = [field.name for field in fields(kind)]
+    for name, value in options.items():
+        if name not in known_names:
+            raise PolicyError(_unknown_option_message(text.family, name, known_names))
+        if isinstance(value, Unwritten):
+            raise PolicyError(
+                f"{name}=... stands for a value that text does not hold: pass it as an argument, "
+                f"policy({text.family!r}, {name}=...), or pass the policy itself."
+            )
+    return kind(**options)
+
+
+def _unknown_family_message(name: str) -> str:
+    families = [AUTO, *FAMILIES]
+    parts = set(name.split("-"))
+    contained = [family for family in families if parts.issuperset(family.split("-"))]
+    message = unknown_name_message("policy family", name, families, closest=max(contained, key=len, default=None))
+    return f"{message} Options are written {EXAMPLE!r}."
+
+
+def _unknown_option_message(family: str, name: str, known_names: list[str]) -> str:
+    elsewhere = [other for other, kind in FAMILIES.items() if name in kind.__dataclass_fields__]
+    note = f" Families with {name!r}: {', '.join(map(repr, elsewhere))}." if elsewhere else ""
+    return unknown_name_message(f"option of {family!r}:", name, known_names) + note
+
+
+def policy_label(name: str) -> str:
+    """The label in legends of what has this name in a result: that of the policy, if the name is a policy's text.
+
+    >>> policy_label("c-ts(prior=beta)"), policy_label("mine")
+    ('C-TS (Beta prior)', 'mine')
+    """
     try:
-        return kind(**fixed, **parameters)
-    except TypeError:
-        allowed = [field.name for field in fields(kind) if field.name not in fixed]
-        unknown_names = [name for name in parameters if name not in allowed]
-        raise PolicyError(
-            unknown_name_message(f"parameter of {id!r}:", unknown_names[0] if unknown_names else parameters, allowed)
-        ) from None
+        return policy(name).label
+    except PolicyError:
+        return name
 
 
 Policies = AnyPolicy | str | Iterable[AnyPolicy | str] | Mapping[str, AnyPolicy | str]
-"""One or more, as objects or ids, under names of your own if you like."""
+"""One or more, as objects or texts, under names of your own if you like."""
 
 
 def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
     """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
     if isinstance(policies, Mapping):
-        by_name = {str(name): as_policy(policy_or_id) for name, policy_or_id in policies.items()}
+        by_name = {str(name): as_policy(policy_or_text) for name, policy_or_text in policies.items()}
     else:
         is_single = isinstance(policies, Policy | str) or not is_iterable(policies)
-        instances = [as_policy(policy_or_id) for policy_or_id in ([policies] if is_single else policies)]  # type: ignore[union-attr]
+        instances = [as_policy(policy_or_text) for policy_or_text in ([policies] if is_single else policies)]  # type: ignore[union-attr]
         ids = [p.id for p in instances]
         by_name = {}
         for p in instances:
@@ -166,13 +226,13 @@ def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
     return by_name
 
 
-IMMEDIATE_FEEDBACK = policy("c-gittins-effects")
-MANY_ACTIONS = DELAYED_FEEDBACK = policy("c-ts-effects")
-MANY_STATES = policy("c-gittins-scaled")
-MANY_STATES_DELAYED = policy("c-ts-gaussian-scaled")
-ESTIMATED_TABLES = policy("c-ts-gaussian-learnt-scaled")
-MANY_CONFIGURATIONS = policy("cl-ts-observed-scaled")
-PER_ACTION = policy("ts-gaussian-scaled")
+IMMEDIATE_FEEDBACK = policy("c-gittins", prior="main-effects")
+MANY_ACTIONS = DELAYED_FEEDBACK = policy("c-ts", prior="main-effects")
+MANY_STATES = policy("c-gittins")
+MANY_STATES_DELAYED = policy("c-ts")
+ESTIMATED_TABLES = policy("c-ts", cpts="learned")
+MANY_CONFIGURATIONS = policy("cl-ts", regressor="observed", scales="estimated")
+PER_ACTION = policy("ts")
 
 PAIRS_LIMIT = 2**18
 """Where actions times configurations are no more, comparing all of them in every round is quick."""
@@ -188,59 +248,66 @@ class DefaultChoice(NamedTuple):
     reason: str
 
 
-def default_policy(problem: Problem, *, horizon: int | None = None, late: bool = False) -> AnyPolicy:
+def default_policy(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> AnyPolicy:
     """The policy for a problem, where nothing is known of the reward.
 
-    `horizon` is how many rounds there will be, if that is known; `late` says that decisions are made before the
+    `horizon` is how many rounds there will be, if that is known; `delayed` says that decisions are made before the
     outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time. The
     policy is then one that draws anew for every decision, from the first on; a study's default is always such a one.
 
     >>> from causalbandits import zoo
-    >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, late=True).id
-    ('c-gittins-effects', 'c-ts-effects')
+    >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, delayed=True).id
+    ('c-gittins(prior=main-effects)', 'c-ts(prior=main-effects)')
     """
-    return default_with_reason(problem, horizon=horizon, late=late).policy
+    default = default_with_reason(problem, horizon=horizon, delayed=delayed).policy
+    return default if horizon is None else default.for_horizon(int(horizon))
+
+
+def is_auto(policy_or_text: object) -> bool:
+    """Whether the default policy of a problem is meant: by None, "auto" or `AutoPolicy()`."""
+    return policy_or_text is None or isinstance(as_policy(policy_or_text), AutoPolicy)
 
 
 def resolve_policy(
-    problem: Problem, policy_or_id: AnyPolicy | str | None, *, horizon: int | None = None, late: bool = False
+    problem: Problem, policy_or_text: AnyPolicy | str | None, *, horizon: int | None = None, delayed: bool = False
 ) -> AnyPolicy:
-    """A policy that was given, told for how many rounds; or the default."""
-    if policy_or_id is None:
-        return default_policy(problem, horizon=horizon, late=late)
-    if late is not False:
+    """A policy that was given, told for how many rounds; or the default, for None and "auto"."""
+    resolved = AutoPolicy() if policy_or_text is None else as_policy(policy_or_text)
+    if isinstance(resolved, AutoPolicy):
+        return resolved.default_for(problem, horizon, delayed)
+    if delayed is not False:
         raise PolicyError(
-            f"late= chooses among the policies that are used by default; leave it out with {policy_or_id!r}."
+            f"delayed= chooses among the policies that are used by default; leave it out with {policy_or_text!r}."
         )
     _validate_horizon(horizon)
-    return as_policy(policy_or_id) if horizon is None else as_policy(policy_or_id).for_horizon(int(horizon))
+    return resolved if horizon is None else resolved.for_horizon(int(horizon))
 
 
-def default_with_reason(problem: Problem, *, horizon: int | None = None, late: bool = False) -> DefaultChoice:
-    """The same, with the reason."""
+def default_with_reason(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> DefaultChoice:
+    """The same with the reason, not told for how many rounds."""
     if not isinstance(problem, Problem):
         raise PolicyError(f"A policy is chosen for a Problem; got {short_repr(problem)}.")
     _validate_horizon(horizon)
-    if not isinstance(late, bool):
-        raise PolicyError(f"late must be True or False; got {late!r}.")
-    default = _choose_default(problem, horizon, late)
-    return default if horizon is None else default._replace(policy=default.policy.for_horizon(int(horizon)))
+    if not isinstance(delayed, bool):
+        raise PolicyError(f"delayed must be True or False; got {delayed!r}.")
+    return _choose_default(problem, horizon, delayed)
 
 
-def _choose_default(problem: Problem, horizon: int | None, late: bool) -> DefaultChoice:
+def _choose_default(problem: Problem, horizon: int | None, delayed: bool) -> DefaultChoice:
     if problem.unit == "actions":
         return DefaultChoice(PER_ACTION, "a number per action is learnt, and there is nothing else to go by")
-    if isinstance(problem.knowledge, FittedModel) and problem.configurations <= CELL_LIMIT:
+    is_estimated = isinstance(problem.knowledge, CausalModel) and problem.posterior is not None
+    if is_estimated and problem.configurations <= CELL_LIMIT:
         return DefaultChoice(ESTIMATED_TABLES, "the tables are not known for sure, and it learns them")
     if count_reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
         return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than rounds")
     if sum(problem.shape) > STATES_LIMIT:
-        if late:
+        if delayed:
             return DefaultChoice(MANY_STATES_DELAYED, "it draws anew for each decision while outcomes are late")
         return DefaultChoice(MANY_STATES, "it loses least of those that are quick where parents have so many values")
     if not can_store_main_effects(problem.shape):
         return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than can be kept with their effects")
-    if late:
+    if delayed:
         return DefaultChoice(DELAYED_FEEDBACK, "it draws anew for each decision while outcomes are late")
     if problem.actions.size * problem.configurations > PAIRS_LIMIT:
         return DefaultChoice(MANY_ACTIONS, "it loses least of those that are quick with so many actions")

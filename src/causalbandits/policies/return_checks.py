@@ -94,8 +94,8 @@ def _with_checked_incumbent(method: Method) -> Method:
 
 def _with_checked_bounds(method: Method) -> Method:
     @wraps(method)
-    def interval(self: Any, situation: Situation, statistic: Any, action: Action, level: float) -> Any:
-        bounds = method(self, situation, statistic, action, level)
+    def interval(self: Any, situation: Situation, statistic: Any, action: Action, confidence: float) -> Any:
+        bounds = method(self, situation, statistic, action, confidence)
         if not isinstance(bounds, Bounds):
             raise PolicyError(
                 f"{self.id}: interval() must return Bounds(lower, upper, kind, assumes); it returned a "

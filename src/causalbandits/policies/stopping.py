@@ -47,13 +47,12 @@ epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.model import Fitted
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.traits import HasTraits
 from causalbandits.problem import Problem
@@ -65,6 +64,10 @@ WIDTHS = (3.0, 30.0, 300.0)
 SAME_ROW = 1e-12
 """Two rows of P whose squared difference is a smaller share than this of their squares are the same row."""
 
+ROUNDING = 1e-12
+"""Probabilities, and costs in units of the largest, that differ by no more than this are equal: what is computed in
+different orders differs by about 1e-16, and no such difference may decide whether a stopping rule is met."""
+
 UNIT_NOISE = 0.5
 """What lies in [0, 1] is 1/2-sub-Gaussian (Hoeffding)."""
 
@@ -72,17 +75,21 @@ MIN_LOG_DELTA = -600.0
 """No smaller error probability is looked for."""
 
 
+USE_FORECAST = "plan a number of rounds with cb.forecast"
+"""The way out where no error bound covers the uncertainty."""
+
+
 def stopping_obstacle(policy: HasTraits, problem: Problem) -> str:
-    """Why no stopping rule with a guaranteed error probability is available; empty where nothing is in its way."""
+    """Why no stopping rule with a guaranteed error probability is valid, and the way out; empty where one may be."""
     traits = policy.traits
-    if traits.learns_tables:
-        return "CPTs are learned online, and their uncertainty has no anytime-valid bound here"
-    if not traits.searches_all and isinstance(problem.knowledge, Fitted):
-        return "CPTs are estimates from data, and no error bound covers their uncertainty"
+    if traits.learns_cpts:
+        return f"CPTs are learned online; {USE_FORECAST}"
+    if not traits.searches_all and problem.posterior is not None:
+        return f"CPTs are estimates from data; {USE_FORECAST}"
     if traits.learns_scales and _declared_scale(policy, problem) is None:
         return (
-            "the noise is estimated from the rewards, which is no guarantee; declare reward_range= or noise_scale= of "
-            "the problem"
+            "the noise scale is estimated from the rewards, which guarantees nothing; declare reward_range or "
+            "noise_scale of the problem"
         )
     return ""
 
@@ -117,26 +124,69 @@ def empirical_bernstein_error_probability(
     A cell with fewer than two rewards is known only to lie in that interval.
     """
     weights = np.abs(contrasts)
-    is_rival = weights.max(axis=1, initial=0.0) > SAME_ROW
+    is_rival = weights.max(axis=1, initial=0.0) > ROUNDING
     if (gaps[~is_rival] < 0.0).any():
         return 1.0
-    weights, gaps, n = weights[is_rival], gaps[is_rival], np.maximum(2.0, count)
+    weights, gaps = weights[is_rival], gaps[is_rival]
 
     def all_exceed(log_delta: float) -> bool:
-        logs = np.log(4.0 * len(count) * n * (n + 1.0)) - log_delta
-        radius = np.sqrt(2.0 * variances * logs / n) + 7.0 * width * logs / (3.0 * (n - 1.0))
-        radius = np.where(count < 2, width, np.minimum(width, radius))
-        return bool((gaps > weights @ radius).all())
+        return bool((gaps > weights @ _bernstein_radius(count, variances, width, log_delta)).all())
 
-    if not all_exceed(0.0):
+    return _least_delta(all_exceed)
+
+
+def _bernstein_radius(count: Array, variances: Array, width: float, log_delta: float) -> Array:
+    """How far the mean of each cell may be from its estimate, by the empirical Bernstein bound."""
+    n = np.maximum(2.0, count)
+    logs = np.log(4.0 * count.size * n * (n + 1.0)) - log_delta
+    radius = np.sqrt(2.0 * variances * logs / n) + 7.0 * width * logs / (3.0 * (n - 1.0))
+    return np.where(count < 2, width, np.minimum(width, radius))
+
+
+def _least_delta(holds: Callable[[float], bool]) -> float:
+    """The least delta for which something holds, which then holds for all larger ones; 1 if for none."""
+    if not holds(0.0):
         return 1.0
     low, high = MIN_LOG_DELTA, 0.0
-    if all_exceed(low):
+    if holds(low):
         return math.exp(low)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if all_exceed(middle) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return math.exp(high)
+
+
+def common_mean_p_value(count: Array, means: Array, variances: Array, noise: float, width: float | None) -> float:
+    """An anytime-valid p-value of the claim that, in every row, all groups of rewards have the same mean.
+
+    Count, mean and sample variance of each group (0 where it has no reward); rewards are `noise`-sub-Gaussian, and lie
+    in an interval of this `width` where one is declared. By the two bounds of the stopping rule, for the groups: the
+    mixture at those common means that it speaks against least, and confidence intervals that have no point in common.
+    The p-value is doubled where there are two. It holds however actions are chosen and whenever one looks.
+    """
+    log_e = [
+        float(_distances_from_common_mean(count * count / (count + c), means).sum()) / (2.0 * noise * noise)
+        - 0.5 * float(np.log1p(count / c).sum())
+        for c in WIDTHS
+    ]
+    largest = max(log_e)
+    log_mixture = largest + math.log(sum(math.exp(log - largest) for log in log_e) / len(log_e))
+    p = math.exp(min(0.0, -log_mixture))
+    if width is None:
+        return p
+
+    def are_apart(log_delta: float) -> bool:
+        radius = np.where(count > 0, _bernstein_radius(count, variances, width, log_delta), np.inf)
+        return bool(((means - radius).max(axis=1) > (means + radius).min(axis=1)).any())
+
+    return min(1.0, 2.0 * min(p, _least_delta(are_apart)))
+
+
+def _distances_from_common_mean(weights: Array, means: Array) -> Array:
+    """The weighted sum of squares of each row's means around their weighted mean."""
+    totals = weights.sum(axis=1)
+    centres = np.divide((weights * means).sum(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0)
+    return np.asarray((weights * (means - centres[:, None]) ** 2).sum(axis=1))
 
 
 def threshold(count: Array, delta: float, c: float) -> float:
@@ -176,6 +226,15 @@ def combine_error_bounds(by_width: Sequence[Array]) -> float:
     return math.exp(min(0.0, float(np.minimum.reduce(by_width).max())))
 
 
+def drop_rounding(differences: Array, *sizes: float) -> Array:
+    """Differences of numbers up to these sizes, 1 at least, without those that rounding alone may leave of 0.
+
+    >>> drop_rounding(np.array([0.1 + 0.2 - 0.3, 0.25]))
+    array([0.  , 0.25])
+    """
+    return np.where(np.abs(differences) <= ROUNDING * max((1.0, *sizes)), 0.0, differences)
+
+
 def variance_factors(count: Array, c: float) -> Array:
     """(n + c) / n^2 of every cell; what was never seen gets none, and is looked at by itself."""
     n = np.maximum(1.0, count)
@@ -183,7 +242,7 @@ def variance_factors(count: Array, c: float) -> Array:
 
 
 def error_probability_by_rows(powers: PowerSums, row: Array, count: Array, gaps: Array, noise: float) -> float:
-    """The risk of an action with this row of P(z | .), if it leads all others by these gaps.
+    """The error probability of an action with this row of P(z | .), if it leads all others by these gaps.
 
     The squares of differences are multiplied out into sums under P and P^2, so that no table of all actions is made.
     """
@@ -205,7 +264,10 @@ def _squared_distances(powers: PowerSums, row: Array, weights: Array) -> Array:
         float(row * row @ weights),
     )
     distances = squares - 2.0 * cross_terms + row_squares
-    return np.where(distances > SAME_ROW * (squares + row_squares), distances, 0.0)
+    # Of rows that are both next to nothing where the weights are, such as on cells that were never seen, no share says
+    # whether they differ: 1e-17 instead of 0 would be all of it.
+    least = np.maximum(SAME_ROW * (squares + row_squares), ROUNDING**2 * float(weights.sum()))
+    return np.where(distances > least, distances, 0.0)
 
 
 def error_probability_by_pairs(count: Array, best: int, gaps: Array, noise: float) -> float:
@@ -284,19 +346,19 @@ def contrasts_with_rivals(row: Array, rows: Array, size: float, cost: float, cos
     largest = max(float(np.abs(rows).max(initial=0.0)), float(np.abs(row).max(initial=0.0)))
     return RivalContrasts(
         np.where(np.abs(differences) <= SAME_FEATURES * largest, 0.0, differences),
-        np.zeros(len(rows)) if costs is None else costs - cost,
+        np.zeros(len(rows)) if costs is None else drop_rounding(costs - cost, float(np.abs(costs).max(initial=0.0))),
     )
 
 
 def linear_log_error_bounds(
-    observed: ObservedDirections, contrasts: RivalContrasts, epsilon: float, noise: float
+    observed: ObservedDirections, contrasts: RivalContrasts, tolerance: float, noise: float
 ) -> list[Array]:
     """The logarithm of the least delta, for every rival, by each c."""
     coordinates = contrasts.differences @ observed.directions
     is_observed = observed.squares > 0
     lengths = np.sqrt((contrasts.differences**2).sum(axis=1))
     is_unidentified = (np.abs(coordinates) * ~is_observed > OBSERVED_SHARE * lengths[:, None]).any(axis=1)
-    gaps, by_width = coordinates @ observed.theta + contrasts.extra_costs + epsilon, []
+    gaps, by_width = coordinates @ observed.theta + contrasts.extra_costs + tolerance, []
     for c in WIDTHS:
         factors = np.divide(
             observed.squares + c, observed.squares**2, out=np.zeros(len(is_observed)), where=is_observed
@@ -309,18 +371,18 @@ def linear_log_error_bounds(
 
 
 def linear_error_probability(
-    observed: ObservedDirections, contrasts: RivalContrasts, epsilon: float, noise: float
+    observed: ObservedDirections, contrasts: RivalContrasts, tolerance: float, noise: float
 ) -> float:
-    """The risk of an action whose lead over all others is given."""
-    return combine_error_bounds(linear_log_error_bounds(observed, contrasts, epsilon, noise))
+    """The error probability of an action whose lead over all others is given."""
+    return combine_error_bounds(linear_log_error_bounds(observed, contrasts, tolerance, noise))
 
 
 def blockwise_error_probability(
-    observed: ObservedDirections, contrasts_by_block: list[RivalContrasts], epsilon: float, noise: float
+    observed: ObservedDirections, contrasts_by_block: list[RivalContrasts], tolerance: float, noise: float
 ) -> float:
     """The same where the leads are over actions that differ in one block: for combinations, one c must serve all."""
     bounds_by_block = [
-        linear_log_error_bounds(observed, contrasts, epsilon / len(contrasts_by_block), noise)
+        linear_log_error_bounds(observed, contrasts, tolerance / len(contrasts_by_block), noise)
         for contrasts in contrasts_by_block
     ]
     return combine_error_bounds(

@@ -24,7 +24,7 @@ class Traits(NamedTuple):
     """Nothing can be learnt from a reward without the values of its parents."""
     needs_context: bool = False
     """Besides, something is kept for every context by itself, so that all of it must be known."""
-    learns_tables: bool = False
+    learns_cpts: bool = False
     """The model's tables are learnt from all that is observed: nothing may then be searched by them."""
     learns_scales: bool = False
     """The rewards' scales are estimated from the rewards."""
@@ -50,4 +50,4 @@ def situation_for(policy: HasTraits, problem: Problem, **restrictions: Any) -> S
     """A problem at a decision, with the actions that the policy searches."""
     traits = policy.traits
     every = traits.searches_all or traits.searches_dominated
-    return problem.situation(every=every, any_tables=traits.learns_tables, **restrictions)
+    return problem.situation(every=every, any_tables=traits.learns_cpts, **restrictions)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from causalbandits._typing import is_integer, is_real
-from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning
+from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning, closest_name, short_repr, warn
 from causalbandits.policies.traits import HasTraits
 from causalbandits.problem import Problem, format_names
 
@@ -39,7 +38,9 @@ def validate_bool(name: str, value: object) -> None:
 def validate_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse anything but the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+        closest = closest_name(value, allowed)
+        hint = "" if closest is None else f" Did you mean {closest!r}?"
+        raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {short_repr(value)}.{hint}")
 
 
 def require_context(id: str, problem: Problem) -> int:
@@ -60,8 +61,9 @@ def validate_parents(policy: HasTraits, problem: Problem) -> None:
     traits = policy.traits
     if problem.unit == "actions" and (traits.needs_parents or not traits.searches_all):
         raise PolicyError(
-            f"{policy.id} learns what a reward owes to its parents, and this problem has none (parents=[]). Use a "
-            f"policy that learns a number per action: {'ts-beta' if traits.unit_rewards else 'ts-gaussian or ucb'}."
+            f"{policy.id} learns what a reward owes to its parents, and this problem has none (reward_parents=[]). "
+            "Use a policy that learns a number per action: "
+            f"{'ts(prior=beta)' if traits.unit_rewards else 'ts or ucb'}."
         )
 
 
@@ -77,7 +79,7 @@ def refuse_budget(policy: HasTraits) -> None:
 def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, stacklevel: int) -> None:
     """Say so if rewards of this size are far from what the policy was told to expect."""
     if size > expected:
-        warnings.warn(
+        warn(
             f"{what} {size:g}, and {policy} expects rewards within about {expected:g}: it may settle on the first "
             "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
             ScaleWarning,
@@ -85,17 +87,22 @@ def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, st
         )
 
 
-def warn_of_unknown_tables(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
-    """Say so if the policy takes tables for known of which nothing is known."""
+def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
+    """Why a policy does not suit a problem: it takes tables for known of which nothing is known."""
     unknown = problem.unknown_tables
-    if unknown and not policy.traits.learns_tables and not policy.traits.searches_all:
-        warnings.warn(
-            f"Nothing is known of the tables of {format_names(unknown)}, and {policy.id} takes them as they are, "
-            "every value being as likely as any other: by that, actions can hardly be told apart. Use a policy "
-            "that learns tables, c-ts-beta-learnt or c-ts-gaussian-learnt, or fit them to data.",
-            ProblemWarning,
-            stacklevel=stacklevel + 1,
-        )
+    if not unknown or policy.traits.learns_cpts or policy.traits.searches_all:
+        return []
+    return [
+        f"Nothing is known of the tables of {format_names(unknown)}, and {policy.id} takes them as they are, "
+        "every value being as likely as any other: by that, actions can hardly be told apart. Leave the policy out, "
+        "use one that learns CPTs, c-ts(cpts=learned) or c-ts(prior=beta, cpts=learned), or fit them to data."
+    ]
+
+
+def warn_of_unknown_tables(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
+    """Say so if a policy takes tables for known of which nothing is known."""
+    for text in policy_warnings(policy, problem):
+        warn(text, ProblemWarning, stacklevel=stacklevel + 1)
 
 
 def validate_reward(policy: HasTraits, reward: float) -> None:

@@ -50,14 +50,29 @@ from causalbandits.problem.projection import Scores
 from causalbandits.problem.reachable_configurations import count_reachable_configurations
 from causalbandits.problem.separators import AugmentedGraph, format_names
 from causalbandits.problem.situation import Situation, build_budget_tracker, largest_cheapest_cost
+from causalbandits.problem.sources import is_path, parse_knowledge
+from causalbandits.problem.spec_reader import (
+    EXPERIMENT_TABLES,
+    SPEC_ENTRIES,
+    SPEC_SUFFIXES,
+    SpecEntry,
+    SpecError,
+    SpecTerms,
+    format_toml,
+    problem_schema,
+    read_spec_content,
+)
 
 __all__ = [
     "COMPLIANCE_PROBABILITY",
     "CONTEXT_SAMPLE_SIZE",
     "DIFFERENCE_TOLERANCE",
+    "EXPERIMENT_TABLES",
     "LIMIT_TOLERANCE",
     "POSTERIOR_SAMPLES",
     "SLACK",
+    "SPEC_ENTRIES",
+    "SPEC_SUFFIXES",
     "Action",
     "ActionSpace",
     "AdditiveFeatures",
@@ -79,6 +94,9 @@ __all__ = [
     "Problem",
     "Scores",
     "Situation",
+    "SpecEntry",
+    "SpecError",
+    "SpecTerms",
     "Stack",
     "action_distributions",
     "best_mixture",
@@ -90,8 +108,13 @@ __all__ = [
     "dot_in_order",
     "feasible_contexts",
     "format_names",
+    "format_toml",
+    "is_path",
     "largest_cheapest_cost",
     "parents_and_rng_by_name",
+    "parse_knowledge",
+    "problem_schema",
+    "read_spec_content",
     "resolve_features",
     "solve_knapsack",
     "tabulate",

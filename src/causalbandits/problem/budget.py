@@ -155,7 +155,7 @@ class BudgetTracker:
         spent, remaining, rounds = self.status
         if rounds < 1:
             raise BudgetError(
-                f"All {self.budget.rounds} rounds of the budget have been decided. forget() those that were not "
+                f"All {self.budget.rounds} rounds of the budget have been decided. Cancel those that were not "
                 "played, or begin anew with a new budget."
             )
         slack = SLACK * self.budget.total

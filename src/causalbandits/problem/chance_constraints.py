@@ -13,7 +13,8 @@ Where a context is known, it is P(. | do(a), c) that counts, so that each contex
 ...     Variable("dose", ["low", "high"], table=[.5, .5]),
 ...     Variable("harm", ["no", "yes"], parents=["dose"], table=[[.99, .01], [.95, .05]]),
 ...     Variable("effect", [0, 1], parents=["dose"], table=[[.6, .4], [.2, .8]])])
->>> problem = Problem(model, ["dose"], ["effect"], require={"harm": {"yes": 0.04}})
+>>> limits = {"harm": {"yes": 0.04}}
+>>> problem = Problem(model, manipulable=["dose"], reward_parents=["effect"], max_probability=limits, optional=True)
 >>> list(problem.actions)
 [do(), do(dose=low)]
 >>> problem.requirements
@@ -35,7 +36,7 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, is_real
 from causalbandits.errors import InterventionError, ProblemError, unknown_name_message
-from causalbandits.model import CausalModel, Fitted, ObservedModel, State, Variable
+from causalbandits.model import CausalModel, LatentModel, State, Variable
 from causalbandits.model.graph import ancestors
 from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
 from causalbandits.problem.inference import Block, build_conditioned_blocks
@@ -84,10 +85,10 @@ class ChanceConstraint:
 
     def is_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
         """Of which actions it is true, surely enough."""
-        model = self.block.model
-        if not isinstance(model, Fitted):
+        posterior = self.block.model.posterior
+        if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
-        tables = model.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
+        tables = posterior.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
         return np.asarray(self.compliance(choices, tables).share >= COMPLIANCE_PROBABILITY)
 
     def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
@@ -162,11 +163,11 @@ class ChanceConstraints:
         p = first.probabilities(choices)
         least = int(p.argmin())
         limits, way_out = self.limits_text, "Allow for more"
-        if isinstance(first.block.model, Fitted):
+        if first.block.model.posterior is not None:
             way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
             limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted tables"
         return (
-            f"require leaves no action{place}: none keeps to {limits}. "
+            f"max_probability leaves no action{place}: none keeps to {limits}. "
             f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. {way_out}."
         )
 
@@ -198,21 +199,25 @@ class ChanceConstraints:
 
 
 def apply_chance_constraints(
-    space: ActionSpace, model: CausalModel | ObservedModel, limits: Limits, reward: str | None, *, in_contexts: bool
+    space: ActionSpace, model: CausalModel | LatentModel, limits: Limits, reward: str | None, *, in_contexts: bool
 ) -> ActionSpace:
     """The actions that comply; they know why the others do not.
 
     If that depends on the context, all are left, and the problem asks when it is known.
     """
     if not isinstance(limits, Mapping):
-        raise ProblemError(f"require must say what may happen how often, such as {EXAMPLE}; got {limits!r}.")
+        raise ProblemError(
+            "max_probability must map variables to the highest probability of a value, such as "
+            f"{EXAMPLE}; got {limits!r}."
+        )
     parts = []
     for name, limit_spec in limits.items():
         if not isinstance(name, str) or name not in model.names:
-            raise ProblemError(unknown_name_message("variable in require=:", name, model.names))
+            raise ProblemError(unknown_name_message("variable in max_probability=:", name, model.names))
         if reward in ancestors(model.graph, [name]):
             raise ProblemError(
-                f"require: {name!r} is the reward or follows from it, and how that comes about is not known but learnt."
+                f"max_probability: {name!r} is the reward or an effect of it, of which nothing is known before it is "
+                "learned."
             )
         block = build_conditioned_blocks(model, space, [name])({})[0]
         parts += [ChanceConstraint(model[name], *limit, block) for limit in _parse_limits(model[name], limit_spec)]
@@ -255,9 +260,9 @@ def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace 
     complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
     values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
     always = space.always if complies.get(0, True) else space.always | {name}
-    if not values or (space.at_most is not None and len(always) > space.at_most):
+    if not values or (space.max_set is not None and len(always) > space.max_set):
         return None
-    return ActionSpace(space.variables, at_most=space.at_most, always=always, values={**space.values, name: values})
+    return ActionSpace(space.variables, max_set=space.max_set, always=always, values={**space.values, name: values})
 
 
 def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:
@@ -276,7 +281,7 @@ def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tupl
         if not is_real(limit_spec) or set(variable.states) != {0, 1}:
             value = variable.states[-1]
             raise ProblemError(
-                f"require must say how likely which value of {variable.name!r} may be, such as "
+                f"max_probability must map values of {variable.name!r} to probabilities, such as "
                 f"{{{variable.name!r}: {{{value!r}: 0.01}}}}; got {limit_spec!r}."
             )
         limit_spec = {1: limit_spec}
@@ -293,14 +298,14 @@ def _parse_codes(variable: Variable, values: object) -> tuple[int, ...]:
     try:
         codes = {variable.code(value) for value in (values if isinstance(values, tuple) and several else (values,))}
     except InterventionError as error:
-        raise ProblemError(f"require: {error}") from None
+        raise ProblemError(f"max_probability: {error}") from None
     if not codes:
-        raise ProblemError(f"require must name at least one value of {variable.name!r}; got none.")
+        raise ProblemError(f"max_probability must name at least one value of {variable.name!r}; got none.")
     return tuple(sorted(codes))
 
 
 def decode_chance_constraints(
-    record: Any, space: ActionSpace, model: CausalModel | ObservedModel
+    record: Any, space: ActionSpace, model: CausalModel | LatentModel
 ) -> ChanceConstraints | None:
     """What `ChanceConstraints.to_record` describes; the actions that it left are listed elsewhere."""
     if record is None:
@@ -314,5 +319,7 @@ def decode_chance_constraints(
             for name, codes, limit in record["limits"]
         ]
     except (TypeError, ValueError, LookupError) as error:
-        raise ProblemError(f"require must have limits, each with variable, codes and number ({error!r}).") from None
+        raise ProblemError(
+            f"max_probability must have limits, each with variable, codes and number ({error!r})."
+        ) from None
     return ChanceConstraints(every, tuple(parts))

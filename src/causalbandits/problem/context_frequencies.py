@@ -9,7 +9,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Z
 from causalbandits.errors import ProblemError
-from causalbandits.model import FittedModel
+from causalbandits.model import CausalModel
 from causalbandits.problem.contexts import Contexts
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class ContextFrequencies:
             shares[tuple(full_codes)] = shares.get(tuple(full_codes), 0.0) + share
         feasible = dict(feasible_contexts(unconditional, list(shares.items())))
         self.codes, self._shares = tuple(feasible), np.array(list(feasible.values()))
-        self._model_weight = knowledge.rows + len(feasible) if isinstance(knowledge, FittedModel) else None
+        posterior = knowledge.posterior if isinstance(knowledge, CausalModel) else None
+        self._model_weight = None if posterior is None else posterior.rows + len(feasible)
         """For how many rounds the model's shares count; None if they are known."""
 
     def frequencies(self, context_counts: Mapping[Z, int]) -> Array:

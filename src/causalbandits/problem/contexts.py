@@ -11,7 +11,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Z, is_integer
 from causalbandits.errors import ProblemError, SizeError
-from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, State, cumulative_probabilities
+from causalbandits.model import CausalGraph, CausalModel, Knowledge, LatentModel, State, cumulative_probabilities
 from causalbandits.model import graph as graphs
 from causalbandits.problem.actions import format_count
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, ConditionedBlocks, joint_distribution
@@ -42,10 +42,10 @@ class Contexts:
         if isinstance(self._knowledge, CausalGraph):
             raise ProblemError(
                 f"How likely the values of {', '.join(self.names)} are is not known: a CausalGraph has no tables. Say "
-                "in which context you ask, or give a CausalModel or an ObservedModel."
+                "in which context you ask, or give a CausalModel or a LatentModel."
             )
         # No action changes a context, so that it comes as it does while nothing is set.
-        return self._knowledge.observational_model if isinstance(self._knowledge, ObservedModel) else self._knowledge
+        return self._knowledge.observational_model if isinstance(self._knowledge, LatentModel) else self._knowledge
 
     @property
     def has_probabilities(self) -> bool:

@@ -229,7 +229,7 @@ def design(
     *,
     goal: Goal | None = None,
     noise_scale: npt.ArrayLike = 1.0,
-    epsilon: float = 0.0,
+    tolerance: float = 0.0,
     round_cost: float | None = None,
     graph: bool = True,
     context: Mapping[str, State] | None = None,
@@ -243,7 +243,7 @@ def design(
 
     With `means`, a number for each configuration (for each action, if `graph=False`), the best action by these means,
     less costs, is told from all others: `value` is T*, and to be right with probability 1 - delta takes about
-    T* log(1/delta) rounds. With `epsilon` it is enough that no other is better by more than that.
+    T* log(1/delta) rounds. With `tolerance` it is enough that no other is better by more than that.
 
     `noise_scale` is how much rewards vary, everywhere or for each configuration. `round_cost` says that money counts,
     not rounds: a try costs so much, and what the action costs. `graph=False` shows what would be needed without the
@@ -263,7 +263,7 @@ def design(
         raise ProblemError(f"graph must be True or False; got {graph!r}.")
     if graph and not problem.parents:
         raise ProblemError(
-            "Of this problem a number per action is learnt (parents=[]), so that actions share nothing: design(..., "
+            "This problem learns a mean per action (reward_parents=[]), so that actions share nothing: design(..., "
             "graph=False), with a mean for each action if the best is to be told."
         )
     if graph and problem.unknown_tables:
@@ -283,7 +283,7 @@ def design(
     else:
         mean_values = _parse_numbers("means", means, rows.shape[1])
         position, weights = separation_weights(
-            rows, situation.net_of_costs(Scores.of(rows @ mean_values)), _parse_epsilon(epsilon)
+            rows, situation.net_of_costs(Scores.of(rows @ mean_values)), _parse_tolerance(tolerance)
         )
         weights, best = math.sqrt(2.0) * weights, situation.action(position).intervention
     allocation = cheapest_allocation(rows, weights * noise, prices)
@@ -296,23 +296,23 @@ def action_distributions(situation: Situation) -> Array:
     if situation.size * configurations > DESIGN_LIMIT:
         raise SizeError(
             f"A design looks at {situation.size} actions x {configurations} configurations; the limit is "
-            f"{DESIGN_LIMIT} numbers. Narrow the actions (eligible=, at_most=), or the parents (separator=)."
+            f"{DESIGN_LIMIT} numbers. Narrow the actions (eligible=, max_set=), or the parents (adjust=)."
         )
     return np.ascontiguousarray(situation.candidates.project(np.eye(configurations)).reshape(configurations, -1).T)
 
 
-def separation_weights(rows: Array, values: Scores, epsilon: float) -> tuple[int, Array]:
-    """The best position by these values, and for each other (P_b - P_best) / (how much worse it is, and epsilon)."""
+def separation_weights(rows: Array, values: Scores, tolerance: float) -> tuple[int, Array]:
+    """The best position by these values, and for each other (P_b - P_best) / (its gap + the tolerance)."""
     best = values.best_position()
     differences = np.where(np.abs(rows - rows[best]) <= DIFFERENCE_TOLERANCE, 0.0, rows - rows[best])
     rivals = np.flatnonzero(differences.any(axis=1))
-    gaps = values.values[best] - values.values[rivals] + epsilon
+    gaps = values.values[best] - values.values[rivals] + tolerance
     if (gaps <= TIE * max(1.0, float(values.scale))).any():
         raise ProblemError(
             f"By these means {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, "
             "and no "
-            "number of rounds tells equal ones apart. Say what is good enough: epsilon=0.01 lets any action pass that "
-            "is worse by no more."
+            "number of rounds tells equal ones apart. Set a tolerance: with tolerance=0.01 any action is good "
+            "enough that is worse by no more."
         )
     return best, np.asarray(differences[rivals] / gaps[:, None])
 
@@ -373,10 +373,10 @@ def _parse_numbers(name: str, values: npt.ArrayLike, size: int, *, positive: boo
     return flat
 
 
-def _parse_epsilon(epsilon: float) -> float:
-    if not is_real(epsilon) or not 0 <= epsilon < math.inf:
-        raise ProblemError(f"epsilon must be a number, 0 or more, in the reward's units; got {epsilon!r}.")
-    return float(epsilon)
+def _parse_tolerance(tolerance: float) -> float:
+    if not is_real(tolerance) or not 0 <= tolerance < math.inf:
+        raise ProblemError(f"tolerance must be a number, 0 or more, in the reward's units; got {tolerance!r}.")
+    return float(tolerance)
 
 
 def _trial_prices(situation: Situation, round_cost: float | None) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import index
-from typing import Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -23,15 +23,15 @@ from causalbandits.errors import (
     SizeError,
     StateError,
     unknown_name_message,
+    warn,
 )
 from causalbandits.model import (
     CausalGraph,
     CausalModel,
-    Fitted,
-    FittedModel,
+    DirichletPosterior,
     Intervention,
     Knowledge,
-    ObservedModel,
+    LatentModel,
     State,
     Variable,
     as_causal_graph,
@@ -70,6 +70,8 @@ from causalbandits.problem.inference import (
 from causalbandits.problem.projection import Projection, compatible_configurations
 from causalbandits.problem.separators import encode_context, format_names
 from causalbandits.problem.situation import EligibleSituations, Situation
+from causalbandits.problem.sources import Context, Source, Values, load_source
+from causalbandits.problem.spec_reader import SpecReader, SpecTerms, load_spec
 from causalbandits.problem.specification import (
     Specification,
     decode_specification,
@@ -77,11 +79,22 @@ from causalbandits.problem.specification import (
     parse_specification,
 )
 
+if TYPE_CHECKING:
+    from causalbandits.fitting import Bins, Interventions
+
 CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
 """The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
 
 SUPPORT_CACHE_SIZE = 2**12
 """Of so many actions and configurations it is remembered whether one can lead to the other."""
+
+
+PUBLIC_ATTRIBUTES = (
+    "actions", "can_observe", "condition", "configurations", "context", "cost", "costs", "fingerprint", "from_record",
+    "from_spec", "graph", "manipulable", "model", "must_observe", "noise_scale", "parent_distribution", "parents",
+    "reduction", "reward", "reward_range", "to_record", "unit", "with_model",
+)  # fmt: skip
+"""The attributes of a problem that are documented for users; the others serve the library's own modules."""
 
 
 class CredibleInterval(NamedTuple):
@@ -93,53 +106,60 @@ class CredibleInterval(NamedTuple):
 
 
 class Problem(Cached):
-    """A model, the variables that may be set, and the reward's parents (or a set that stands in for them).
+    """What is known of the causes of a reward, and which variables a decision sets.
 
-    >>> from causalbandits import CausalModel, Variable
-    >>> model = CausalModel([
-    ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
-    ...     Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])])
-    >>> problem = Problem(model, manipulable=["purpose"], parents=["subject"])
-    >>> problem.actions.size
-    3
-    >>> problem.parent_distribution({"purpose": "Nurture"})
-    array([0.3, 0.7])
+    >>> problem = Problem(
+    ...     "purpose -> subject -> click; send_time -> click",
+    ...     reward="click",
+    ...     manipulable={"purpose": ["promo", "news"], "send_time": ["am", "pm"]},
+    ...     values={"subject": ["short", "long"]},
+    ... )
+    >>> problem
+    Problem(4 actions on purpose, send_time; 4 configurations of subject, send_time; observe subject; CPTs are learned \
+online)
 
-    `reward="Y"` names the reward's variable in the model: its parents are then found in the graph, or the given
-    `parents` are checked to separate every intervention from it. With `separator="cheapest"` the set with the fewest
-    configurations that does so is found, among the `observable` variables (all but the reward, if left out); of
-    equally small ones the one nearest to the reward, because rewards vary less given it.
+    `knowledge` is a graph: a text (`a -> b; {a, b} -> c; a <-> c`), a mapping from each variable to its causes, a
+    networkx.DiGraph, a `CausalGraph`, or the path of a file (.dot, also dagitty's; .bif; .json). Or it is a model with
+    CPTs, a `CausalModel` or what `fit` returns. None: no graph is known; a mean per action is learned.
 
-    Where CPTs are learned (`fit(graph, None, states=...)`), all variables that lead to the parents must be reported
-    with every outcome (`must_observe`). `observable=["m"]` declares which of them can be: besides these, the
+    A graph with `data` gets the CPTs that `fit(graph, data)` estimates, with its arguments `bins`, `interventions`,
+    `missing` and `prior`. A graph without data has CPTs of which nothing is known; they are learned online, and
+    `values` names the values of variables that are observed and not set. The reward needs neither column nor values.
+
+    `reward` names the outcome. If it is a node of the graph, its parents are found there; otherwise `reward_parents`
+    names its direct causes. Parents that are given for a node are checked to d-separate every intervention from it.
+    `adjust="smallest"` finds the set with the fewest configurations that does, among `can_observe` (all variables but
+    the reward, if left out). `reward_parents=[]` learns a mean per action (`problem.unit`) without P(z | do(a)): of the
+    actions, those that may be the only optimal one by the graph alone are kept (POMIS, `CausalGraph.optimal_sets`).
+
+    Every manipulable variable is set in every decision. `optional=["x"]` also allows leaving x to its natural
+    mechanism, `optional=True` all of them: then do() is an action, too. A warning says where such an action may be the
+    best by the graph. `manipulable={"dose": ["low"], "x": None}` names the values that may be set (None: all).
+    `max_set=k` sets at most k variables at once. `actions` is an explicit list of actions; `forbid` a function of an
+    intervention that removes some. Causal policies search only the actions that can be optimal for some reward (see
+    `reduction`); `reduce=False` makes them search all.
+
+    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` are the costs of setting a variable, or of setting it to a
+    value, in the reward's units; anything else costs nothing. Actions are then judged by their mean reward minus their
+    cost. Rewards are reported without subtracting it.
+
+    `max_probability={"complaint": {"yes": 0.01}}` is a chance constraint: only actions under which a complaint has
+    probability 0.01 at most may be chosen; a number alone is for the value 1 of a variable that is 0 or 1. Where CPTs
+    were estimated from data, the constraint must hold with probability 0.95; in a context, for P(. | do(a), c).
+
+    `context` lists the variables whose values may be known before a decision, or maps them to their values. No action
+    can change them, and given the parents they must be independent of the reward; where the reward is a node, this is
+    checked, otherwise it is assumed.
+
+    `can_observe=["m"]` declares, where CPTs are learned online, which variables can be observed: besides these, the
     manipulable ones and the context, variables are never observed, and are marginalised out of the model. One that is
-    a common cause of a manipulable variable and others is refused.
-
-    The action set may be narrowed: only some values may be set (`manipulable={"dose": ["low"], "x": None}`; None: all),
-    `at_most=k` variables at once, variables that are `always` set, an explicit list of `actions`, combinations to
-    `forbid` (a function of an intervention: it sees what is set, never what a variable left alone turns out to be).
-    Causal policies search only the actions that can be the best for some reward (see `reduction`); `reduce=False` makes
-    them search all.
-
-    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` says what it costs to set a knob, or to set it to a value,
-    in the reward's units; what is not there, and what is left alone, costs nothing. Actions are then judged by their
-    mean reward less their cost. Rewards are told as they come, nothing subtracted.
-
-    `require={"complaint": {"yes": 0.01}}` says what may happen: only actions under which a complaint has probability
-    0.01 at most may be chosen (see `requirements`); a number alone is for the value 1 of a variable that is 0 or 1.
-    Where tables were fitted to data, this must be so with probability 0.95; in a context, for P(. | do(a), c).
-
-    `parents=[]` with `reward="Y"` learns a number per action instead (`problem.unit`), without P(z | a): of the
-    actions that are allowed, those that may be the only best by the graph alone (`CausalGraph.optimal_sets`) are kept.
-    So does a `CausalGraph` in the model's place, which has no tables, and may have hidden causes.
-
-    `context` names the variables whose values may be known before a decision. No action can change them, and given the
-    parents they tell nothing more of the reward: with `reward=` that is checked, without it, it is believed.
+    a common cause of a manipulable variable and others is refused. `problem.must_observe` has the variables whose
+    values must be logged for every decision.
 
     `reward_range=(0, 1)` declares bounds of every possible reward, and `noise_scale=` that rewards are sub-Gaussian
     with this scale given the parents. Only such a declaration makes a stopping rule with a guaranteed error
-    probability possible (`recommend().stop`); rewards seen so far are not one. Rewards outside of the declared range
-    are refused.
+    probability possible (`recommend().stop`); rewards observed so far do not. Rewards outside of the declared range are
+    refused.
     """
 
     knowledge: Knowledge
@@ -154,8 +174,8 @@ class Problem(Cached):
     blocks: tuple[Block, ...]
     """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
     reward: str | None
-    observable: tuple[str, ...]
-    """The variables that can be observed, among which a separator was looked for; empty where none were declared."""
+    can_observe: tuple[str, ...]
+    """The variables that can be observed, among which an adjustment set was sought; empty where none were declared."""
     reduce: bool
     costs: Costs | None
     """What actions cost; None where none costs anything."""
@@ -175,48 +195,142 @@ class Problem(Cached):
 
     def __init__(
         self,
-        model: Knowledge,
-        manipulable: Manipulable,
-        parents: Iterable[str] | None = None,
+        knowledge: Any,
         *,
         reward: str | None = None,
-        separator: Literal["cheapest"] | None = None,
-        observable: Iterable[str] | None = None,
-        at_most: int | None = None,
-        always: Iterable[str] = (),
+        manipulable: Manipulable,
+        reward_parents: Iterable[str] | None = None,
+        values: Values | None = None,
+        data: Any = None,
+        bins: Bins | None = None,
+        interventions: Interventions = None,
+        missing: Literal["refuse", "drop", "em"] = "refuse",
+        prior: Any = 1.0,
+        context: Context = (),
+        optional: Iterable[str] | bool | None = None,
+        max_set: int | None = None,
         actions: Iterable[Mapping[str, State]] | None = None,
         forbid: Callable[[Intervention], bool] | None = None,
         reduce: bool = True,
         costs: Prices | None = None,
-        require: Limits | None = None,
-        context: Iterable[str] = (),
+        max_probability: Limits | None = None,
+        adjust: Literal["smallest"] | None = None,
+        can_observe: Iterable[str] | None = None,
         reward_range: tuple[float, float] | None = None,
         noise_scale: float | None = None,
     ) -> None:
-        specification = parse_specification(
-            model,
-            manipulable,
-            parents,
+        source = load_source(
+            knowledge,
             reward=reward,
-            separator=separator,
-            observable=observable,
-            at_most=at_most,
-            always=always,
+            manipulable=manipulable,
+            reward_parents=reward_parents,
+            values=values,
+            data=data,
+            bins=bins,
+            interventions=interventions,
+            missing=missing,
+            prior=prior,
+            context=context,
+            optional=optional,
+            max_set=max_set,
+            actions=actions,
+            max_probability=max_probability,
+            can_observe=can_observe,
+        )
+        self._specify(
+            source,
+            reward=reward,
+            optional=optional,
+            max_set=max_set,
             actions=actions,
             forbid=forbid,
             reduce=reduce,
             costs=costs,
-            require=require,
-            context=context,
-            stacklevel=2,
+            max_probability=max_probability,
+            adjust=adjust,
+            reward_range=reward_range,
+            noise_scale=noise_scale,
+            stacklevel=3,
+        )
+
+    def _specify(
+        self,
+        source: Source,
+        *,
+        reward: str | None = None,
+        optional: Iterable[str] | bool | None = None,
+        max_set: int | None = None,
+        actions: Iterable[Mapping[str, State]] | None = None,
+        forbid: Callable[[Intervention], bool] | None = None,
+        reduce: bool = True,
+        costs: Prices | None = None,
+        max_probability: Limits | None = None,
+        adjust: Literal["smallest"] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        noise_scale: float | None = None,
+        stacklevel: int,
+    ) -> None:
+        """Set up the problem of a source."""
+        specification = parse_specification(
+            source.knowledge,
+            manipulable=source.manipulable,
+            reward=reward,
+            reward_parents=source.reward_parents,
+            adjust=adjust,
+            can_observe=source.can_observe,
+            optional=optional,
+            max_set=max_set,
+            actions=actions,
+            forbid=forbid,
+            reduce=reduce,
+            costs=costs,
+            max_probability=max_probability,
+            context=source.context,
+            structure=source.structure,
+            stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
         self._set_up(specification)
-        _warn_of_idle_knobs(specification.idle, self.parents)
+        _warn_of_ineffective_variables(specification.idle, self.parents, stacklevel + 1)
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: Mapping[str, Any] | str | os.PathLike[str],
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        terms: SpecTerms | None = None,
+    ) -> Problem:
+        """The problem of a specification: a TOML or JSON file, or a mapping with its entries.
+
+        >>> Problem.from_spec({
+        ...     "graph": "purpose -> subject -> click; send_time -> click",
+        ...     "reward": "click",
+        ...     "manipulable": {"purpose": ["promo", "news"], "send_time": ["am", "pm"]},
+        ...     "values": {"subject": ["short", "long"]},
+        ... })
+        Problem(4 actions on purpose, send_time; 4 configurations of subject, send_time; observe subject; CPTs are \
+learned online)
+
+        The entries are `graph` (a text, a mapping from each variable to its causes, or the name of a file) or `model`
+        (the name of a file, or its content in JSON), and the arguments of `Problem` but `forbid`. The service, the
+        command line and this method read them by the same code; `cb.problem.problem_schema()` is their JSON schema.
+
+        `folder` is where files are looked for: that of the file, or the working directory. `terms` are the words in
+        which errors name entries.
+        """
+        entries, spec_folder = load_spec(spec, folder)
+        terms = terms or SpecTerms()
+        reader = SpecReader(entries, spec_folder, terms)
+        with terms.translate_errors():
+            source = load_source(**reader.source_arguments())
+            problem = cls.__new__(cls)
+            problem._specify(**reader.action_arguments(source), stacklevel=3)
+        return problem
 
     def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
         """What was stated, and what follows from it."""
         self._specification = stated
-        self.knowledge, self.actions, self.parents, self.reward, self.observable, self.reduce = stated[:6]
+        self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = stated[:6]
         self.costs, self.context = stated.costs, stated.context
         self.reward_range, self.noise_scale = stated.reward_range, stated.noise_scale
         self.manipulable = self.actions.names
@@ -238,41 +352,63 @@ class Problem(Cached):
         self._eligible_situations = EligibleSituations()
         return self
 
+    def __dir__(self) -> list[str]:
+        """The attributes for users, for completion in a shell or an editor."""
+        return sorted({*PUBLIC_ATTRIBUTES, *(name for name in super().__dir__() if name.startswith("_"))})
+
     def __repr__(self) -> str:
         costs = "" if self.costs is None else f"; costs on {format_names(self.costs.names)}"
         context = f"; context {format_names(self.context)}" if self.context else ""
         context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
         actions = f"{format_count(self.actions.size)} actions on {format_names(self.manipulable)}"
         if self.unit == "actions":
-            return f"Problem({actions}{costs}{context}{context_values})"
+            return f"Problem({actions}; a mean per action is learned{costs}{context}{context_values})"
+        observe = f"; observe {format_names(self.must_observe)}" if self.must_observe else ""
+        learned = "; CPTs are learned online" if self.unknown_tables else ""
         return (
             f"Problem({actions}; "
             f"{format_count(self.configurations)} configurations of "
-            f"{format_names(self.parents)}{costs}{context}{context_values})"
+            f"{format_names(self.parents)}{costs}{context}{context_values}{observe}{learned})"
         )
+
+    @property
+    def reward_node(self) -> str | None:
+        """The reward, where it is a node of the model's graph; None where it is not."""
+        return self.reward if self.reward in self.graph.parents else None
 
     # What is known, and how configurations z of the parents are encoded.
 
     @property
     def model(self) -> CausalModel:
         """The graph and its tables; refused where these are not known."""
-        if isinstance(self.knowledge, ObservedModel):
+        if isinstance(self.knowledge, LatentModel):
             raise ProblemError(
-                "This problem knows what is observed (problem.knowledge), and not how each variable comes about: "
-                "nothing that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
-                "watch tables, such as 'c-ts-beta', take it."
+                "This problem knows what is observed, and not how each variable comes about: nothing "
+                "that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
+                "watch tables, such as 'c-ts(prior=beta)', take it."
             )
         if isinstance(self.knowledge, CausalGraph):
             raise ProblemError(
-                "This problem knows a graph and no tables (problem.graph), and learns a number per action: nothing "
-                "that takes P(z | do(a)) can be asked of it."
+                "This problem knows a graph and no tables. It learns a number per action: nothing that "
+                " takes P(z | do(a)) can be asked of it."
             )
         return self.knowledge
+
+    @property
+    def posterior(self) -> DirichletPosterior | None:
+        """The posterior of the tables, where they were estimated; None where they are given, or not known."""
+        return None if isinstance(self.knowledge, CausalGraph) else self.knowledge.posterior
 
     @cached_property
     def graph(self) -> CausalGraph:
         """What causes what."""
         return as_causal_graph(self.knowledge)
+
+    @property
+    def graph_with_reward(self) -> CausalGraph:
+        """The graph with the reward in it, also where the model has no CPT of the reward; `graph` where it lacks it."""
+        structure = self._specification.structure
+        return self.graph if structure is None else structure
 
     @property
     def unit(self) -> Literal["configurations", "actions"]:
@@ -284,8 +420,7 @@ class Problem(Cached):
         if self.unit == "actions":
             raise ProblemError(
                 f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number "
-                "per "
-                "action (parents=[])."
+                "per action (reward_parents=[])."
             )
 
     def variable(self, name: str) -> Variable:
@@ -307,7 +442,8 @@ class Problem(Cached):
             ) from None
 
     @cached_property
-    def _parent_names(self) -> frozenset[str]:
+    def parent_names(self) -> frozenset[str]:
+        """The same as `parents`, for look-ups."""
         return frozenset(self.parents)
 
     @cached_property
@@ -323,14 +459,14 @@ class Problem(Cached):
         return tuple(
             (k, name, self.variable(name).states)
             for k, name in enumerate(self.manipulable)
-            if name in self._parent_names
+            if name in self.parent_names
         )
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
         """The parents' values as codes; all of them must be there, and nothing else."""
         if type(values) is not dict and not isinstance(values, Mapping):
             raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
-        if values.keys() != self._parent_names:
+        if values.keys() != self.parent_names:
             for name in values:
                 if name not in self.parents:
                     raise ProblemError(unknown_name_message("parent", name, self.parents))
@@ -388,10 +524,20 @@ class Problem(Cached):
         except (AttributeError, TypeError):
             key, found = frozenset(), None
         if found is None:
+            self._refuse_variables_outside_context(context)
             codes = encode_context(self.knowledge, self.context, context)
             found = self.condition_codes(self._merge_context_codes(codes)) if codes else self
             self._conditioned_by_values.store(key, found)
         return found
+
+    def _refuse_variables_outside_context(self, context: Mapping[str, State]) -> None:
+        """Refuse variables of the graph that were not declared as context, with the way to declare them."""
+        for name in context if self.context and isinstance(context, Mapping) else ():
+            if isinstance(name, str) and name in self.graph.parents and name not in self.context:
+                raise ProblemError(
+                    f"{name!r} is in the graph and was not declared as context: Problem(..., context="
+                    f"{[*self.context, name]}) does."
+                )
 
     def condition_codes(self, codes: Z | None) -> Problem:
         """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
@@ -548,8 +694,8 @@ class Problem(Cached):
         action: Action | Mapping[str, State] | int,
         *,
         interval: Literal[False] = False,
-        level: float = ...,
-        draws: int = ...,
+        confidence: float = ...,
+        samples: int = ...,
         rng: Seed = ...,
     ) -> Array: ...
 
@@ -559,8 +705,8 @@ class Problem(Cached):
         action: Action | Mapping[str, State] | int,
         *,
         interval: Literal[True],
-        level: float = ...,
-        draws: int = ...,
+        confidence: float = ...,
+        samples: int = ...,
         rng: Seed = ...,
     ) -> CredibleInterval: ...
 
@@ -569,14 +715,14 @@ class Problem(Cached):
         action: Action | Mapping[str, State] | int,
         *,
         interval: bool = False,
-        level: float = 0.95,
-        draws: int = 1000,
+        confidence: float = 0.95,
+        samples: int = 1000,
         rng: Seed = 0,
     ) -> Array | CredibleInterval:
         """P(z | do(a)) with one axis per parent.
 
         If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
-        quantiles between which its probability lies with probability `level`, from `draws` of the posterior.
+        quantiles between which its probability lies with probability `confidence`, from posterior `samples`.
         """
         self.require_parents("P(z | do(a))")
         choices = self.choices(action)
@@ -592,22 +738,20 @@ class Problem(Cached):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
         if not interval:
             return np.asarray(mean)
-        if not isinstance(self.knowledge, Fitted):
+        if self.posterior is None:
+            raise ProblemError("Only a model fitted to data has intervals; this one is known exactly.")
+        if not isinstance(confidence, float | int) or not 0 < confidence < 1:
+            raise ProblemError(f"confidence must lie between 0 and 1; got {confidence!r}.")
+        if not isinstance(samples, int | np.integer) or samples < 2 or samples * self.configurations > ENTRY_LIMIT:
             raise ProblemError(
-                "Only a model fitted to data has intervals (fit(graph, data)); this one is known exactly."
+                f"samples must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
+                f"{self.configurations} configurations; got {samples!r}."
             )
-        if not isinstance(level, float | int) or not 0 < level < 1:
-            raise ProblemError(f"level must lie between 0 and 1; got {level!r}.")
-        if not isinstance(draws, int | np.integer) or draws < 2 or draws * self.configurations > ENTRY_LIMIT:
-            raise ProblemError(
-                f"draws must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
-                f"{self.configurations} configurations; got {draws!r}."
-            )
-        tables = self.knowledge.draw_tables(int(draws), rng)
-        samples = self.joint(
+        tables = self.posterior.draw_tables(int(samples), rng, stacklevel=3)
+        sampled_joints = self.joint(
             [block.rows_under_models(tables, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
         )
-        lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
     def sample_block_distributions(self, action: Action, draws: int = 400) -> list[Array] | None:
@@ -615,9 +759,9 @@ class Problem(Cached):
 
         The draws are the same every time, so that an interval made of them is.
         """
-        if not isinstance(self.knowledge, Fitted):
+        if self.posterior is None:
             return None
-        tables = self.knowledge.draw_tables(draws, np.random.default_rng(0))
+        tables = self.posterior.draw_tables(draws, np.random.default_rng(0), stacklevel=3)
         return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
@@ -735,15 +879,15 @@ class Problem(Cached):
 
     # The same problem with other tables, comparison and records.
 
-    def with_model(self, model: CausalModel | ObservedModel) -> Problem:
+    def with_model(self, model: CausalModel | LatentModel) -> Problem:
         """The same problem with other tables; variables and states must be the same."""
         if self.unit == "actions":
             raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
         knowledge = self.knowledge
-        kind = ObservedModel if isinstance(knowledge, ObservedModel) else CausalModel
+        kind = LatentModel if isinstance(knowledge, LatentModel) else CausalModel
         if not isinstance(model, kind):
             raise ProblemError(f"with_model() takes a model of the same kind, {kind.__name__}; got {model!r}.")
-        if isinstance(model, ObservedModel) and model.causal_graph != self.graph:
+        if isinstance(model, LatentModel) and model.causal_graph != self.graph:
             raise ProblemError(f"with_model() takes the same graph and states; got one of {model.causal_graph!r}.")
         for name in self.model.names if isinstance(model, CausalModel) else ():
             if model[name].states != self.model[name].states or model[name].parents != self.model[name].parents:
@@ -754,11 +898,11 @@ class Problem(Cached):
     @cached_property
     def unknown_tables(self) -> tuple[str, ...]:
         """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
-        if not self.parents or not isinstance(self.knowledge, FittedModel):
+        knowledge, posterior = self.knowledge, self.posterior
+        if not self.parents or not isinstance(knowledge, CausalModel) or posterior is None:
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
-        fitted = self.knowledge
-        return tuple(name for name in fitted.order if name in between and fitted.is_unknown(name))
+        return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
 
     @cached_property
     def must_observe(self) -> tuple[str, ...]:
@@ -768,12 +912,10 @@ class Problem(Cached):
         variables that lead to the parents, to the context or to what is required. What every action sets is not among
         them, nor is the context.
 
-        >>> from causalbandits import fit
-        >>> graph, states = {"m": ["k", "u"], "z": ["m"]}, {name: [0, 1] for name in "kumz"}
-        >>> model = fit(graph, None, states=states)
-        >>> Problem(model, ["k"], ["z"], always=["k"]).must_observe
+        >>> graph, values = "{k, u} -> m -> z -> y", {name: [0, 1] for name in "umz"}
+        >>> Problem(graph, reward="y", manipulable={"k": [0, 1]}, values=values).must_observe
         ('z', 'u', 'm')
-        >>> Problem(model, ["k"], ["z"], always=["k"], observable=["m", "z"]).must_observe
+        >>> Problem(graph, reward="y", manipulable={"k": [0, 1]}, values=values, can_observe=["m", "z"]).must_observe
         ('z', 'm')
         """
         names = dict.fromkeys(self.parents)
@@ -791,7 +933,7 @@ class Problem(Cached):
         >>> zoo.email_campaign().problem.without_tables().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
         array([0.083, 0.083])
         """
-        return self.compute_once("without tables", lambda: self.with_model(FittedModel.from_flat_prior(self.model)))
+        return self.compute_once("without tables", lambda: self.with_model(self.model.with_flat_prior()))
 
     def is_same_but_for_tables(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
@@ -841,13 +983,12 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
     return build_conditioned_blocks(specification.knowledge, specification.actions, specification.parents)
 
 
-def _warn_of_idle_knobs(knobs: tuple[str, ...], parents: tuple[str, ...]) -> None:
+def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
     if knobs:
-        warnings.warn(
+        warn(
             f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this "
-            "graph, "
-            "setting such a variable changes nothing. Causal policies will not try it; others will waste rounds on "
-            "it. Take it out of manipulable, or draw the arrow that is missing.",
+            "graph, setting such a variable changes nothing. Causal policies will not try it; others will waste "
+            "rounds on it. Take it out of manipulable, or draw the arrow that is missing.",
             ProblemWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from causalbandits.errors import ProblemError, unknown_name_message
-from causalbandits.model import CausalGraph, CausalModel, Knowledge, ObservedModel, validate_unique_names
+from causalbandits.model import (
+    CausalGraph,
+    CausalModel,
+    Knowledge,
+    LatentModel,
+    as_causal_graph,
+    validate_unique_names,
+)
 from causalbandits.model import graph as graphs
 
 
@@ -37,7 +44,9 @@ class AugmentedGraph:
     def validate_parents(self, parents: Iterable[str] | None, reward: str | None) -> tuple[str, ...]:
         """What was given, if it may stand in for the reward's parents; its own where nothing was."""
         if reward is None and parents is None:
-            raise ProblemError("Name the reward's parents (parents=[...]) or the reward's variable (reward='Y').")
+            raise ProblemError(
+                "Name the reward's variable in the graph (reward='Y'), or its direct causes (reward_parents=[...])."
+            )
         if reward is not None:
             self._refuse_manipulable(reward)
         graph_parents = () if reward is None else self.model.parents_of(reward)
@@ -61,7 +70,7 @@ class AugmentedGraph:
             path = graphs.directed_path(self.graph, reward, name)
             if path:
                 raise ProblemError(
-                    f"parents= must come before the reward {reward!r}; {name!r} comes after it: "
+                    f"reward_parents= must come before the reward {reward!r}; {name!r} comes after it: "
                     f"{graphs.format_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
                     f"{list(self.model.parents_of(reward))} always do."
                 )
@@ -76,7 +85,8 @@ class AugmentedGraph:
             if path:
                 raise ProblemError(
                     f"The set {list(names)} must separate every intervention from the reward {reward!r}: "
-                    f"{graphs.format_path(self.graph, path)} is open. {self._suggest_separator(reward)}"
+                    f"{graphs.format_path(self.graph, path)} is open. {self._suggest_separator(reward)}",
+                    path=("reward_parents",),
                 )
 
     def _suggest_separator(self, reward: str) -> str:
@@ -85,7 +95,7 @@ class AugmentedGraph:
             return f"Choose a set that blocks it; the reward's own parents {graph_parents} always do."
         observable = tuple(name for name in self.model.names if name != reward)
         if self._has_separator(reward, observable):
-            return 'Choose a set that blocks it: separator="cheapest" finds one.'
+            return 'Choose a set that blocks it: adjust="smallest" finds one.'
         return self._suggest_for_hidden_causes(self.model, reward, observable)
 
     def _has_separator(self, reward: str, observable: Iterable[str]) -> bool:
@@ -94,7 +104,7 @@ class AugmentedGraph:
         return graphs.cheapest_separator(self.graph, list(self.nodes.values()), reward, costs) is not None
 
     def _suggest_for_hidden_causes(
-        self, knowledge: ObservedModel | CausalGraph, reward: str, observable: Collection[str]
+        self, knowledge: LatentModel | CausalGraph, reward: str, observable: Collection[str]
     ) -> str:
         """What would make some set separate: a knob that is always set, or hidden causes that are observed."""
         free = [name for name in self.manipulable if name not in self.always_set]
@@ -106,7 +116,11 @@ class AugmentedGraph:
         costs: dict[Hashable, int] = dict.fromkeys(observable, 1) | {node: 1 + len(observable) for node in hidden}
         separator = graphs.cheapest_separator(self.graph, starts, reward, costs) or set()
         causes_to_observe = [graphs.format_hidden_cause(node) for node in hidden if node in separator]
-        suggestions = [] if closing is None else [f"always={closing} would close it"]
+        suggestions = (
+            []
+            if closing is None
+            else [f"Setting {', '.join(closing)} in every action (not in optional=) would close it"]
+        )
         suggestions += (
             [
                 f"so would observing {', '.join(causes_to_observe)}"
@@ -118,9 +132,9 @@ class AugmentedGraph:
         )
         size = self._count_actions()
         each = "each action" if size is None else f"each of the {size} actions"
-        return "; ".join([*suggestions, f"parents=[] learns a number for {each} worth trying"]) + "."
+        return "; ".join([*suggestions, f"reward_parents=[] learns a mean for {each} that may be optimal"]) + "."
 
-    def _with_always_set(self, knowledge: ObservedModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
+    def _with_always_set(self, knowledge: LatentModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
         return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(knobs))
 
     def cheapest_separator(
@@ -139,7 +153,7 @@ class AugmentedGraph:
             else validate_unique_names("observable variable", observable, self.model.__getitem__)
         )
         if reward in candidates:
-            raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
+            raise ProblemError(f"can_observe= must not contain the reward {reward!r}: it is observed too late.")
         candidates += tuple(name for name in context if name not in candidates)
         starts: list[Hashable] = [*self.nodes.values(), *context]
         costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
@@ -247,7 +261,7 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
     for candidate in _candidates_by_size(parents, with_context):
         if not _has_open_path(augmented, candidate, context, reward):
             added = ", ".join(repr(name) for name in candidate if name not in parents)
-            return f"Add {added} to parents: that is enough."
+            return f"Add {added} to reward_parents: that is enough."
     alternatives = _suggest_alternatives(model, reward)
     knobs = [
         name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, with_context)
@@ -256,8 +270,9 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
     if knobs and not _has_open_path(with_knobs_set, with_context, context, reward):
         path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, with_context)
         return (
-            f"Adding it to parents is not enough: then {graphs.format_path(augmented.graph, path)} is open, unless "
-            f"always={knobs}. Or {alternatives[0].lower()}{alternatives[1:]}"
+            f"Adding it to reward_parents is not enough: then {graphs.format_path(augmented.graph, path)} is open, "
+            f"unless {', '.join(knobs)} is set in every action (not in optional=). Or "
+            f"{alternatives[0].lower()}{alternatives[1:]}"
         )
     return alternatives
 
@@ -265,7 +280,7 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
 def _suggest_alternatives(model: Knowledge, reward: str) -> str:
     if isinstance(model, CausalModel):
         return f"Name other parents: the reward's own parents {list(model[reward].parents)} always do."
-    return "Take it out of context, observe what is hidden on that path, or learn a number per action: parents=[]."
+    return "Take it out of context, observe what is hidden on that path, or learn a mean per action: reward_parents=[]."
 
 
 def _candidates_by_size(parents: tuple[str, ...], with_context: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -277,6 +292,19 @@ def _candidates_by_size(parents: tuple[str, ...], with_context: tuple[str, ...])
 def _has_open_path(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> bool:
     starts = [*augmented.nodes.values(), *(name for name in context if name not in parents)]
     return any(graphs.open_path(augmented.graph, start, reward, parents) for start in starts)
+
+
+def find_reward_node(graph: Knowledge, reward: str | None, reward_parents: Iterable[str] | None) -> str | None:
+    """The reward as a node of the graph; None where it is not one, and its parents are given."""
+    names = as_causal_graph(graph).parents
+    if reward is None or reward in names:
+        return reward
+    if reward_parents is None:
+        raise ProblemError(
+            f"{unknown_name_message('variable', reward, names)} If the reward is not in the graph, name its direct "
+            "causes: reward_parents=[...]."
+        )
+    return None
 
 
 def encode_context(model: Knowledge, context: tuple[str, ...], values: object) -> dict[str, int]:

@@ -6,7 +6,6 @@ of a situation, in the agent and in the simulator alike; it never looks at the g
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from causalbandits._cache import BoundedCache, Cached
 from causalbandits._typing import Array, Codes, is_iterable
-from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemWarning
-from causalbandits.model import FittedObservedModel, Intervention, State
+from causalbandits.errors import BudgetError, InterventionError, PolicyError, ProblemWarning, warn
+from causalbandits.model import Intervention, LatentModel, State
 from causalbandits.problem.actions import Action
 from causalbandits.problem.budget import SLACK, Budget, BudgetTracker, CostCap, PacedScores, PacingRule
 from causalbandits.problem.candidates import AllActions, CandidateSet, ListedActions, ProductActions, Subset
@@ -181,7 +180,8 @@ class Situation(Cached):
         No policy learns such tables, so that what the data leave open of them stays open.
         """
         problem = self.problem
-        if not isinstance(problem.knowledge, FittedObservedModel) or self.size * index.size > DRAW_BATCH_SIZE:
+        is_estimated = isinstance(problem.knowledge, LatentModel) and problem.posterior is not None
+        if not is_estimated or self.size * index.size > DRAW_BATCH_SIZE:
             return None
         rows = (problem.sample_block_distributions(self.action(position), len(index)) for position in range(self.size))
         joints = [problem.joint(draws).reshape(index.shape) for draws in rows if draws is not None]
@@ -241,7 +241,7 @@ def build_budget_tracker(budget: Budget, situations: Sequence[Situation], *, sta
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
     cheapest = largest_cheapest_cost(situations)
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
-        warnings.warn(
+        warn(
             f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
             f"{int(budget.total * (1 + SLACK) / cheapest)} rounds, not for {budget.rounds}: only the cheapest will be "
             "played, and the campaign ends early. Give more money, or fewer rounds.",

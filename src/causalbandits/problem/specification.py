@@ -10,15 +10,15 @@ from typing import Any, Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
-from causalbandits._typing import Array, Z, is_real
+from causalbandits._typing import Z, is_real
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.model import (
     CausalGraph,
     CausalModel,
-    FittedModel,
+    DirichletPosterior,
     Intervention,
     Knowledge,
-    ObservedModel,
+    LatentModel,
     State,
     as_causal_graph,
     encode_knowledge,
@@ -39,10 +39,16 @@ from causalbandits.problem.candidates import (
     count_possibly_optimal_actions,
     possibly_optimal_actions,
     validate_reward_variable,
+    warn_of_lost_sets,
 )
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.inference import ENTRY_LIMIT
-from causalbandits.problem.separators import AugmentedGraph, validate_context, validate_parents_in_context
+from causalbandits.problem.separators import (
+    AugmentedGraph,
+    find_reward_node,
+    validate_context,
+    validate_parents_in_context,
+)
 
 
 class Specification(NamedTuple):
@@ -60,6 +66,8 @@ class Specification(NamedTuple):
     """The knobs from which no path leads to the parents, where that is worth a warning."""
     reward_range: tuple[float, float] | None = None
     """The declared bounds of every reward; None where none were declared."""
+    structure: CausalGraph | None = None
+    """The graph with the reward in it, where the model lacks the reward; None where the model has all of it."""
     noise_scale: float | None = None
     """The declared scale for which rewards are sub-Gaussian given the parents; None where none was declared."""
 
@@ -75,6 +83,7 @@ class Specification(NamedTuple):
             **({"context": list(self.context)} if self.context else {}),
             **({} if self.reward_range is None else {"reward_range": list(self.reward_range)}),
             **({} if self.noise_scale is None else {"noise_scale": self.noise_scale}),
+            **({} if self.structure is None else {"structure": self.structure.to_record()}),
         }
 
     def declare(self, reward_range: object, noise_scale: object) -> Specification:
@@ -109,49 +118,82 @@ def _parse_noise_scale(noise_scale: object) -> float | None:
 
 def parse_specification(
     model: Knowledge,
-    manipulable: Manipulable,
-    parents: Iterable[str] | None,
     *,
+    manipulable: Manipulable,
     reward: str | None,
-    separator: Literal["cheapest"] | None,
-    observable: Iterable[str] | None,
-    at_most: int | None,
-    always: Iterable[str],
+    reward_parents: Iterable[str] | None,
+    adjust: Literal["smallest"] | None,
+    can_observe: Iterable[str] | None,
+    optional: Iterable[str] | bool | None,
+    max_set: int | None,
     actions: Iterable[Mapping[str, State]] | None,
     forbid: Callable[[Intervention], bool] | None,
     reduce: bool,
     costs: Prices | None,
-    require: Limits | None,
+    max_probability: Limits | None,
     context: Iterable[str],
+    structure: CausalGraph | None = None,
     stacklevel: int,
 ) -> Specification:
-    """What `Problem` was given, if it fits together."""
-    if not isinstance(model, Knowledge):
-        raise ProblemError(f"A Problem needs a CausalModel, an ObservedModel or a CausalGraph; got {model!r}.")
+    """The arguments of `Problem`, checked against each other.
+
+    `structure` is the graph with the reward in it, where the model has no CPT of the reward: d-separation is then
+    read off it.
+    """
     if not isinstance(reduce, bool | np.bool_):
         raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
     if reward is not None and not isinstance(reward, str):
         raise ProblemError(f"reward must be the name of a variable, such as 'Y'; got {reward!r}.")
-    space = build_action_space(model, manipulable, at_most=at_most, always=always, actions=actions)
+    space = build_action_space(model, manipulable, optional=optional, max_set=max_set, actions=actions)
     if forbid is not None:
         space = remove_forbidden(space, forbid, stacklevel=stacklevel + 1)
-    if isinstance(model, CausalGraph) or (isinstance(parents, list | tuple) and not parents):
-        goal = validate_reward_variable(model, space, reward, parents, separator or observable, require)
-        return _specify_by_actions(model, space, goal, reduce, costs, require, context, stacklevel + 1)
-    context_names = validate_context(_build_augmented_graph(model, space), context, reward)
-    if observable is not None:
-        observable = validate_unique_names("observable variable", observable, model.__getitem__)
-        parents = None if parents is None else validate_unique_names("parent", parents, model.__getitem__)
-        model = _marginalise(model, space, parents, reward, separator, observable, require, context_names)
-    if require is not None:
-        space = apply_chance_constraints(space, model, require, reward, in_contexts=bool(context_names))
-    count_actions = partial(count_possibly_optimal_actions, model, space, reward, costs)
-    augmented = AugmentedGraph(model, space.names, space.variables_always_set(), count_actions)
-    separator_names, searched = _find_parents(augmented, parents, reward, separator, observable, context_names)
-    validate_parents_in_context(augmented, separator_names, context_names, reward)
+    if isinstance(model, CausalGraph) or (isinstance(reward_parents, list | tuple) and not reward_parents):
+        goal = validate_reward_variable(model, space, reward, reward_parents, adjust or can_observe, max_probability)
+        return _specify_by_actions(
+            model,
+            space,
+            goal,
+            reduce,
+            costs,
+            max_probability,
+            context,
+            _warns_of_lost_sets(optional, max_set, actions),
+            stacklevel + 1,
+        )
+    graph = model if structure is None else _with_values_of(structure, model)
+    node = find_reward_node(graph, reward, reward_parents)
+    context_names = validate_context(_build_augmented_graph(graph, space), context, node)
+    if can_observe is not None:
+        can_observe = validate_unique_names("observable variable", can_observe, model.__getitem__)
+        if reward_parents is not None:
+            reward_parents = validate_unique_names("parent", reward_parents, model.__getitem__)
+        targets = reward_parents
+        if targets is None and structure is not None and reward is not None and adjust is None:
+            targets = structure.parents.get(reward)
+        model = _marginalise(model, space, targets, reward, adjust, can_observe, max_probability, context_names)
+        graph = model if structure is None else graph
+    if max_probability is not None:
+        space = apply_chance_constraints(space, model, max_probability, reward, in_contexts=bool(context_names))
+    count_actions = partial(count_possibly_optimal_actions, graph, space, node, costs)
+    augmented = AugmentedGraph(graph, space.names, space.variables_always_set(), count_actions)
+    separator_names, searched = _find_parents(augmented, reward_parents, node, adjust, can_observe, context_names)
+    for name in separator_names:
+        model[name]  # refused where the model lacks it
+    validate_parents_in_context(augmented, separator_names, context_names, node)
+    if _warns_of_lost_sets(optional, max_set, actions) and node is not None:
+        warn_of_lost_sets(as_causal_graph(graph), space, node, context_names, stacklevel=stacklevel + 1)
     idle = augmented.without_effect_on(separator_names)
     return Specification(
-        model, space, separator_names, reward, searched, bool(reduce), Costs.parse(space, costs), context_names, idle
+        model,
+        space,
+        separator_names,
+        reward,
+        searched,
+        bool(reduce),
+        Costs.parse(space, costs),
+        context_names,
+        idle,
+        structure=structure,
     )
 
 
@@ -161,16 +203,19 @@ def _specify_by_actions(
     goal: str,
     reduce: bool,
     costs: Prices | None,
-    require: Limits | None,
+    max_probability: Limits | None,
     context: Iterable[str],
+    warns_of_lost_sets: bool,
     stacklevel: int,
 ) -> Specification:
-    """A number per action is learnt, of the actions that are worth trying by the graph alone."""
+    """A mean per action is learned, of the actions that may be optimal by the graph alone."""
     context_names = validate_context(_build_augmented_graph(model, space), context, goal)
-    if require is not None and not isinstance(model, CausalGraph):
-        space = apply_chance_constraints(space, model, require, goal, in_contexts=bool(context_names))
+    if warns_of_lost_sets:
+        warn_of_lost_sets(as_causal_graph(model), space, goal, context_names, stacklevel=stacklevel + 1)
+    if max_probability is not None and not isinstance(model, CausalGraph):
+        space = apply_chance_constraints(space, model, max_probability, goal, in_contexts=bool(context_names))
     parsed_costs = Costs.parse(space, costs)
-    if reduce and not (context_names and require):
+    if reduce and not (context_names and max_probability):
         space = possibly_optimal_actions(
             as_causal_graph(model), space, goal, parsed_costs, context_names, stacklevel=stacklevel + 1
         )
@@ -181,29 +226,39 @@ def _build_augmented_graph(model: Knowledge, space: ActionSpace) -> AugmentedGra
     return AugmentedGraph(model, space.names, space.variables_always_set())
 
 
+def _with_values_of(structure: CausalGraph, model: CausalModel | LatentModel) -> CausalGraph:
+    return structure.with_values({name: model[name].states for name in model.names if name in structure.parents})
+
+
 def _find_parents(
     augmented: AugmentedGraph,
     parents: Iterable[str] | None,
     reward: str | None,
-    separator: str | None,
-    observable: Iterable[str] | None,
+    adjust: str | None,
+    can_observe: Iterable[str] | None,
     context: tuple[str, ...],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The parents, given or found, and the variables that can be observed, where these were declared."""
-    if separator is not None:
-        return augmented.cheapest_separator(
-            _validate_separator_request(separator, parents, reward), observable, context
-        )
-    return augmented.validate_parents(parents, reward), tuple(observable or ())
+    """The reward's parents or a set that replaces them, and the variables that can be observed, where declared."""
+    if adjust is not None:
+        return augmented.cheapest_separator(_validate_adjustment(adjust, parents, reward), can_observe, context)
+    return augmented.validate_parents(parents, reward), tuple(can_observe or ())
 
 
-def _validate_separator_request(separator: str, parents: Iterable[str] | None, reward: str | None) -> str:
-    """The reward for which a separator is to be found."""
-    if not isinstance(separator, str) or separator != "cheapest":
-        raise ProblemError(f'separator must be "cheapest" or left out; got {separator!r}.')
+def _validate_adjustment(adjust: str, parents: Iterable[str] | None, reward: str | None) -> str:
+    """The reward for which the smallest adjustment set is to be found."""
+    if not isinstance(adjust, str) or adjust != "smallest":
+        raise ProblemError(f'adjust must be "smallest" or left out; got {adjust!r}.')
     if parents is not None or reward is None:
-        raise ProblemError('separator="cheapest" finds the parents: name the reward (reward="Y") instead of them.')
+        raise ProblemError(
+            'adjust="smallest" finds a set in place of the reward\'s parents: name the reward (reward="Y"), a node of '
+            "the graph, and leave reward_parents out."
+        )
     return reward
+
+
+def _warns_of_lost_sets(optional: object, max_set: object, actions: object) -> bool:
+    """Whether the user has left open that some variables need not be set in every decision."""
+    return optional is None and max_set is None and actions is None
 
 
 # Unobserved variables of a model whose CPTs are learned: marginalised out, or refused where that is not possible.
@@ -214,47 +269,54 @@ def _validate_separator_request(separator: str, parents: Iterable[str] | None, r
 
 
 def _marginalise(
-    model: CausalModel | ObservedModel,
+    model: CausalModel | LatentModel,
     space: ActionSpace,
     parents: tuple[str, ...] | None,
     reward: str | None,
-    separator: str | None,
-    observable: tuple[str, ...],
-    require: Limits | None,
+    adjust: str | None,
+    can_observe: tuple[str, ...],
+    max_probability: Limits | None,
     context: tuple[str, ...],
-) -> CausalModel | ObservedModel:
+) -> CausalModel | LatentModel:
     """The model without the variables that are never observed, if its CPTs are to be learned."""
-    if not isinstance(model, FittedModel):
-        if separator is None:
+    if isinstance(model, LatentModel) or model.posterior is None:
+        if adjust is None:
             raise ProblemError(
-                "observable= says where to look for a separator, or what can be observed while CPTs are learned; the "
-                'CPTs of this model are known. For a separator give separator="cheapest" too, else leave observable= '
-                "out."
+                "can_observe= declares where to look for an adjustment set, or which variables can be observed while "
+                'CPTs are learned; the CPTs of this model are known. Add adjust="smallest", or leave can_observe= out.'
             )
         return model
-    if reward is not None and reward in observable:
-        raise ProblemError(f"observable= must not have the reward {reward!r} in it: it comes too late.")
-    if separator is not None and not all(_has_flat_prior(model, name) for name in model.names):
+    if reward is not None and reward in can_observe:
+        raise ProblemError(f"can_observe= must not contain the reward {reward!r}: it is observed too late.")
+    if adjust is not None and not all(_has_flat_prior(model.posterior, name) for name in model.names):
         return model  # its CPTs come from data that had all variables
-    observed = {*observable, *space.names, *context} | ({reward} if reward is not None else set())
+    observed = {*can_observe, *space.names, *context} | ({reward} if reward is not None else set())
     _refuse_unobserved(
         "The reward's parents", parents or (), observed, "Add it, or name the reward (reward=) for other parents."
     )
-    if isinstance(require, Mapping):
-        _refuse_unobserved("What require= names", require, observed, "Add it: how likely it is must be learned.")
+    if isinstance(max_probability, Mapping):
+        _refuse_unobserved(
+            "The variables of max_probability=", max_probability, observed, "Add it: its probability must be learned."
+        )
     return _marginalise_unobserved(
-        model, observed, manipulable=space.names, always_set=space.variables_always_set(), reward=reward
+        model,
+        model.posterior,
+        observed,
+        manipulable=space.names,
+        always_set=space.variables_always_set(),
+        reward=reward if reward in model.names else None,
     )
 
 
 def _marginalise_unobserved(
-    model: FittedModel,
+    model: CausalModel,
+    posterior: DirichletPosterior,
     observed: Collection[str],
     *,
     manipulable: Collection[str],
     always_set: Collection[str],
     reward: str | None,
-) -> FittedModel:
+) -> CausalModel:
     """The model of the observed variables, among which are the manipulable ones, the context and the reward.
 
     P(. | do(a)) of the observed variables is the same for every action. Of a CPT whose parents change nothing may be
@@ -270,34 +332,33 @@ def _marginalise_unobserved(
         name: _keep_order(model[name].parents, marginal.parents[name]) for name in model.names if name in observed
     }
     changed = [name for name in parents if parents[name] != model[name].parents]
-    counts, prior = dict(model.counts), dict(model.prior)
+    counts, prior = dict(posterior.counts), dict(posterior.prior)
     for name in changed:
         shape = tuple(len(model[axis].states) for axis in (*parents[name], name))
         _refuse_large_table(name, parents[name], shape)
-        pseudo_count = 1.0 if name in always_set else _flat_pseudo_count(model, name, unobserved)
+        pseudo_count = 1.0 if name in always_set else _flat_pseudo_count(model, posterior, name, unobserved)
         counts[name], prior[name] = np.zeros(shape), np.full(shape, pseudo_count)
-    return FittedModel(
-        {name: model[name].states for name in parents},
-        parents,
-        {name: counts[name] for name in parents},
-        {name: prior[name] for name in parents},
-        model.rows,
-        model.filled,
-        model.observational,
+    marginal_posterior = posterior.replace(
+        counts={name: counts[name] for name in parents}, prior={name: prior[name] for name in parents}
+    )
+    return CausalModel.from_posterior(
+        CausalGraph(parents, values={name: model[name].states for name in parents}), marginal_posterior
     )
 
 
-def _has_flat_prior(model: FittedModel, name: str) -> bool:
+def _has_flat_prior(posterior: DirichletPosterior, name: str) -> bool:
     """Whether nothing is known of a variable's CPT: no counts, and the same pseudo-count in every cell."""
-    prior: Array = model.prior[name]
-    return not model.counts[name].any() and bool((prior == prior.flat[0]).all())
+    prior = posterior.prior[name]
+    return not posterior.counts[name].any() and bool((prior == prior.flat[0]).all())
 
 
 def _refuse_unobserved(kind: str, names: Iterable[str], observed: Collection[str], reason: str) -> None:
     """Refuse names of variables that are not among the observed ones."""
     for name in names:
         if name not in observed:
-            raise ProblemError(f"{kind} must be observable: observable= leaves {name!r} out. {reason}")
+            raise ProblemError(
+                f"{kind} must be observable: can_observe= leaves {name!r} out. {reason}", path=("can_observe",)
+            )
 
 
 def _without_unobserved_causes(graph: graphs.Graph, unobserved: list[str], always_set: Collection[str]) -> graphs.Graph:
@@ -310,7 +371,7 @@ def _without_unobserved_causes(graph: graphs.Graph, unobserved: list[str], alway
 
 
 def _factor_order(
-    graph: graphs.Graph, model: FittedModel, observed: Collection[str], manipulable: Collection[str], reward: str | None
+    graph: graphs.Graph, model: CausalModel, observed: Collection[str], manipulable: Collection[str], reward: str | None
 ) -> list[str]:
     """The observed variables in the order in which a district is factorised.
 
@@ -342,8 +403,8 @@ def _refuse_confounded(
             raise ProblemError(
                 f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} is "
                 f"one of {knob!r} and ties it to {', '.join(map(repr, others))}, so that rounds in which {knob!r} was "
-                f"left alone do not show what setting it does. Set it in every action (always=[{knob!r}]), observe "
-                f"{cause!r} (observable=), or learn a number per action (parents=[])."
+                f"not set do not show what setting it does. Set it in every action (take it out of optional=), observe "
+                f"{cause!r} (can_observe=), or learn a mean per action (reward_parents=[])."
             )
 
 
@@ -352,16 +413,16 @@ def _keep_order(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, .
     return (*(name for name in before if name in after), *(name for name in after if name not in before))
 
 
-def _flat_pseudo_count(model: FittedModel, name: str, unobserved: list[str]) -> float:
+def _flat_pseudo_count(model: CausalModel, posterior: DirichletPosterior, name: str, unobserved: list[str]) -> float:
     """The pseudo-count of every cell of a CPT of which nothing is known."""
-    if not _has_flat_prior(model, name):
+    if not _has_flat_prior(posterior, name):
         lost = [parent for parent in model[name].parents if parent in unobserved] or unobserved
         raise ProblemError(
             f"Unobserved variables are marginalised out of CPTs of which nothing is known; something is known of "
             f"P({name} | {', '.join(model[name].parents)}), from data or a prior, and {', '.join(map(repr, lost))} is "
-            "not observable. Fit the graph without it, fit(graph.projected([...]), ...), or add it to observable=."
+            "not observable. Fit the graph without it, fit(graph.projected([...]), ...), or add it to can_observe=."
         )
-    return float(model.prior[name].flat[0])
+    return float(posterior.prior[name].flat[0])
 
 
 def _refuse_large_table(name: str, parents: tuple[str, ...], shape: tuple[int, ...]) -> None:
@@ -384,13 +445,19 @@ def decode_specification(record: Mapping[str, Any]) -> Specification:
     parents = validate_unique_names("parent", record["parents"], model.__getitem__)
     if not isinstance(record["reduce"], bool):
         raise ProblemError(f"reduce must be true or false; got {record['reduce']!r}.")
-    reward, augmented = record["reward"], _build_augmented_graph(model, space)
-    augmented.validate_parents(parents, reward)
-    context = validate_context(augmented, record.get("context", ()), reward)
-    validate_parents_in_context(augmented, parents, context, reward)
-    space.requirements = decode_chance_constraints(record.get("require"), space, model)
+    reward, structure = record["reward"], None
+    if "structure" in record:
+        structure = CausalGraph.from_record(record["structure"])
+    graph = model if structure is None else _with_values_of(structure, model)
+    augmented, node = _build_augmented_graph(graph, space), find_reward_node(graph, reward, parents)
+    augmented.validate_parents(parents, node)
+    context = validate_context(augmented, record.get("context", ()), node)
+    validate_parents_in_context(augmented, parents, context, node)
+    space.requirements = decode_chance_constraints(record.get("max_probability"), space, model)
     costs = Costs.from_record(record.get("costs"), space)
-    specification = Specification(model, space, parents, reward, (), record["reduce"], costs, context)
+    specification = Specification(
+        model, space, parents, reward, (), record["reduce"], costs, context, structure=structure
+    )
     return specification.declare(record.get("reward_range"), record.get("noise_scale"))
 
 
@@ -400,7 +467,7 @@ def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Speci
     reward = validate_reward_variable(knowledge, space, record["reward"], record["parents"])
     context = validate_context(_build_augmented_graph(knowledge, space), record.get("context", ()), reward)
     if not isinstance(knowledge, CausalGraph):
-        space.requirements = decode_chance_constraints(record.get("require"), space, knowledge)
+        space.requirements = decode_chance_constraints(record.get("max_probability"), space, knowledge)
     costs = Costs.from_record(record.get("costs"), space)
     specification = Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
     return specification.declare(record.get("reward_range"), record.get("noise_scale"))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from causalbandits._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from causalbandits.results.citations import CITATIONS_OF_POLICY, TITLES, citation
+    from causalbandits.results.citations import CITATIONS_OF_FAMILY, TITLES, citation
     from causalbandits.results.document import (
         Code,
         Drawing,
@@ -47,7 +47,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "causalbandits.results.citations": ["CITATIONS_OF_POLICY", "TITLES", "citation"],
+            "causalbandits.results.citations": ["CITATIONS_OF_FAMILY", "TITLES", "citation"],
             "causalbandits.results.document": [
                 "Code",
                 "Drawing",
@@ -89,7 +89,7 @@ else:
     )
 
 __all__ = [
-    "CITATIONS_OF_POLICY",
+    "CITATIONS_OF_FAMILY",
     "MEASURES",
     "TITLES",
     "Code",

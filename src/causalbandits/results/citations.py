@@ -1,9 +1,11 @@
-"""The references of what you ran."""
+"""BibTeX of the software, of policies and of runs."""
 
 from __future__ import annotations
 
-from causalbandits.errors import CausalBanditsError
-from causalbandits.policies import AnyPolicy, as_policy
+from importlib.metadata import version
+
+from causalbandits.errors import CausalBanditsError, PolicyError
+from causalbandits.policies import AnyPolicy, as_policy, is_auto, parse_policy_text
 from causalbandits.results.run import Run
 
 BIBTEX = {
@@ -121,6 +123,14 @@ BIBTEX = {
 }""",
 }
 
+SOFTWARE = """@software{causalbandits,
+  title   = {causalbandits: best interventions in few trials, by a causal graph},
+  author  = {{The causalbandits authors}},
+  version = {VERSION},
+  year    = {2026},
+  note    = {Python package}
+}"""
+
 TITLES = {
     "lattimore2016": "Lattimore, Lattimore, Reid (NIPS 2016)",
     "garivier2016": "Garivier, Kaufmann (COLT 2016)",
@@ -141,79 +151,74 @@ TITLES = {
     "abbasi2011": "Abbasi-Yadkori, Pal, Szepesvari (NIPS 2011)",
 }
 
-CITATIONS_OF_POLICY: dict[str, tuple[str, ...]] = {
-    "c-gittins-beta": ("lu2020", "brezzi2002"),
-    "c-gittins-effects": ("lu2020", "brezzi2002"),
-    "c-gittins-gaussian": ("lu2020", "brezzi2002"),
-    "c-gittins-scaled": ("lu2020", "brezzi2002"),
-    "c-screen-beta": ("lu2020", "brezzi2002"),
-    "c-screen-gaussian": ("lu2020", "brezzi2002"),
-    "c-screen-scaled": ("lu2020", "brezzi2002"),
-    "c-ids-beta": ("lu2020", "russo2014"),
-    "c-ids-gaussian": ("lu2020", "russo2014"),
-    "c-ids-scaled": ("lu2020", "russo2014"),
-    "c-ts-models": ("lu2020", "ortega2014"),
-    "c-ts-ucb-beta": ("lu2020", "baek2023"),
-    "c-ts-ucb-gaussian": ("lu2020", "baek2023"),
-    "c-ts-ucb-scaled": ("lu2020", "baek2023"),
+CITATIONS_OF_FAMILY: dict[str, tuple[str, ...]] = {
+    "c-ts": ("lu2020",),
     "c-ucb": ("lu2020",),
-    "c-track-and-stop": ("garivier2016", "shahverdikondori2025"),
-    "c-design": ("lattimore2016",),
-    "c-elimination": ("lattimore2016",),
     "c-kl-ucb": ("lu2020", "garivier2011"),
-    "c-ts-beta": ("lu2020",),
-    "c-ts-beta-scaled": ("lu2020",),
-    "c-ts-effects": ("lu2020",),
-    "c-ts-gaussian-scaled": ("lu2020",),
-    "c-ucb-scaled": ("lu2020",),
-    "c-ts-beta-guarded": ("lu2020",),
-    "c-ts-gaussian": ("lu2020",),
-    "c-ts-beta-learnt": ("lu2020", "osband2013"),
-    "c-ts-gaussian-learnt": ("lu2020", "osband2013"),
-    "c-ts-gaussian-learnt-scaled": ("lu2020", "osband2013"),
-    "c-ts-gaussian-guarded": ("lu2020",),
-    "cl-ucb": ("lu2020", "abbasi2011"),
-    "cl-ucb-observed": ("lu2020", "abbasi2011"),
+    "c-gittins": ("lu2020", "brezzi2002"),
+    "c-screen": ("lu2020", "brezzi2002"),
+    "c-ts-ucb": ("lu2020", "baek2023"),
+    "c-ids": ("lu2020", "russo2014"),
     "cl-ts": ("lu2020",),
+    "cl-ucb": ("lu2020", "abbasi2011"),
     "cl-ts-ucb": ("lu2020", "baek2023"),
-    "cl-ts-ucb-observed": ("lu2020", "baek2023"),
-    "cl-ts-observed": ("lu2020",),
-    "cl-ts-observed-scaled": ("lu2020",),
-    "cl-ts-scaled": ("lu2020",),
-    "lin-ts": ("agrawal2013",),
-    "lin-ucb": ("li2010", "abbasi2011"),
-    "ucb": ("auer2002",),
+    "c-track-and-stop": ("garivier2016", "shahverdikondori2025"),
+    "c-elimination": ("lattimore2016",),
+    "c-design": ("lattimore2016",),
+    "c-ts-guarded": ("lu2020",),
+    "c-ts-models": ("lu2020", "ortega2014"),
     "hac-ucb": ("bilodeau2022",),
+    "lin-ucb": ("li2010", "abbasi2011"),
+    "lin-ts": ("agrawal2013",),
+    "ts": ("thompson1933", "agrawal2012"),
+    "ucb": ("auer2002",),
     "kl-ucb": ("garivier2011",),
-    "ts-beta": ("thompson1933", "agrawal2012"),
-    "ts-gaussian": ("thompson1933", "agrawal2012"),
-    "ts-beta-scaled": ("thompson1933", "agrawal2012"),
-    "ts-gaussian-scaled": ("thompson1933", "agrawal2012"),
-    "ucb-scaled": ("auer2002",),
     "uniform": (),
 }
 
+CITATIONS_OF_LEARNED_CPTS = ("osband2013",)
+
 
 def citation(*subjects: AnyPolicy | str | Run) -> str:
-    """BibTeX for policies (objects or ids) or for all policies of a run.
+    """BibTeX of this software; or of the publications behind policies (objects or texts), or behind those of a run.
 
+    >>> print(citation().splitlines()[0])
+    @software{causalbandits,
     >>> print(citation("ucb").splitlines()[0])
     @article{auer2002finite,
     """
+    if not subjects:
+        return SOFTWARE.replace("VERSION", version("causalbandits"))
     keys: dict[str, None] = {}
     for subject in subjects:
-        for id in _policy_ids(subject) if isinstance(subject, Run) else [as_policy(subject).id]:
-            keys |= dict.fromkeys(CITATIONS_OF_POLICY.get(id, ()))
+        for id in _policy_ids(subject) if isinstance(subject, Run) else [_policy_id(subject)]:
+            keys |= dict.fromkeys(_citation_keys(id))
     return "\n\n".join(BIBTEX[key] for key in keys)
 
 
+def _policy_id(policy: AnyPolicy | str) -> str:
+    if is_auto(policy):
+        raise PolicyError("'auto' is another policy in each problem: give citation() the run, or the agent's policy.")
+    return as_policy(policy).id
+
+
+def _citation_keys(id: str) -> tuple[str, ...]:
+    """What to cite for a policy's text; nothing for policies that are not this library's."""
+    try:
+        text = parse_policy_text(id)
+    except PolicyError:
+        return ()
+    keys = CITATIONS_OF_FAMILY.get(text.family, ())
+    return keys + CITATIONS_OF_LEARNED_CPTS if text.options.get("cpts") == "learned" else keys
+
+
 def _policy_ids(run: Run) -> list[str]:
-    """The ids of what was played; where the run did not note them, names are trusted that begin with one."""
+    """The ids of what was played; where the run did not note them, names are trusted that begin with a family."""
     if run.origin is not None and run.origin.ids is not None:
         return [run.origin.ids[name] for name in run.policies]
-    ids = {name: name.split("(")[0].strip() for name in run.policies}
+    ids = {name: name if _citation_keys(name) else name.split("(")[0].strip() for name in run.policies}
     for name, id in ids.items():
-        if id not in CITATIONS_OF_POLICY:
+        if parse_policy_text(id).family not in CITATIONS_OF_FAMILY:
             raise CausalBanditsError(
                 f"This run does not say which policy {name!r} is. Give citation() the policies themselves."
             )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from causalbandits.results.run import Run
 
 
-RUN_FORMAT, RUN_VERSION = "causalbandits-run", 1
+RUN_FORMAT, RUN_VERSION = "causalbandits-run", 2
 
 
 def write_run(run: Run, path: FilePath) -> None:
@@ -51,7 +51,7 @@ def write_run(run: Run, path: FilePath) -> None:
         "seed": run.seed,
         "environment": run.environment,
         "origin": None if run.origin is None else run.origin._asdict(),
-        "epsilon": run.epsilon,
+        "tolerance": run.tolerance,
     }
     about["checksum"] = _checksum(about, arrays)
     where = parse_path(path, "run.npz")
@@ -69,7 +69,13 @@ def read_run(path: FilePath) -> dict[str, Any]:
     measures = {name: dict(zip(policies, values, strict=True)) for name, values in arrays.items()}
     origin = None if about["origin"] is None else Origin(**about["origin"])
     metadata = {name: about[name] for name in ("seed", "environment", "first")}
-    return {"rounds": rounds, "measures": measures, "origin": origin, "epsilon": about.get("epsilon", 0.0), **metadata}
+    return {
+        "rounds": rounds,
+        "measures": measures,
+        "origin": origin,
+        "tolerance": about["tolerance"],
+        **metadata,
+    }
 
 
 def _pop_metadata(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from causalbandits.errors import CausalBanditsError, unknown_name_message
 
-SCALARS = ("regret", "simple regret", "risk", "reward")
+SCALARS = ("regret", "simple regret", "error probability", "reward")
 """One number a checkpoint: the pseudo-regret so far, how much worse than the best the action is that the policy would
 recommend, the least delta at which it might stop and recommend it, and the sum of rewards so far."""
 

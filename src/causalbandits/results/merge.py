@@ -53,7 +53,7 @@ def _check_compatible(first: Run, second: Run) -> None:
         ("seed", first.seed == second.seed, first.seed, second.seed),
         ("horizon", first.horizon == second.horizon, first.horizon, second.horizon),
         ("rounds", np.array_equal(first.rounds, second.rounds), first.rounds, second.rounds),
-        ("epsilon", first.epsilon == second.epsilon, first.epsilon, second.epsilon),
+        ("tolerance", first.tolerance == second.tolerance, first.tolerance, second.tolerance),
         ("measures", first.measures.keys() == second.measures.keys(), list(first.measures), list(second.measures)),
     ):
         if not same:

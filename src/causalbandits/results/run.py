@@ -43,9 +43,9 @@ class Run:
     """What every policy did, replication by replication, with what is needed to make it again.
 
     A measure is one of "regret", "simple regret" (how much worse than the best the action is that the policy would
-    recommend), "risk" (the least delta at which it might stop, see `stopping`), "reward" (the sum so far) and "plays"
-    (how often each action was played so far, by its number). Regret is always there, the others where
-    `simulate(..., measures=[...])` asked for them.
+    recommend), "error probability" (the least delta at which it might stop, see `stopping`), "reward" (the
+    sum so far) and "plays" (how often each action was played so far, by its number). Regret is always there, the
+    others where `simulate(..., measures=[...])` asked for them.
     """
 
     rounds: npt.NDArray[np.int64]
@@ -59,8 +59,8 @@ class Run:
     """The number of the first replication."""
     origin: Origin | None = None
     """Fingerprints of what it was made of; None if it was made by hand."""
-    epsilon: float = 0.0
-    """How much worse than the best was good enough, for the measure "risk"."""
+    tolerance: float = 0.0
+    """How much worse than the best was good enough, for the measure "error probability"."""
 
     def __post_init__(self) -> None:
         rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
@@ -97,7 +97,7 @@ class Run:
     def _metadata(self) -> tuple[object, ...]:
         """All but the measures' values."""
         rounds = self.rounds.tolist()
-        provenance = self.seed, self.environment, self.origin, self.epsilon
+        provenance = self.seed, self.environment, self.origin, self.tolerance
         return rounds, self.policies, self.numbers, [*self.measures], *provenance
 
     @property
@@ -172,22 +172,27 @@ class Run:
             means.append(FinalMean(policy, mean, error, lower, upper, self.replications))
         return Summary(means, measure)
 
-    def stopping(self, delta: float = 0.05, epsilon: float | None = None) -> Stopping:
+    def stopping(self, delta: float = 0.05, tolerance: float | None = None) -> Stopping:
         """When every policy would have stopped, and how often it would then have recommended a wrong action.
 
-        The run needs the measures "risk" and "simple regret". An action is wrong if it is worse than the best by more
-        than `epsilon`: the one that the run was made with, unless you say another. Policies stop at checkpoints only:
-        keep `rounds` close to each other where the exact round matters.
+        The run needs the measures "error probability" and "simple regret". An action is wrong if it is worse than the
+        best by more than `tolerance`: the one that the run was made with, unless you say another. Policies stop at
+        checkpoints only: keep `rounds` close to each other where the exact round matters.
         """
         validate_delta(delta)
-        epsilon = self.epsilon if epsilon is None else epsilon
+        tolerance = self.tolerance if tolerance is None else tolerance
         stopped_policies = [
             summarise_stopping(
-                name, self.rounds, self.measure("risk", name), self.measure("simple regret", name), delta, epsilon
+                name,
+                self.rounds,
+                self.measure("error probability", name),
+                self.measure("simple regret", name),
+                delta,
+                tolerance,
             )
             for name in self.policies
         ]
-        return Stopping(stopped_policies, delta, epsilon)
+        return Stopping(stopped_policies, delta, tolerance)
 
     @overload
     def compare(self, policy: str, other: str, *, measure: str = ...) -> Difference: ...
@@ -200,9 +205,10 @@ class Run:
         replication by replication: their mean, its 95% interval, and a two-sided paired t-test.
 
         >>> from causalbandits import simulate, zoo
-        >>> run = simulate(zoo.email_campaign(), ["c-ts-beta", "ts-beta"], horizon=300, replications=5, seed=1)
-        >>> run.compare("c-ts-beta", "ts-beta")
-        Final regret of c-ts-beta minus ts-beta: -20.8 on average, 95% interval -27.3 to -14.2, paired t-test p < 0.001;
+        >>> policies = {"C-TS": "c-ts(prior=beta)", "TS": "ts(prior=beta)"}
+        >>> run = simulate(zoo.email_campaign(), policies, horizon=300, replications=5, seed=1)
+        >>> run.compare("C-TS", "TS")
+        Final regret of C-TS minus TS: -20.8 on average, 95% interval -27.3 to -14.2, paired t-test p < 0.001;
         lower in 5 of 5 replications.
         """
         self.measure("regret", policy)

@@ -246,11 +246,11 @@ class Stopping(tuple[StoppedPolicy, ...]):
     """When every policy stopped; prints as a table."""
 
     delta: float
-    epsilon: float
+    tolerance: float
 
-    def __new__(cls, policies: Iterable[StoppedPolicy], delta: float, epsilon: float) -> Self:
+    def __new__(cls, policies: Iterable[StoppedPolicy], delta: float, tolerance: float) -> Self:
         stopping = super().__new__(cls, policies)
-        stopping.delta, stopping.epsilon = delta, epsilon
+        stopping.delta, stopping.tolerance = delta, tolerance
         return stopping
 
     def __repr__(self) -> str:
@@ -288,13 +288,13 @@ def summarise_stopping(
     error_probability: Array,
     simple_regret: Array,
     delta: float,
-    epsilon: float,
+    tolerance: float,
 ) -> StoppedPolicy:
-    """One policy, from its risk and its simple regret at each checkpoint."""
+    """One policy, from its error probability and its simple regret at each checkpoint."""
     stopping_times, n = stopping_rounds(rounds, error_probability, delta), len(error_probability)
     has_stopped = np.isfinite(stopping_times)
     at = (error_probability <= delta).argmax(axis=1)
-    is_wrong = has_stopped & (simple_regret[np.arange(n), at] > epsilon + TIE)
+    is_wrong = has_stopped & (simple_regret[np.arange(n), at] > tolerance + TIE)
     rate = float(is_wrong.mean())
     mean = float(np.minimum(stopping_times, float(rounds[-1])).mean())
     error = math.sqrt(rate * (1 - rate) / n)

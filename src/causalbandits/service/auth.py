@@ -8,14 +8,19 @@ for some studies only:
     admin    also corrects, verifies, changes the policy and the mode, and creates studies
 
 Keys are created and revoked while a service runs: before each request it looks whether the file has changed. While the
-file is missing or damaged, the keys stay as they were. A service that has never had a key listens on this machine only,
-and everybody there may do everything; where the last key was revoked, nobody may do anything.
+file is damaged, the keys stay as they were. While it is missing, nobody may do anything, and a service that had keys
+does not start without them: a marker beside the file says that there were some. Where the last key was revoked, nobody
+may do anything either.
+
+A service that has never had a key answers to this machine only, and everybody there may do everything, unless the
+operator says twice that everybody may. A request that came through a proxy is none of this machine.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import logging
 import secrets
@@ -39,6 +44,9 @@ COOKIE = "causalbandits_key"
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
+PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
+"""Headers that a proxy adds: the request may come from anywhere."""
+
 UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
 
 MAX_KEY_NAME_LENGTH = 100
@@ -47,13 +55,11 @@ KEYS_FORMAT = "causalbandits-keys"
 
 
 class AuthorizationError(Exception):
-    """A request that is not allowed: 401 without a known key, 403 with one whose role or studies do not allow it."""
+    """A request that is not allowed, with the type of its problem."""
 
-    kind = None  # no error of the library's
-
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
-        self.status = status
+        self.kind = kind
 
 
 class KeyRecord(NamedTuple):
@@ -74,11 +80,48 @@ ANONYMOUS_ADMIN = KeyRecord("", "admin", "")
 """The record of every request to a service without keys."""
 
 
+class RateLimit:
+    """A token bucket for each address: `burst` requests at once, and `per_second` in the long run."""
+
+    MAX_ADDRESSES = 10_000
+
+    def __init__(self, per_second: float = 20.0, burst: float = 200.0) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._missing: dict[str, tuple[float, float]] = {}
+        """How many tokens each bucket lacked, and when; a bucket that is not here is full."""
+
+    def allows(self, address: str, now: float) -> bool:
+        """Whether a bucket has a token, which is then taken."""
+        missing, since = self._missing.pop(address, (0.0, now))
+        missing = max(0.0, missing - self._per_second * (now - since))
+        is_allowed = missing + 1.0 <= self._burst
+        if len(self._missing) >= self.MAX_ADDRESSES:
+            del self._missing[next(iter(self._missing))]  # whose last request was the earliest
+        self._missing[address] = missing + is_allowed, now
+        return is_allowed
+
+
+def client_address(request: Request) -> str:
+    """The address that a request is counted for: of IPv6, the network, whose addresses one client has all."""
+    host = "" if request.client is None else request.client.host
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(ipaddress.ip_network((address, 64), strict=False) if mapped is None else mapped)
+    return host
+
+
 class Keys:
     """The keys of a service, in a file."""
 
+    admits_everybody = False
+    """Whether a service without keys answers to other machines than its own."""
+
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.marker = path, path.with_name(f"{path.name}.required")
         self._file_version = _file_version(path)
         self._records = _load_records(path)
         self.are_needed = bool(self._records)
@@ -120,9 +163,24 @@ class Keys:
         record = self.record_of(key)
         return None if record is None else record.role
 
+    def are_missing(self) -> bool:
+        """Whether there have been keys, and their file is not there."""
+        self._reload_if_changed()
+        return self.are_needed and self._file_version is None
+
+    def mark_required(self) -> None:
+        """Leave a marker beside the file, so that the service does not start without keys should the file be lost."""
+        try:
+            self.marker.touch(mode=0o600)
+        except OSError as error:
+            logger.warning("%s cannot be written (%s): if the keys are lost, nothing says so.", self.marker, error)
+
     def record_of(self, key: str | None) -> KeyRecord | None:
         """The record of a key; None if it is unknown."""
-        self._reload_if_changed()
+        if self.are_missing():
+            raise AuthorizationError(
+                "keys-unavailable", "The service's file of keys is missing: no key is accepted until it is back."
+            )
         if not self.are_needed:
             return ANONYMOUS_ADMIN
         key_hash, match = _hash_key(key or ""), None
@@ -137,16 +195,20 @@ class Keys:
         if file_version == self._file_version:
             return
         self._file_version = file_version
+        if self.are_needed and file_version is None:
+            logger.error("The file of keys, %s, is missing: no key is accepted until it is back.", self.path)
         try:
-            self._records = self._records if file_version is None else _load_records(self.path)
-            self.are_needed = self.are_needed or bool(self._records)
+            self._records = _load_records(self.path)
+            if self._records and not self.are_needed:
+                self.are_needed = True
+                self.mark_required()
         except StateError as error:
             logger.error("Keys are as they were: %s", error)
 
     def _save(self) -> None:
         content = {"format": KEYS_FORMAT, "keys": [record._asdict() for record in self._records]}
-        write_atomically(self.path, json.dumps(content, indent=2).encode())
-        self.path.chmod(0o600)
+        write_atomically(self.path, json.dumps(content, indent=2).encode(), permissions=0o600)
+        self._file_version, self.are_needed = _file_version(self.path), True
 
 
 def _file_version(path: Path) -> tuple[int, int, int] | None:
@@ -166,20 +228,60 @@ def allows(role: Role | None, required_role: Role) -> bool:
 def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: bool) -> None:
     """Raise an error unless a request's key has a role that is enough; `request.state.key` becomes the key's record."""
     headers = dict(reversed(request.scope["headers"]))  # the first of each name
-    if not keys.are_needed and str(headers.get(b"host", b""), "latin-1").rsplit(":", 1)[0] not in LOCAL_HOSTS:
-        raise AuthorizationError(403, "Without keys, this service answers to this machine alone.")
+    if not keys.are_needed and not keys.admits_everybody:
+        _refuse_other_machines(headers)
     scheme, _, credentials = str(headers.get(b"authorization", b""), "latin-1").partition(" ")
     key = credentials if scheme.lower() == "bearer" else ""
     if not key and by_cookie:
         key = request.cookies.get(COOKIE, "")
     record = keys.record_of(key)
     if record is None:
-        raise AuthorizationError(401, UNKNOWN_KEY_MESSAGE if key else "This needs a key: Authorization: Bearer cb_...")
-    if not allows(record.role, required_role):
-        raise AuthorizationError(403, f"This needs a key with the role {required_role}; yours has {record.role}.")
-    if "study" in request.path_params and not record.opens(request.path_params["study"]):
-        raise AuthorizationError(403, "Your key is for other studies.")
+        raise AuthorizationError(
+            "authentication-required",
+            UNKNOWN_KEY_MESSAGE if key else "This needs a key: Authorization: Bearer cb_...",
+        )
     request.state.key = record
+    if not allows(record.role, required_role):
+        raise AuthorizationError(
+            "forbidden", f"This needs a key with the role {required_role}; yours has {record.role}."
+        )
+    if "study" in request.path_params and not record.opens(request.path_params["study"]):
+        raise AuthorizationError("forbidden", "Your key is for other studies.")
+
+
+def _refuse_other_machines(headers: Mapping[bytes, bytes]) -> None:
+    """Raise an error unless a request names this machine, and no proxy says that it passed it on."""
+    proxy_header = next((name for name in PROXY_HEADERS if name in headers), None)
+    if proxy_header is not None:
+        raise AuthorizationError(
+            "forbidden",
+            "Without keys, this service answers to this machine alone, and a proxy has passed this request on (header "
+            f"{proxy_header.decode().title()}). Its operator can make a key: causalbandits study keys make.",
+        )
+    if str(headers.get(b"host", b""), "latin-1").rsplit(":", 1)[0] not in LOCAL_HOSTS:
+        raise AuthorizationError(
+            "forbidden",
+            "Without keys, this service answers to this machine alone, as 127.0.0.1 or localhost. Its operator can "
+            "make a key: causalbandits study keys make.",
+        )
+
+
+def is_same_origin(request: Request) -> bool | None:
+    """Whether a page of this service sent a request, as the browser says; None where no browser says anything.
+
+    Scripts can set neither header. `Sec-Fetch-Site` comes first, because a proxy may rewrite `Host`, with which an
+    `Origin` is compared; browsers send it over HTTPS and to the machine that they run on.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return None if site == "none" else site == "same-origin"
+    return None if origin is None else origin.partition("://")[2] == request.headers.get("host")
+
+
+def refuse_cross_site(request: Request) -> None:
+    """Raise an error if a page of another site sent a request that may change something."""
+    if request.method not in ("GET", "HEAD") and is_same_origin(request) is False:
+        raise AuthorizationError("cross-site-request", "A page of another site sent this request. Nothing was changed.")
 
 
 def is_reader(keys: Keys, request: Request) -> bool:

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
+from causalbandits._files import has_duplicate_keys
 from causalbandits.campaign import Decision
-from causalbandits.errors import ConflictError, StateError, unknown_name_message
-from causalbandits.policies import policy
-from causalbandits.problem import Budget, Problem
+from causalbandits.errors import (
+    BudgetError,
+    CausalBanditsError,
+    ConflictError,
+    InterventionError,
+    StateError,
+    StorageError,
+    StudyModeError,
+    TellError,
+    UnknownDecisionError,
+    collect_warnings,
+    unknown_name_message,
+)
+from causalbandits.policies import AUTO, AnyPolicy, policy
+from causalbandits.problem import SPEC_ENTRIES, Budget, Problem, SpecError, SpecTerms
 from causalbandits.service.group_commit import Writer
-from causalbandits.service.http import (
+from causalbandits.service.http import MAX_ITEMS, ServiceContext, find_decision
+from causalbandits.service.problems import FieldsError, RequestError, request_terms
+from causalbandits.service.request_errors import (
     DECODE_ERRORS,
-    MAX_ITEMS,
-    RequestError,
-    ServiceContext,
-    parse_decision_id,
+    argument_errors,
+    assignment_refusal,
+    decision_refusal,
+    decode_error,
+    duplicate_key_errors,
+    json_text,
+    outcome_errors,
+    pointer,
+    summary_of,
 )
 from causalbandits.service.schemas import (
     AskRequest,
@@ -29,7 +50,8 @@ from causalbandits.service.schemas import (
     DecisionResponse,
     DecisionsResponse,
     ExpireResponse,
-    ModesResponse,
+    FieldError,
+    JSONRecord,
     OutcomeItem,
     OutcomeResponse,
     OutcomesResponse,
@@ -40,10 +62,12 @@ from causalbandits.service.schemas import (
     StatusResponse,
     StudyResponse,
 )
-from causalbandits.study import MODES, Receipt, Study
+from causalbandits.study import EXPIRY_BATCH, MODES, Receipt, Study
 
-MAX_STUDY_NAME_LENGTH = 100
-RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi")
+Result = TypeVar("Result")
+
+MAX_STUDY_NAME_LENGTH, MAX_REMARK_LENGTH = 100, 1000
+RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi", "problems")
 """Paths of other routes."""
 
 NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -52,7 +76,7 @@ NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 def validate_study_name(name: str) -> None:
     """Raise an error if a study cannot be served by this name."""
-    if name in RESERVED_NAMES or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
+    if name in (*RESERVED_NAMES, ".", "..") or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
             "A study is served by its file's name, which must be printable, of "
             f"{MAX_STUDY_NAME_LENGTH} characters at most, and none of {', '.join(RESERVED_NAMES)}; got {name!r:.60}."
@@ -61,51 +85,107 @@ def validate_study_name(name: str) -> None:
 
 def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     """A new study in a directory."""
-    if not NEW_STUDY_NAME.fullmatch(request.name):
-        raise StateError(
-            "A study's name has small letters, digits, - and _, 64 at most, a letter or digit first; got "
-            f"{request.name!r:.60}."
+    if not NEW_STUDY_NAME.fullmatch(request.name) or request.name in RESERVED_NAMES:
+        detail = (
+            "A study's name has small letters, digits, - and _, 64 at most, a letter or digit first, and is none of "
+            f"{', '.join(RESERVED_NAMES)}; got {request.name!r:.60}."
         )
-    validate_study_name(request.name)
+        raise RequestError("invalid-setting", detail, [FieldError("/name", detail)])
     file = directory / f"{request.name}.db"
     if file.exists():
         raise ConflictError(f"There is a study named {request.name!r} already.")
-    resolved_policy = None if request.policy is None else policy(request.policy, **request.parameters)
-    return Study.create(
-        file,
-        Problem.from_record(request.problem),
-        resolved_policy,
-        horizon=request.horizon,
-        seed=request.seed,
-        window=request.window,
-        default=request.default,
-        late=request.late,
-        impossible=request.impossible,
-        budget=None if request.budget is None else Budget(*request.budget),
-        hold=request.hold,
-        floor=request.floor,
-    )
+    problem = _parse_problem(request.problem)
+    resolved_policy = _parse_policy(AUTO if request.policy is None else request.policy, request.parameters)
+    try:
+        return Study.create(
+            file,
+            problem,
+            resolved_policy,
+            horizon=request.horizon,
+            seed=request.seed,
+            attribution_window=request.attribution_window,
+            default_reward=request.default_reward,
+            late_outcomes=request.late_outcomes,
+            zero_probability=request.zero_probability,
+            budget=None if request.budget is None else Budget(*request.budget),
+            hold_until_window=request.hold_until_window,
+            min_propensity=request.min_propensity,
+            holdout=request.holdout,
+            baseline=request.baseline,
+        )
+    except StorageError:
+        raise
+    except CausalBanditsError as error:
+        fields = [name for name in msgspec.structs.asdict(request) if name not in ("name", "problem")]
+        kind = "invalid-budget" if isinstance(error, BudgetError) else None
+        if error.path == ("baseline",) and request.baseline:
+            raise assignment_refusal(problem, problem.manipulable, request.baseline, "/baseline", error) from None
+        raise FieldsError(error, argument_errors(fields, error), kind) from None
+
+
+class RequestTerms(SpecTerms):
+    """Entries of a problem's specification as fields of a request."""
+
+    reads_files = False
+
+    def example(self, entry: str, value: Any = None) -> str:
+        """An entry with a value."""
+        example = SPEC_ENTRIES[entry].example if value is None else value
+        return f"{json_text(entry)}: {json_text(example, 200)}"
+
+    def translate(self, message: str) -> str:
+        """A message about arguments of `Problem`, in terms of the request."""
+        return request_terms(message)
+
+
+def _parse_problem(spec: dict[str, Any]) -> Problem:
+    try:
+        return Problem.from_spec(spec, terms=RequestTerms())
+    except SpecError as error:
+        detail = request_terms(error.detail)
+        raise FieldsError(
+            CausalBanditsError(str(error)), [FieldError(pointer("problem", *error.path), detail)], "invalid-problem"
+        ) from None
+    except CausalBanditsError as error:
+        errors = [FieldError(pointer("problem", *error.path), request_terms(str(error)))]
+        raise FieldsError(error, errors, "invalid-problem") from None
+
+
+def _parse_policy(name: str, parameters: dict[str, Any]) -> AnyPolicy:
+    for field, values in (("/policy", {}), ("/parameters", parameters)):
+        try:
+            parsed = policy(name, **values)
+        except CausalBanditsError as error:
+            raise FieldsError(error, [FieldError(field, request_terms(str(error)))]) from None
+    return parsed
 
 
 async def ask(writer: Writer, request: Request, body: AskRequest) -> DecisionResponse | DecisionsResponse:
     """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
+    arguments |= {"unit": body.unit, "sticky": body.sticky}
     n = body.n
     if n is not None and not 1 <= n <= MAX_ITEMS:
-        raise RequestError(413 if n > 0 else 422, f"From 1 to {MAX_ITEMS} decisions can be asked for at once; got {n}.")
+        detail = f"From 1 to {MAX_ITEMS} decisions can be asked for at once; got {n}."
+        raise RequestError("too-large" if n > 0 else "invalid-value", detail, [FieldError("/n", detail)])
 
     def work(study: Study) -> DecisionResponse | DecisionsResponse:
-        if n is None:
-            return _decision_response(study, study.ask(**arguments))
-        return DecisionsResponse([_decision_response(study, decision) for decision in study.ask(n, **arguments)])
+        try:
+            if n is None:
+                return _decision_response(study, study.ask(**arguments))
+            return DecisionsResponse([_decision_response(study, decision) for decision in study.ask(n, **arguments)])
+        except StorageError:
+            raise
+        except CausalBanditsError as error:
+            raise decision_refusal(study.problem, body, error) from None
 
     return await writer.submit(work)
 
 
 def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
-    values: dict[str, Any] = dict(decision.intervention)
-    due = None if study.rules.window is None else study.due(decision.id)
-    return DecisionResponse(decision.id, values, decision.propensity, due)
+    values: dict[str, Any] = dict(decision.action)
+    due = None if study.rules.attribution_window is None else study.due(decision.id)
+    return DecisionResponse(str(decision.id), values, decision.propensity, due)
 
 
 async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
@@ -114,85 +194,165 @@ async def tell(writer: Writer, request: Request, body: RawTellRequest) -> Outcom
     Each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused.
     """
     if len(body.items) > MAX_ITEMS:
-        raise RequestError(413, f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}.")
-    items = [_decode_outcome(item) for item in body.items]
-    valid_items = [item for item in items if isinstance(item, dict)]
-    valid_receipts = await writer.submit(lambda study: study.tell_many(valid_items))
-    writer.duplicates += sum(item.status == "duplicate" for item in valid_receipts)
-    remaining = iter(valid_receipts)
-    receipts = [next(remaining) if isinstance(item, dict) else item for item in items]
-    return OutcomesResponse([_outcome_response(receipt) for receipt in receipts])
+        detail = f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}."
+        raise RequestError("too-large", detail, [FieldError("/items", detail)])
+    items = [_decode_outcome(item, pointer("items", k)) for k, item in enumerate(body.items)]
+    valid_items = [item for item in items if isinstance(item, OutcomeItem)]
+
+    def work(study: Study) -> list[OutcomeResponse]:
+        receipts = iter(study.tell_many(map(msgspec.structs.asdict, valid_items)))
+        return [
+            _outcome_response(next(receipts), study, item, pointer("items", k))
+            if isinstance(item, OutcomeItem)
+            else item
+            for k, item in enumerate(items)
+        ]
+
+    responses = await writer.submit(work)
+    writer.duplicates += sum(response.status == "duplicate" for response in responses)
+    return OutcomesResponse(responses)
 
 
-def _outcome_response(receipt: Receipt) -> OutcomeResponse:
-    return OutcomeResponse(receipt.status, receipt.why, list(receipt.missing))
+def _outcome_response(receipt: Receipt, study: Study, item: Any, place: str = "") -> OutcomeResponse:
+    why = receipt.why and request_terms(receipt.why)
+    errors = outcome_errors(study.problem, item, receipt.why, place) if receipt.status == "refused" else []
+    return OutcomeResponse(receipt.status, why or (summary_of(errors) if errors else ""), list(receipt.missing), errors)
 
 
-def _decode_outcome(raw: msgspec.Raw) -> dict[str, Any] | Receipt:
-    """An outcome, or the receipt of one that cannot be decoded."""
+def _decode_outcome(raw: msgspec.Raw, place: str) -> OutcomeItem | OutcomeResponse:
+    """An outcome, or the response to one that cannot be decoded."""
     try:
-        return msgspec.structs.asdict(msgspec.json.decode(raw, type=OutcomeItem))
+        item = msgspec.json.decode(raw, type=OutcomeItem)
+        errors = duplicate_key_errors(raw) if has_duplicate_keys(bytes(raw)) else []
     except DECODE_ERRORS as error:
-        return Receipt("refused", str(error))
+        refusal = decode_error(raw, OutcomeItem, error)
+        errors = refusal.errors or [FieldError("", str(refusal))]
+    if not errors:
+        return item
+    errors = [FieldError(f"{place}{one.field}", one.detail) for one in errors]
+    return OutcomeResponse("refused", summary_of(errors), [], errors)
 
 
 async def correct(writer: Writer, request: Request, body: CorrectRequest) -> OutcomeResponse:
-    """Another outcome than the one that was told."""
-    decision_id = parse_decision_id(request)
+    """Another outcome than the one that was told; logged with the key's name."""
+    by = request.state.key.name
 
-    def work(study: Study) -> Any:
-        return study.correct(study.id_of(*decision_id), body.parents, body.reward, observed=body.observed)
+    def work(study: Study) -> OutcomeResponse:
+        id = find_decision(study, request)
+        try:
+            receipt = study.correct(id, reward=body.reward, observed=body.observed, by=by)
+        except (StorageError, UnknownDecisionError, ConflictError):
+            raise
+        except CausalBanditsError as error:
+            if study.status(id) in ("open", "cancelled"):
+                raise FieldsError(error, [], "not-applicable") from None
+            raise FieldsError(error, outcome_errors(study.problem, body, str(error))) from None
+        return _outcome_response(receipt, study, body)
 
-    return _outcome_response(await writer.submit(work))
+    return await writer.submit(work)
 
 
 async def retract(writer: Writer, request: Request) -> StatusResponse:
-    """Take back what was told: the decision waits for its outcome again."""
-    decision_id = parse_decision_id(request)
-    await writer.submit(lambda study: study.retract(study.id_of(*decision_id)))
+    """Take back what was told: the decision waits again. By a key, also an outcome that came before its decision."""
+    by = request.state.key.name
+    await _submit_command(writer, lambda study: study.retract(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
-async def forget(writer: Writer, request: Request) -> StatusResponse:
+async def cancel(writer: Writer, request: Request) -> StatusResponse:
     """Stop waiting for an outcome: the decision was not carried out."""
-    decision_id = parse_decision_id(request)
-    await writer.submit(lambda study: study.forget(study.id_of(*decision_id)))
+    by = request.state.key.name
+    await _submit_command(writer, lambda study: study.cancel(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
 async def expire(writer: Writer, request: Request) -> ExpireResponse:
-    """Take the silence of decisions whose window has passed for the default outcome."""
-    return ExpireResponse(await writer.submit(lambda study: study.expire()))
+    """Take the silence of decisions whose window has passed for the default outcome: of all that are due.
+
+    A request of its own for each batch, so that what was asked meanwhile is written between them.
+    """
+    expired, batch = 0, EXPIRY_BATCH
+    while batch == EXPIRY_BATCH and not writer.is_stopping:
+        batch = await _submit_command(writer, lambda study: study.expire(at_most=EXPIRY_BATCH))
+        expired += batch
+    return ExpireResponse(expired)
 
 
-async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> ModesResponse:
-    """How decisions come about from now on; logged with the key's name."""
-    if body.mode not in MODES:
-        raise RequestError(422, unknown_name_message("mode", body.mode, MODES), "StudyModeError")
+async def _submit_command(writer: Writer, command: Callable[[Study], Result]) -> Result:
+    """The result of a command without a body: what it refuses is a matter of state, not of a field."""
+
+    def work(study: Study) -> Result:
+        try:
+            return command(study)
+        except TellError as error:
+            raise error if type(error) is not TellError else FieldsError(error, [], "not-applicable") from None
+
+    return await writer.submit(work)
+
+
+async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> JSONRecord:
+    """How decisions come about from now on; logged with the key's name. The response is the mode."""
+    _validate_mode(body)
     by = request.state.key.name
 
-    def work(study: Study) -> Any:
-        study.set_mode(body.mode, baseline=body.baseline, by=by, why=body.why)  # type: ignore[arg-type]
-        return study.modes()
+    def work(study: Study) -> JSONRecord:
+        try:
+            study.set_mode(body.mode, baseline=body.baseline, by=by, why=body.why)  # type: ignore[arg-type]
+        except InterventionError as error:
+            problem = study.problem
+            raise assignment_refusal(problem, problem.manipulable, body.baseline or {}, "/baseline", error) from None
+        except StudyModeError as error:
+            if not error.path:
+                raise
+            raise FieldsError(error, argument_errors(["baseline"], error), "invalid-mode") from None
+        return study.modes()[-1]
 
-    return ModesResponse(await writer.submit(work))
+    return await writer.submit(work)
+
+
+def _validate_mode(body: SetModeRequest) -> None:
+    errors = []
+    if body.mode not in MODES:
+        errors.append(FieldError("/mode", request_terms(unknown_name_message("mode", body.mode, MODES))))
+    elif body.baseline is not None and body.mode != "shadow":
+        errors.append(FieldError("/baseline", f'is for the mode "shadow" only; the mode is "{body.mode}".'))
+    if len(body.why) > MAX_REMARK_LENGTH or not body.why.isprintable():
+        errors.append(FieldError("/why", f"must be printable text of {MAX_REMARK_LENGTH} characters at most."))
+    if errors:
+        raise RequestError(
+            "invalid-mode", errors[0].detail if errors[0].field == "/mode" else summary_of(errors), errors
+        )
 
 
 async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> PolicyResponse:
-    """Another policy decides from now on; it starts with all that was learnt."""
-    new_policy = policy(body.policy, **body.parameters)
-    await writer.submit(lambda study: study.use(new_policy))
-    return PolicyResponse(str(new_policy))
+    """Another policy decides from now on; it starts with all that was learnt. Logged with the key's name."""
+    by = request.state.key.name
+    new_policy = _parse_policy(body.policy, body.parameters)
+
+    def work(study: Study) -> PolicyResponse:
+        try:
+            with collect_warnings() as warnings:
+                study.use(new_policy, by=by)
+        except StorageError:
+            raise
+        except CausalBanditsError as error:
+            raise FieldsError(error, [FieldError("/policy", request_terms(str(error)))], "invalid-policy") from None
+        return PolicyResponse(str(study.policy), list(map(request_terms, warnings)))
+
+    return await writer.submit(work)
 
 
 async def create(context: ServiceContext, request: Request, body: CreateStudyRequest) -> StudyResponse:
     """Make a study, in the directory that the service was started with."""
     if context.directory is None:
-        raise RequestError(403, "This service makes no studies: causalbandits serve --directory DIRECTORY does.")
+        raise RequestError("forbidden", "This service creates no studies; its operator allows it by --directory.")
     if not request.state.key.opens(None):
-        raise RequestError(403, "Your key is for some studies: it makes no others.")
+        raise RequestError("forbidden", "Your key is for some studies, and creates no others.")
     if body.name in context.writers:
-        raise RequestError(409, f"There is a study named {body.name!r:.80} already.")
-    study = await asyncio.to_thread(create_study, context.directory, body)
-    context.writers[body.name] = Writer(study)
-    return StudyResponse(body.name)
+        raise RequestError(
+            "conflict", f"There is a study named {body.name!r:.80} already.", [FieldError("/name", "is taken.")]
+        )
+    with collect_warnings() as warnings:  # of this task alone, whose context the thread has as well
+        study = await asyncio.to_thread(create_study, context.directory, body)
+    context.writers[body.name] = Writer(study, name=body.name)
+    return StudyResponse(body.name, str(study.policy), list(map(request_terms, warnings)))

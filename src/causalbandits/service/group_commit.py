@@ -1,25 +1,33 @@
-"""The threads of a study: one writes, with group commit, and one reads.
+"""The threads of a study: one writes, with group commit, and three read.
 
 The writer takes all requests that wait (`MAX_GROUP_COMMIT` at most), executes them in one transaction, and answers them
-when that is on disk: where the disk takes 8 ms, a commit for each request would allow 120 requests a second. The reader
-has a connection of its own, so that readers neither wait for the writer nor delay it.
+when that is on disk: where the disk takes 8 ms, a commit for each request would allow 120 requests a second. Readers
+have a connection each, so that they neither wait for the writer nor delay it: one for what reads the statistic, and is
+quick; one for what looks at many decisions; one for the verification, which reads the whole log. The last two are
+interrupted when the service stops.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from causalbandits.errors import CausalBanditsError, StorageError
+from causalbandits.service.telemetry import Histogram, logger
 from causalbandits.study import Study, Verification
 
 READ_QUEUE_LIMIT = 1000
 """Where so many requests wait to read, further ones are refused."""
+
+STORAGE_FAILURE_LOG_SECONDS = 1.0
+"""Seconds from one line about a database that fails to the next: a log may be on the disk that is full."""
 
 Result = TypeVar("Result")
 
@@ -28,11 +36,30 @@ class BusyError(CausalBanditsError):
     """A queue is full: the client may try again later."""
 
 
-class StudyReader:
-    """The one thread that reads a study."""
+class StorageFailures:
+    """Requests of a study that its database could not do, logged once a second at most, with their number."""
 
-    def __init__(self, study: Study) -> None:
-        self._study = study.reader()
+    def __init__(self, study: str) -> None:
+        self._study, self._requests, self._logged_at = study, 0, -math.inf
+        self._lock = threading.Lock()
+
+    def add(self, error: StorageError, requests: int = 1) -> None:
+        """Count requests that failed."""
+        with self._lock:
+            self._requests += requests
+            if time.monotonic() - self._logged_at < STORAGE_FAILURE_LOG_SECONDS:
+                return
+            requests, self._requests, self._logged_at = self._requests, 0, time.monotonic()
+        fields = {"event": "storage_error", "study": self._study, "requests": requests, "error": str(error)}
+        logger.error("The database of study %r failed: %s", self._study, error, extra={"fields": fields})
+
+
+class StudyReader:
+    """A thread that reads a study, on a connection of its own, which it opens when it is first needed."""
+
+    def __init__(self, study: Study, failures: StorageFailures) -> None:
+        self._source, self._failures, self._is_interrupted = study, failures, False
+        self._study: Study | None = None
         self._thread = ThreadPoolExecutor(1, "study reader")
         self.waiting = 0
 
@@ -42,17 +69,37 @@ class StudyReader:
             raise BusyError(f"{READ_QUEUE_LIMIT} wait to look already. Try again in a second.")
         self.waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._study)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+        except StorageError as error:
+            if not self._is_interrupted:
+                self._failures.add(error)
+            raise
         finally:
             self.waiting -= 1
+
+    def _run(self, work: Callable[[Study], Result]) -> Result:
+        if self._study is None:
+            self._study = self._source.reader()
+        if self._is_interrupted:
+            self._study.interrupt()
+        return work(self._study)
+
+    def interrupt(self) -> None:
+        """Let the read that runs fail, and those that wait."""
+        self._is_interrupted = True
+        if self._study is not None:
+            self._study.interrupt()
 
     def close(self) -> None:
         """Finish the read that runs, and close the connection."""
         self._thread.shutdown(cancel_futures=True)
-        self._study.close()
+        if self._study is not None:
+            self._study.close()
 
 
 MAX_GROUP_COMMIT = 512
+SLOW_COMMIT_SECONDS = 1.0
+"""A transaction that takes longer is logged."""
 QUEUE_LIMIT = 10_000
 """Where so many requests wait to be written, further ones are refused."""
 
@@ -75,10 +122,15 @@ class LastVerification(NamedTuple):
 class Writer:
     """The one thread that writes a study."""
 
-    def __init__(self, study: Study, limit: int = QUEUE_LIMIT) -> None:
-        self._study, self._limit, self.reader = study, limit, StudyReader(study)
+    def __init__(self, study: Study, limit: int = QUEUE_LIMIT, name: str = "") -> None:
+        self._study, self._limit, self._name = study, limit, name
+        self._failures = StorageFailures(name)
+        self.reader, self.scanner, self.verifier = (StudyReader(study, self._failures) for _ in range(3))
+        """For what reads the statistic; what looks at many decisions; and the verification, which takes longest."""
+        self.is_stopping = False
         self._queue: queue.SimpleQueue[_WriteRequest | None] = queue.SimpleQueue()
-        self.commits = self.completed = self.rejected = self.duplicates = 0
+        self.completed = self.rejected = self.duplicates = 0
+        self.commit_durations = Histogram()
         self.last_verification: LastVerification | None = None
         """None: not since the service was started."""
         self._thread = threading.Thread(target=self._write_loop, name="study writer", daemon=True)
@@ -88,6 +140,11 @@ class Writer:
     def waiting(self) -> int:
         """The number of requests that wait to be written."""
         return self._queue.qsize()
+
+    @property
+    def commits(self) -> int:
+        """The number of transactions that were written."""
+        return self.commit_durations.count
 
     @property
     def is_alive(self) -> bool:
@@ -104,14 +161,23 @@ class Writer:
         self._queue.put(_WriteRequest(work, loop, answer))
         return await answer
 
+    def stop_scans(self) -> None:
+        """End what takes long: the service is to stop."""
+        self.is_stopping = True
+        self.scanner.interrupt()
+        self.verifier.interrupt()
+
     def close(self) -> None:
         """Write what waits, then stop, and close the study."""
+        self.stop_scans()
         self._queue.put(None)
         self._thread.join()
-        self.reader.close()
+        for reader in (self.reader, self.scanner, self.verifier):
+            reader.close()
         self._study.close()
 
     def _write_loop(self) -> None:
+        self._warm_up()
         while True:
             batch, last = self._take_batch()
             if batch:
@@ -119,36 +185,73 @@ class Writer:
             if last:
                 return
 
+    def _warm_up(self) -> None:
+        """Before anything is written, so that a study gets no traffic before it decides quickly."""
+        try:
+            self._study.warm_up()
+        except Exception as error:
+            fields = {"event": "error", "study": self._name}
+            logger.error("Study %r could not be warmed up: %r", self._name, error, extra={"fields": fields})
+
     def _take_batch(self) -> tuple[list[_WriteRequest], bool]:
         """All requests that wait by now, one at least; and whether the writer is to stop after them."""
         first = self._queue.get()
         if first is None:
             return [], True
         batch = [first]
+        return batch, self._add_waiting(batch)
+
+    def _add_waiting(self, batch: list[_WriteRequest]) -> bool:
+        """Add the requests that wait by now to a batch; whether the writer is to stop after them."""
         while len(batch) < MAX_GROUP_COMMIT and not self._queue.empty():
             next_request = self._queue.get()
             if next_request is None:
-                return batch, True
+                return True
             batch.append(next_request)
-        return batch, False
+        return False
 
-    def _write_batch(self, batch: list[_WriteRequest]) -> list[Any]:
-        """The results, after the commit; if that fails, its error is the result of all."""
+    def _write_batch(self, batch: list[_WriteRequest], *, extend: bool = True) -> list[Any]:
+        """The results, after the commit; if that fails, its error is the result of all.
+
+        Other processes' transactions may have been waited for: what came meanwhile is added to the batch, so that more
+        processes make larger batches, not more commits.
+        """
         answers: list[Any] = []
+        started = time.perf_counter()
         try:
             with self._study.together():
+                if extend and self._add_waiting(batch):
+                    self._queue.put(None)  # it is to stop, after these
                 answers = [self._run(request.work) for request in batch]
         except StorageError as error:
+            self._failures.add(error, len(batch))
             return [error] * len(batch)
         except Exception as error:
             if len(batch) == 1:
                 return [error]
             return [
-                answer for request in batch for answer in self._write_batch([request])
+                answer for request in batch for answer in self._write_batch([request], extend=False)
             ]  # the others are not to blame
-        self.commits += 1
-        self.completed += len(batch)
+        self._record_commit(time.perf_counter() - started, len(batch))
         return answers
+
+    def _record_commit(self, seconds: float, requests: int) -> None:
+        self.commit_durations.observe(seconds)
+        self.completed += requests
+        if seconds > SLOW_COMMIT_SECONDS:
+            fields = {
+                "event": "slow_commit",
+                "study": self._name,
+                "duration_seconds": round(seconds, 6),
+                "requests": requests,
+            }
+            logger.warning(
+                "A commit of study %r took %.2f s for %d requests",
+                self._name,
+                seconds,
+                requests,
+                extra={"fields": fields},
+            )
 
     def _run(self, work: Work) -> Any:
         """The result of one request; an error of the library's is a result too, and leaves the others alone."""

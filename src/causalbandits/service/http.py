@@ -1,39 +1,70 @@
-"""HTTP for handlers: the context that they share, and errors as responses.
-
-Status codes of errors: 400 for what cannot be decoded, 401 without a known key, 403 where the key does not allow it,
-404, 405 with the methods that are allowed, 409 for what contradicts an earlier request or the study's mode, 413 for too
-much, 415 for a body that is not JSON, 422 for what was decoded and is invalid, 429 for a full queue, 503 where the
-database failed.
-"""
+"""HTTP for handlers: the context that they share, pages of lists, and errors as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import base64
+import binascii
+import math
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from causalbandits.errors import CausalBanditsError, ConflictError, StorageError, StudyModeError, UnknownDecisionError
+from causalbandits.errors import CausalBanditsError, StorageError, UnknownDecisionError, unknown_name_message
 from causalbandits.service.auth import AuthorizationError, Keys
 from causalbandits.service.group_commit import BusyError, Writer
-from causalbandits.service.schemas import ErrorResponse
+from causalbandits.service.problems import (
+    PROBLEM_TYPES,
+    RETRY_AFTER_SECONDS,
+    FieldsError,
+    RequestError,
+    problem_of,
+    request_terms,
+)
+from causalbandits.service.schemas import FieldError, ProblemDetails
+from causalbandits.service.telemetry import RequestStatistics, logger
+from causalbandits.study import Study
 
-logger = logging.getLogger("causalbandits.service")
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+ProblemRenderer = Callable[[ProblemDetails, Request, Mapping[str, str]], Response]
+"""Problem details, the request that failed, and headers, as a response."""
 
 
-class RequestError(Exception):
-    """A request that is refused, with its status code."""
+READINESS_SECONDS = 0.5
+"""How long a probe of readiness counts: whoever asks needs no key, and each probe waits for the disk."""
 
-    def __init__(self, status: int, why: str, kind: str | None = None) -> None:
-        super().__init__(why)
-        self.status, self.kind = status, kind
+
+class Readiness:
+    """The latest probe of all studies, which everybody who asks in the meantime shares."""
+
+    def __init__(self) -> None:
+        self._probe: asyncio.Task[list[str]] | None = None
+        self._finished_at = -math.inf
+        self.unavailable: list[str] = []
+        """The studies that could not be written, by then."""
+
+    async def latest(self, probe: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
+        """The result of the probe that runs or has just run, else of another one."""
+        is_over = self._probe is None or self._probe.done()
+        if self._probe is None or (is_over and time.monotonic() - self._finished_at >= READINESS_SECONDS):
+            self._probe = asyncio.ensure_future(self._run(probe))
+        return await asyncio.shield(self._probe)  # which one who hangs up does not end for the others
+
+    async def _run(self, probe: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
+        try:
+            return await probe()
+        finally:
+            self._finished_at = time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -45,54 +76,65 @@ class ServiceContext:
     keys: Keys
     directory: Path | None
     """Where studies that are created over HTTP are stored; None: none can be created."""
-    openapi: Mapping[str, Any]
-    """The OpenAPI document."""
+    unavailable: Mapping[str, str]
+    """The files of the directory that could not be opened, by the names of their studies, and why."""
+    openapi: bytes
+    """The OpenAPI document, encoded once: it is for everybody, and costs milliseconds."""
+    requests: RequestStatistics = field(default_factory=RequestStatistics)
+    readiness: Readiness = field(default_factory=Readiness)
+    draining: threading.Event = field(default_factory=threading.Event)
+    """Set when the service is to stop: it answers requests, and is not ready any more."""
     closing: threading.Event = field(default_factory=threading.Event)
-    """Set when the service is to stop, so that pages which stay connected end."""
+    """Set when no more requests are accepted, so that pages which stay connected end."""
 
     def accessible_writers(self, request: Request) -> dict[str, Writer]:
         """The studies that a request's key opens, by name."""
         return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}
 
 
-def error_response(error: Exception) -> Response:
-    """The response to a request that failed: the error's text and, for a client in Python, its class."""
-    headers: dict[str, str] = {}
-    if isinstance(error, RequestError | AuthorizationError):
-        status = error.status
-    elif isinstance(error, UnknownDecisionError):
-        status = 404
-    elif isinstance(error, ConflictError | StudyModeError):
-        status = 409
+def error_response(error: Exception, request: Request, render: ProblemRenderer | None = None) -> Response:
+    """The response to a request that failed: problem details, unless they are rendered otherwise."""
+    if isinstance(error, AuthorizationError):
+        error = RequestError(error.kind, str(error))
     elif isinstance(error, BusyError):
-        status, headers = 429, {"Retry-After": "1"}
-    elif isinstance(error, StorageError):
-        status, headers = 503, {"Retry-After": "1"}
-    elif isinstance(error, CausalBanditsError):
-        status = 422
-    else:
-        logger.exception("A request failed", exc_info=error)
-        return json_response(ErrorResponse("Something went wrong here; the log says what."), 500)
-    if status == 401:
+        error = RequestError("busy", str(error))
+    problem = problem_of(error)
+    if problem is None:
+        own_id = getattr(request.state, "request_id", None)
+        logger.error(
+            "A request failed: %r", error, exc_info=error, extra={"fields": {"event": "error", "request_id": own_id}}
+        )
+        kind = PROBLEM_TYPES["internal-error"]
+        problem = ProblemDetails(kind.uri, kind.title, 500, "The service's log says what failed.", request_id=own_id)
+    headers = {"Retry-After": str(seconds)} if (seconds := RETRY_AFTER_SECONDS.get(problem.status)) else {}
+    if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    kind = error.kind if isinstance(error, RequestError | AuthorizationError) else type(error).__name__
-    return json_response(ErrorResponse(str(error), kind), status, headers)
+    request.state.problem = problem.type
+    return (render or _problem_response)(problem, request, headers)
 
 
-async def not_found_response(request: Request, error: Exception) -> Response:
+def _problem_response(problem: ProblemDetails, request: Request, headers: Mapping[str, str]) -> Response:
+    return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM_MEDIA_TYPE)
+
+
+def not_found_response(request: Request, error: Exception, render: ProblemRenderer | None = None) -> Response:
     """The response where no route matches: 404, or 405 where one matches with another method."""
     if getattr(error, "status_code", 404) == 404:
-        return json_response(ErrorResponse("There is nothing here; GET /openapi.json says what there is."), 404)
+        missing = RequestError("not-found", "No route has this path; /openapi.json lists them.")
+        return error_response(missing, request, render)
     matching_routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     allowed = ", ".join(sorted({method for route in matching_routes for method in route.methods}))
-    return json_response(ErrorResponse(f"Not with this method; with {allowed}."), 405, {"Allow": allowed})
+    response = error_response(
+        RequestError("method-not-allowed", f"{request.method:.20} is not allowed here; allowed: {allowed}."),
+        request,
+        render,
+    )
+    response.headers["Allow"] = allowed
+    return response
 
 
 MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
 """The most outcomes or decisions of one request, and the most contexts with a recommendation in one response."""
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by a body that is not JSON, or not of its schema, or nested too deeply."""
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -100,9 +142,80 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
-def parse_decision_id(request: Request) -> tuple[str, str | None]:
+def find_decision(study: Study, request: Request) -> Any:
     """Which decision is meant, and by what: ?key= and ?number= are exact, and the path is whichever it is."""
-    for by in ("key", "number"):
-        if by in request.query_params:
-            return request.query_params[by], by
-    return request.path_params["decision"], None
+    by = next((name for name in ("key", "number") if name in request.query_params), None)
+    text = request.path_params["decision"] if by is None else request.query_params[by]
+    try:
+        id = study.id_of(text, by)
+        if isinstance(id, str):
+            study.status(id)  # which refuses what cannot be a key
+        return id
+    except (StorageError, UnknownDecisionError):
+        raise
+    except CausalBanditsError as error:
+        advice = "" if by else " Name it by the query parameter key, or by number."
+        detail = f"{request_terms(str(error))}{advice}"
+        raise FieldsError(CausalBanditsError(detail), [FieldError(None, detail, by or "decision")]) from None
+
+
+# Lists come in pages: at most `limit` items after `cursor`, with the address of the next page in `next`.
+
+DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
+PAGE_PARAMETERS = ("limit", "cursor")
+
+
+def refuse_unknown_parameters(request: Request, known: Sequence[str]) -> None:
+    """Refuse a query with a parameter that the route does not have: mistyped, it would change nothing."""
+    for name in request.query_params:
+        if name not in known:
+            detail = request_terms(unknown_name_message("query parameter", name, known))
+            raise RequestError("invalid-value", detail, [FieldError(None, detail, name)])
+
+
+def page_limit(request: Request) -> int:
+    """The number of items that a request wants at most."""
+    text = request.query_params.get("limit", str(DEFAULT_LIMIT))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_LIMIT):
+        raise _parameter_error("limit", f"must be a whole number from 1 to {MAX_LIMIT}; got {text!r:.40}.")
+    return int(text)
+
+
+def number_cursor(request: Request) -> int:
+    """The cursor of a list whose items are numbered: the number of the last item of the page before."""
+    text = request.query_params.get("cursor", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise _parameter_error("cursor", f"must be the number of an item, or that of next; got {text!r:.40}.")
+    return int(text)
+
+
+def page(request: Request, items: Sequence[Any], limit: int, cursor_of: Callable[[Any], object]) -> dict[str, Any]:
+    """A page: at most `limit` of the items, of which one more was asked for, to see whether there is a next page."""
+    shown = list(items[:limit])
+    query = urlencode({"limit": limit, "cursor": str(cursor_of(shown[-1]))}) if len(items) > limit else None
+    return {"items": shown, "next": None if query is None else f"?{query}"}
+
+
+def text_cursor(request: Request) -> str:
+    """The cursor of a list that is sorted by a text: the text of the last item of the page before, "" for the first."""
+    text = request.query_params.get("cursor", "")
+    try:
+        return base64.b64decode(text.encode(), b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError, ValueError):
+        raise _parameter_error("cursor", f"must be that of next; got {text!r:.40}.") from None
+
+
+def encode_cursor(text: str) -> str:
+    """A text as a cursor."""
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def page_after(request: Request, items: Sequence[Any], key_of: Callable[[Any], str]) -> dict[str, Any]:
+    """A page of items that are sorted by a text, which the cursor holds: no item is lost or repeated by changes."""
+    limit, after = page_limit(request), text_cursor(request)
+    remaining = [item for item in items if key_of(item) > after] if after else list(items)
+    return page(request, remaining, limit, lambda item: encode_cursor(key_of(item)))
+
+
+def _parameter_error(name: str, detail: str) -> RequestError:
+    return RequestError("invalid-value", f"{name} {detail}", [FieldError(None, detail, name)])

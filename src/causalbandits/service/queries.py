@@ -1,118 +1,78 @@
-"""Handlers that read: they change nothing, and no writer waits for them.
-
-Metrics are counts that are stored anyway, so that reading them costs a few lookups, however long a study is.
-"""
+"""Handlers that read: they change nothing, and no writer waits for them."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from causalbandits.errors import CausalBanditsError
+from causalbandits.errors import CausalBanditsError, ConflictError, InterventionError, ProblemError, StorageError
 from causalbandits.service.group_commit import LastVerification, Writer
 from causalbandits.service.http import (
     MAX_ITEMS,
     MAX_RECOMMENDED_CONTEXTS,
-    RequestError,
     ServiceContext,
-    json_response,
-    parse_decision_id,
+    encode_cursor,
+    find_decision,
+    number_cursor,
+    page,
+    page_after,
+    page_limit,
+    text_cursor,
 )
+from causalbandits.service.metrics import PROMETHEUS_MEDIA_TYPE, format_metrics
+from causalbandits.service.problems import FieldsError, RequestError, request_terms
+from causalbandits.service.request_errors import argument_errors, assignment_refusal
 from causalbandits.service.schemas import (
-    EventsResponse,
+    ActionsResponse,
     EvidenceRequest,
+    FieldError,
     JSONRecord,
-    ModesResponse,
+    RankActionsRequest,
     ReadinessResponse,
     RecommendEachRequest,
     RecommendRequest,
-    StatisticsResponse,
     StatusResponse,
-    StudiesResponse,
     VerifyResponse,
 )
-from causalbandits.study import MODES, Study
-from causalbandits.study.remote import encode_evidence, encode_recommendation, encode_recommendations
-
-METRICS = {
-    "decisions": ("counter", "Decisions that were made."),
-    "events": ("counter", "Events of decisions: outcomes, corrections, expiries."),
-    "outcomes": ("gauge", "Outcomes that count."),
-    "outcomes_incomplete": ("gauge", "Outcomes that lack a value that the policy needs."),
-    "reward_sum": ("gauge", "The sum of their rewards."),
-    "open_decisions": ("gauge", "Decisions that wait for their outcome."),
-    "early_outcomes": ("gauge", "Outcomes that wait for their decision."),
-    "oldest_open_seconds": ("gauge", "How long the earliest of the waiting decisions has waited."),
-    "budget_left": ("gauge", "What is left of the budget, where there is one."),
-    "mode": ("gauge", "1 for the mode that the study is in."),
-    "requests": ("counter", "Requests that were written, together with others where they came at once."),
-    "refused": ("counter", "Requests that were refused because too many waited."),
-    "duplicates": ("counter", "Outcomes that were told again."),
-    "commits": ("counter", "Transactions that were written."),
-    "queue": ("gauge", "Requests that wait to be written."),
-}
-
-
-async def format_metrics(writers: Mapping[str, Writer]) -> str:
-    """The metrics of all studies, in Prometheus' text format."""
-    samples: dict[str, list[str]] = {name: [] for name in METRICS}
-    for study, writer in sorted(writers.items()):
-        for name, value, labels in [*await writer.reader.read(_study_samples), *_writer_samples(writer)]:
-            label_text = ",".join(f'{key}="{_escape_label(text)}"' for key, text in (("study", study), *labels))
-            samples[name].append(f"causalbandits_{name}{{{label_text}}} {value!r}")
-    lines: list[str] = []
-    for name, (kind, description) in METRICS.items():
-        if samples[name]:
-            lines += [
-                f"# HELP causalbandits_{name} {description}",
-                f"# TYPE causalbandits_{name} {kind}",
-                *samples[name],
-            ]
-    return "\n".join(lines) + "\n"
-
-
-Sample = tuple[str, Any, tuple[tuple[str, str], ...]]
-
-
-def _study_samples(study: Study) -> list[Sample]:
-    samples: list[Sample] = [(name, value, ()) for name, value in study.counts().items() if value is not None]
-    return samples + [("mode", int(mode == study.mode), (("mode", mode),)) for mode in MODES]
-
-
-def _writer_samples(writer: Writer) -> list[Sample]:
-    counts = {
-        "requests": writer.completed,
-        "refused": writer.rejected,
-        "commits": writer.commits,
-        "queue": writer.waiting,
-    }
-    return [(name, value, ()) for name, value in {**counts, "duplicates": writer.duplicates}.items()]
-
-
-def _escape_label(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from causalbandits.service.telemetry import logger
+from causalbandits.study import Study, probe_write
+from causalbandits.study.analysis import statistic_key
+from causalbandits.study.remote import (
+    encode_action_table,
+    encode_evidence,
+    encode_recommendation,
+    encode_recommendations,
+)
 
 READINESS_TIMEOUT = 5.0
 """Seconds; a study whose writer takes longer is not ready."""
 
 
-async def modes(writer: Writer, request: Request) -> ModesResponse:
+async def modes(writer: Writer, request: Request) -> JSONRecord:
     """The modes that a study has been in, since when, who chose them and why."""
-    return ModesResponse(await writer.reader.read(lambda study: study.modes()))
+    limit, after = page_limit(request), number_cursor(request)
+    records = [record for record in await writer.reader.read(lambda study: study.modes()) if record["version"] > after]
+    return page(request, records, limit, lambda record: record["version"])
 
 
-async def studies(context: ServiceContext, request: Request) -> StudiesResponse:
+async def policies(writer: Writer, request: Request) -> JSONRecord:
+    """The policies that have decided, since when, and who chose them."""
+    limit, after = page_limit(request), number_cursor(request)
+    records = await writer.reader.read(lambda study: study.policies())
+    remaining = [record for record in records if record["version"] > after]
+    return page(request, remaining, limit, lambda record: record["version"])
+
+
+async def studies(context: ServiceContext, request: Request) -> JSONRecord:
     """The studies that are served."""
-    return StudiesResponse(list(context.accessible_writers(request)))
+    items = [{"study": name} for name in context.accessible_writers(request)]
+    return page_after(request, items, lambda item: item["study"])
 
 
 async def describe(writer: Writer, request: Request) -> JSONRecord:
@@ -121,25 +81,77 @@ async def describe(writer: Writer, request: Request) -> JSONRecord:
 
 
 async def recommend(writer: Writer, request: Request, body: RecommendRequest) -> JSONRecord:
-    """What to do if the study had to stop now, how sure that is, and whether it may."""
+    """The best action so far, with its interval, the probability of being best and the stopping rule."""
     arguments = msgspec.structs.asdict(body)
-    return await writer.reader.read(lambda study: encode_recommendation(study.recommend(**arguments)))
+
+    def work(study: Study) -> JSONRecord:
+        try:
+            return encode_recommendation(study.recommend(**arguments))
+        except (InterventionError, ProblemError) as error:
+            problem = study.problem
+            raise assignment_refusal(problem, problem.context, body.context or {}, "/context", error) from None
+        except CausalBanditsError as error:
+            raise _refusal(body, error) from None
+
+    return await writer.reader.read(work)
+
+
+def _refusal(body: msgspec.Struct, error: CausalBanditsError) -> CausalBanditsError:
+    """An error, with the fields of the request that its message names."""
+    if isinstance(error, StorageError):
+        return error
+    return FieldsError(error, argument_errors(msgspec.structs.asdict(body), error))
+
+
+def _page_error(field: str, detail: str) -> FieldsError:
+    return FieldsError(CausalBanditsError(detail), [FieldError(f"/{field}", detail)])
+
+
+async def rank_actions(writer: Writer, request: Request, body: RankActionsRequest) -> ActionsResponse:
+    """All actions, ranked, each with its mean, interval, probability of being best and number of times chosen."""
+    if not 1 <= body.limit <= MAX_ITEMS:
+        raise _page_error("limit", f"limit must be between 1 and {MAX_ITEMS}; got {body.limit}.")
+    if body.offset < 0:
+        raise _page_error("offset", f"offset must be 0 or more; got {body.offset}.")
+
+    def work(study: Study) -> Any:
+        problem = study.problem
+        try:
+            recommendation = study.recommend(context=body.context, confidence=body.confidence, tolerance=body.tolerance)
+            return encode_action_table(recommendation.table(limit=body.limit, offset=body.offset))
+        except (InterventionError, ProblemError) as error:
+            raise assignment_refusal(problem, problem.context, body.context or {}, "/context", error) from None
+        except CausalBanditsError as error:
+            raise _refusal(body, error) from None
+
+    record = await writer.reader.read(work)
+    return msgspec.convert({**record, "limit": body.limit, "offset": body.offset}, ActionsResponse)
 
 
 async def recommend_each(writer: Writer, request: Request, body: RecommendEachRequest) -> JSONRecord:
-    """The same in each context, the likeliest 100 at most."""
+    """The best action so far in each context, in the likeliest 100 at most."""
     limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
 
     def work(study: Study) -> Any:
-        recommendations = study.recommendations(level=body.level, epsilon=body.epsilon, at_most=limit)
+        try:
+            recommendations = study.recommendations(confidence=body.confidence, tolerance=body.tolerance, at_most=limit)
+        except CausalBanditsError as error:
+            raise _refusal(body, error) from None
         return encode_recommendations(recommendations)
 
     return await writer.reader.read(work)
 
 
 async def evidence(writer: Writer, request: Request, body: EvidenceRequest) -> JSONRecord:
-    """What the outcomes say of the model; looks at every one of them."""
-    return await writer.reader.read(lambda study: encode_evidence(study.evidence(level=body.level)))
+    """Anytime-valid misspecification tests of the model, by e-values; reads every outcome."""
+
+    def work(study: Study) -> JSONRecord:
+        try:
+            return encode_evidence(study.evidence(alpha=body.alpha))
+        except CausalBanditsError as error:
+            raise _refusal(body, error) from None
+
+    return await writer.scanner.read(work)
 
 
 async def report(writer: Writer, request: Request) -> JSONRecord:
@@ -147,28 +159,46 @@ async def report(writer: Writer, request: Request) -> JSONRecord:
     return await writer.reader.read(lambda study: study.report().to_record())
 
 
-async def statistics(writer: Writer, request: Request) -> StatisticsResponse:
-    """What was learnt: a line for each context, action and configuration that occurred, the most frequent 10,000."""
-    return StatisticsResponse(await writer.reader.read(lambda study: study.lines()))
+async def statistics(writer: Writer, request: Request) -> JSONRecord:
+    """What was learnt: a line for each context, action and configuration that occurred, in an order that stays."""
+    lines = await writer.scanner.read(lambda study: sorted(study.lines(at_most=sys.maxsize), key=statistic_key))
+    return page_after(request, lines, statistic_key)
 
 
 async def explain(writer: Writer, request: Request) -> JSONRecord:
     """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
-    decision_id = parse_decision_id(request)
-    return await writer.reader.read(lambda study: study.explain(study.id_of(*decision_id)))
+    return await writer.scanner.read(lambda study: study.explain(find_decision(study, request)))
 
 
-async def events(writer: Writer, request: Request) -> EventsResponse:
-    """Events after a number, 1,000 at most: to follow a study from outside."""
-    after = request.query_params.get("after", "0")
-    if not (after.isascii() and after.isdigit() and len(after) < 19):
-        raise RequestError(400, f"after must be the number of an event; got {after!r:.60}.")
-    return EventsResponse(await writer.reader.read(lambda study: study.events(int(after), MAX_ITEMS)))
+async def events(writer: Writer, request: Request) -> JSONRecord:
+    """Events in their order; the cursor is the id of an event, so that a study can be followed from outside."""
+    limit, text = page_limit(request), request.query_params.get("cursor", "0")
+    after = text if text.startswith("e") else number_cursor(request)
+
+    def work(study: Study) -> list[dict[str, Any]]:
+        try:
+            return study.events(after, limit + 1)
+        except (StorageError, ConflictError):
+            raise
+        except CausalBanditsError as error:
+            raise FieldsError(error, [FieldError(None, request_terms(str(error)), "cursor")]) from None
+
+    return page(request, await writer.reader.read(work), limit, lambda record: record["id"])
+
+
+async def early_outcomes(writer: Writer, request: Request) -> JSONRecord:
+    """Outcomes that came before their decision and are still stored; `retract` by `key` removes one."""
+    limit, after = page_limit(request), text_cursor(request)
+    outcomes = await writer.reader.read(lambda study: study.early_outcomes(after, limit + 1))
+    records = [outcome._asdict() for outcome in outcomes]
+    for record in records:
+        record["why"] = record["why"] and request_terms(record["why"])
+    return page(request, records, limit, lambda record: encode_cursor(record["key"]))
 
 
 async def verify(writer: Writer, request: Request) -> VerifyResponse:
     """Fold the log again, and compare with what is kept, bit for bit."""
-    verification = await writer.reader.read(lambda study: study.verify())
+    verification = await writer.verifier.read(lambda study: study.verify())
     writer.last_verification = LastVerification(time.time(), verification)
     return VerifyResponse(
         bool(verification), verification.decisions, verification.events, list(verification.differences)
@@ -176,34 +206,62 @@ async def verify(writer: Writer, request: Request) -> VerifyResponse:
 
 
 async def alive(context: ServiceContext, request: Request) -> StatusResponse:
-    """The process runs."""
+    """The process runs; no database is asked."""
     return StatusResponse("ok")
 
 
-async def ready(context: ServiceContext, request: Request) -> ReadinessResponse | Response:
-    """Every study can be written."""
-    responses = await asyncio.gather(*(_is_responsive(study_writer) for study_writer in context.writers.values()))
-    unavailable = [name for name, is_responsive in zip(context.writers, responses, strict=True) if not is_responsive]
-    return json_response(ReadinessResponse("dead", unavailable), 503) if unavailable else ReadinessResponse("ok")
+async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
+    """Every study that was opened can decide and write, keys can be verified, and the service is not stopping.
+
+    Other studies are in `unavailable`: they do not keep the rest from being served.
+    """
+    if context.draining.is_set():
+        raise RequestError("not-ready", "The service is stopping.")
+    if context.keys.are_missing():
+        raise RequestError("not-ready", "The file of keys is missing, and no key is accepted until it is back.")
+    unavailable = await context.readiness.latest(lambda: _unavailable_studies(context))
+    if unavailable:
+        raise RequestError("not-ready", f"Studies that cannot be written: {', '.join(unavailable):.500}.")
+    return ReadinessResponse("ready", sorted(context.unavailable))
+
+
+async def _unavailable_studies(context: ServiceContext) -> list[str]:
+    """The names of studies that cannot be written."""
+    writers = dict(context.writers)
+    responses = await asyncio.gather(*map(_is_responsive, writers.values()))
+    unavailable = [name for name, is_responsive in zip(writers, responses, strict=True) if not is_responsive]
+    if unavailable != context.readiness.unavailable:
+        context.readiness.unavailable = unavailable
+        _log_readiness(unavailable)
+    return unavailable
+
+
+def _log_readiness(unavailable: list[str]) -> None:
+    """A line whenever other studies than before cannot be written."""
+    fields = {"event": "not_ready" if unavailable else "ready", "studies": unavailable}
+    if unavailable:
+        logger.error("Not ready: studies cannot be written: %s", ", ".join(unavailable), extra={"fields": fields})
+    else:
+        logger.warning("Ready again: all studies can be written", extra={"fields": fields})
 
 
 async def _is_responsive(writer: Writer) -> bool:
-    """Whether a writer can begin a transaction of its study, in time."""
+    """Whether a study can be written, in time."""
     if not writer.is_alive:
         return False
     try:
-        await asyncio.wait_for(writer.submit(lambda study: study.version), READINESS_TIMEOUT)
+        await asyncio.wait_for(writer.submit(probe_write), READINESS_TIMEOUT)
     except (TimeoutError, CausalBanditsError):
         return False
     return True
 
 
 async def metrics(context: ServiceContext, request: Request) -> PlainTextResponse:
-    """Counts of every study and its writer, as Prometheus reads them."""
-    text = await format_metrics(context.accessible_writers(request))
+    """Counts of every study, its writer and the requests, as Prometheus reads them."""
+    text = await format_metrics(context.accessible_writers(request), context.requests)
     return PlainTextResponse(text, media_type=PROMETHEUS_MEDIA_TYPE)
 
 
-async def openapi(context: ServiceContext, request: Request) -> JSONRecord:
+async def openapi(context: ServiceContext, request: Request) -> Response:
     """This interface, for tools."""
-    return dict(context.openapi)
+    return Response(context.openapi, media_type="application/json")

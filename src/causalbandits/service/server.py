@@ -1,7 +1,9 @@
 """The server: builds a service from files, and runs it in uvicorn with time limits on slow clients.
 
-Uvicorn waits without limit for a client that has begun to send. Here, a request's head and its body each have
-`REQUEST_TIMEOUT`; connections are checked once a second, so that a request costs no more.
+Uvicorn waits without limit for a client that has begun to send, or does not read its response. Here, a request's head,
+its body, and the reading of its response each have `REQUEST_TIMEOUT`; connections are checked once a second, so that a
+request costs no more. An address has so many connections at most, and a connection so many requests ahead of their
+responses.
 
 Requests are parsed by httptools where it is installed, else by h11, in pure Python, at four times the cost. h11 gives
 up on a head that does not end; httptools would read on without limit, and is stopped here. Either would drop a request
@@ -15,60 +17,120 @@ import os
 import socket
 import time
 from asyncio import Protocol
+from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.server import ServerState
 
 from causalbandits._files import parse_path
-from causalbandits.errors import StateError
+from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.service.app import Service
 from causalbandits.service.auth import Keys
 from causalbandits.service.commands import validate_study_name
 from causalbandits.service.dashboard import warm_up
+from causalbandits.service.telemetry import logger, logging_to_stderr
 from causalbandits.study import Study
 from causalbandits.study.storage import default_keys_path, location_name
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds that the head of a request may take to arrive, and then its body."""
+"""Seconds that the head of a request may take to arrive, then its body, and then its response to be read."""
+
+MAX_DRAIN_SECONDS = 3600.0
 
 SHUTDOWN_GRACE_PERIOD = 3.0
 """Seconds, when the service is to stop, for requests to arrive that have begun, and for responses to be read."""
 
 
+MAX_UNWANTED_BYTES = 2**24
+"""Bytes of a body that are read after its request was answered: a client may still be sending when it is refused."""
+
+MAX_PIPELINED = 64
+"""Requests that a connection may send ahead of their responses."""
+
+
+def max_connections_per_address() -> int:
+    """The connections that one address may have: half of the files that the process may open, 4,096 at most."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 512
+    soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 4096 if soft_limit == resource.RLIM_INFINITY else min(4096, soft_limit // 2)
+
+
+class ConnectionCounts(ServerState):
+    """The state that a server shares with its connections: also how many each address has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_address: Counter[str] = Counter()
+        self.max_by_address = max_connections_per_address()
+
+
 class BoundedServer(uvicorn.Server):
     """A server on which half a request neither holds a connection nor keeps the service from stopping."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, request_timeout: float = REQUEST_TIMEOUT) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        request_timeout: float = REQUEST_TIMEOUT,
+        drain_seconds: float = 0.0,
+    ) -> None:
         super().__init__(config)
-        self._service, self._request_timeout = service, request_timeout
-        self._awaited_requests: dict[Any, tuple[tuple[Any, bool], float]] = {}
-        """Connections whose client is to send: of which request, or after it, and since when."""
+        self.server_state = ConnectionCounts()
+        self._service, self._request_timeout, self._drain_seconds = service, request_timeout, drain_seconds
+        self._drained_at: float | None = None
+        """When the service stops accepting connections; None while it is not to stop."""
+        self._client_steps: dict[Any, tuple[tuple[Any, str], float]] = {}
+        """Connections whose client is to do something: in which request, what, and since when."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Open pages hold a connection each: let them end."""
-        self._service.context.closing.set()
-        super().handle_exit(sig, frame)
+        """Not ready from now on; stop after `drain_seconds`, or at once when told again.
+
+        Uvicorn would raise the signal again when it has stopped, and the process would die before its studies are
+        closed.
+        """
+        context = self._service.context
+        self.force_exit = self.should_exit  # told again while it waits for requests in progress
+        if context.draining.is_set():
+            self._drained_at = 0.0
+        else:
+            self._drained_at = time.monotonic() + self._drain_seconds
+        context.draining.set()
+        if time.monotonic() >= self._drained_at:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._service.context.closing.set()  # open pages hold a connection each: let them end
+        for writer in list(self._service.context.writers.values()):
+            writer.stop_scans()
+        self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
             self._abort_slow_connections()
+        if self._drained_at is not None and time.monotonic() >= self._drained_at:
+            self._stop()
         return await super().on_tick(counter)
 
     def _connections(self) -> list[Any]:
         return list(self.server_state.connections)
 
     def _abort_slow_connections(self) -> None:
-        now, previous = time.monotonic(), self._awaited_requests
-        self._awaited_requests = {}
+        now, previous = time.monotonic(), self._client_steps
+        self._client_steps = {}
         for connection in self._connections():
-            if connection.transport.get_write_buffer_size() or not _awaits_client(connection):
-                continue  # a response may take long to compute, and to read
-            request = connection.cycle, connection.cycle is None or connection.cycle.response_complete
-            previous_request, since = previous.get(connection, ((None, False), now))
-            since = since if previous_request == request else now
-            self._awaited_requests[connection] = (request, since)
+            if (client_step := _client_step(connection)) is None:
+                continue  # a response may take long to compute
+            step = connection.cycle, client_step
+            previous_step, since = previous.get(connection, (step, now))
+            since = since if previous_step == step else now
+            self._client_steps[connection] = (step, since)
             if now - since >= self._request_timeout:
                 connection.transport.abort()
 
@@ -94,6 +156,15 @@ def _awaits_client(connection: Any) -> bool:
     return cycle is None or bool(cycle.response_complete or cycle.more_body)
 
 
+def _client_step(connection: Any) -> str | None:
+    """What a client is to do: read a response, or send a request, or the rest of its body; None if it is to wait."""
+    if connection.transport.get_write_buffer_size():
+        return "reading"
+    if not _awaits_client(connection):
+        return None
+    return "request" if connection.cycle is None or connection.cycle.response_complete else "body"
+
+
 MAX_HEAD_BYTES = 2**16
 """Bytes, as h11 has it; some more where they come together with others."""
 
@@ -108,10 +179,47 @@ def http_protocol() -> type[Protocol]:
         return h11_protocol()
 
 
-class _AnswersAfterEOF:
-    """A client that closes its side for writing still gets the response to a whole request."""
+class _BoundedConnection:
+    """An address has so many connections at most, and the rest of a refused body a maximal length.
+
+    A client that closes its side for writing gets its response.
+    """
+
+    unwanted: tuple[Any, int] = None, 0
+    """A request that was answered before its body had ended, and how many bytes have arrived since."""
 
     cycle: Any
+    client: Any
+    transport: Any
+    server_state: Any
+
+    def connection_made(self, transport: Any) -> None:
+        """Count the connection, and end it if its address has too many."""
+        super().connection_made(transport)  # type: ignore[misc]
+        state = self.server_state
+        self._address = self.client[0] if self.client else ""
+        state.by_address[self._address] += 1
+        if state.by_address[self._address] > state.max_by_address:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes that nobody wants any more, and end the connection if they are too many."""
+        cycle = self.cycle
+        if cycle is not None and cycle.response_complete and cycle.more_body:
+            request, count = self.unwanted
+            self.unwanted = cycle, len(data) + (count if request is cycle else 0)
+            if self.unwanted[1] > MAX_UNWANTED_BYTES:
+                self.transport.abort()
+                return
+        super().data_received(data)  # type: ignore[misc]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Count it no more."""
+        super().connection_lost(error)  # type: ignore[misc]
+        counts = self.server_state.by_address
+        counts[self._address] -= 1
+        if not counts[self._address]:
+            del counts[self._address]
 
     def eof_received(self) -> bool:
         """Whether the connection stays open, for one response."""
@@ -127,7 +235,7 @@ def h11_protocol() -> type[Protocol]:
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class LenientH11Protocol(_AnswersAfterEOF, H11Protocol):  # type: ignore[misc]
+    class LenientH11Protocol(_BoundedConnection, H11Protocol):  # type: ignore[misc]
         """Invalid bytes after a request that was answered already get no second response."""
 
         def send_400_response(self, msg: str) -> None:
@@ -143,8 +251,11 @@ def httptools_protocol() -> type[Protocol]:
     """The compiled parser."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-    class BoundedHttpToolsProtocol(_AnswersAfterEOF, HttpToolsProtocol):  # type: ignore[misc]
-        """A head has a maximal length: bytes are counted until a body or the end of a request."""
+    class BoundedHttpToolsProtocol(_BoundedConnection, HttpToolsProtocol):  # type: ignore[misc]
+        """A head has a maximal length: bytes are counted until a body or the end of a request.
+
+        A pipeline has one, too; h11 reads no request before it has answered the one before.
+        """
 
         unread = 0
 
@@ -157,6 +268,11 @@ def httptools_protocol() -> type[Protocol]:
         def on_message_begin(self) -> None:
             self.unread = 0
             super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            super().on_headers_complete()
+            if len(self.pipeline) > MAX_PIPELINED:
+                self.transport.abort()
 
         def on_body(self, body: bytes) -> None:
             self.unread = 0
@@ -176,34 +292,87 @@ def build_service(
     files: Iterable[str | os.PathLike[str]],
     keys: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
+    *,
+    without_keys: bool = False,
 ) -> Service:
     """A service of the studies in some files (or databases), each by its name, and of those in a directory."""
+    files = list(files)
+    folders = [file for file in files if os.path.isdir(file)]
+    if len(folders) + (directory is not None) > 1:
+        raise StateError(f"One directory of studies is served at a time; got {[*folders, directory]}.")
+    if folders:
+        (directory,) = folders
+        files.remove(directory)
     folder = None if directory is None else parse_path(directory, "studies")
     if folder is not None and not folder.is_dir():
         raise StateError(f"{folder} is no directory. Make it first: studies that are made over HTTP are put there.")
-    locations: list[str | os.PathLike[str]] = [*files, *([] if folder is None else sorted(folder.glob("*.db")))]
+    named, found = list(files), [] if folder is None else sorted(folder.glob("*.db"))
+    locations: list[str | os.PathLike[str]] = [*named, *found]
     names = [location_name(location) for location in locations]
     if (not locations and folder is None) or len(set(names)) < len(names):
         raise StateError(f"Name one study or several, whose files have different names; got {names}.")
-    for name in names:
-        validate_study_name(name)
+    for location in named:
+        validate_study_name(location_name(location))
     default_keys = default_keys_path(locations[0]) if folder is None else folder / "keys.json"
     service_keys = Keys(parse_path(keys, "keys.json") if keys is not None else default_keys)
-    _require_key(service_keys, is_named=keys is not None)
-    return Service(
-        {name: Study.open(location) for name, location in zip(names, locations, strict=True)}, service_keys, folder
-    )
+    if without_keys:
+        _confirm_without_keys(service_keys, is_named=keys is not None)
+    else:
+        _require_key(service_keys, is_named=keys is not None)
+    with ExitStack() as stack:  # what was opened is closed again, should a file that was named be refused
+        studies = {location_name(location): stack.enter_context(Study.open(location)) for location in named}
+        unavailable: dict[str, str] = {}
+        for file in found:
+            try:
+                validate_study_name(file.stem)
+                studies[file.stem] = stack.enter_context(Study.open(file))
+            except CausalBanditsError as error:
+                unavailable[file.stem] = str(error)
+                logger.error("%s is not served: %s", file, error, extra={"fields": {"event": "error"}})
+        stack.pop_all()
+    return Service(studies, service_keys, folder, unavailable)
 
 
 def _require_key(keys: Keys, *, is_named: bool) -> None:
-    """Raise an error where there is a file of keys without a key: a mistyped name must not open all studies."""
-    if len(keys) or not (is_named or keys.path.exists()):
+    """Raise an error where there should be a key and is none: a name mistyped, or a file lost, must open no study."""
+    if len(keys):
+        keys.mark_required()
         return
-    state = "has no key any more" if keys.path.exists() else "is not there"
+    is_there, had_keys = keys.path.exists(), keys.marker.exists()
+    if not (is_named or is_there or had_keys):
+        return
+    state = "has no key any more" if is_there else "is not there"
+    marked = f", though the service had keys ({keys.marker} says so)" if had_keys and not is_there else ""
+    obstacles = [str(path) for path in (keys.path, keys.marker) if path.exists()]
+    steps = [f"remove {' and '.join(obstacles)}"] if obstacles else []
+    steps += ["leave --keys out"] if is_named else []
     raise StateError(
-        f"{keys.path}, the file of keys, {state}, and everybody could do everything. Make a key: "
-        f"causalbandits study keys make {keys.path} NAME --role admin; or serve without keys, on this machine alone: "
-        + ("leave --keys out." if not keys.path.exists() else "remove the file.")
+        f"{keys.path}, the file of keys, {state}{marked}, and everybody could do everything. Restore the file, or make "
+        f"a key: causalbandits study keys make {keys.path} NAME --role admin; or serve without keys, on this machine "
+        f"alone: {' and '.join(steps)}."
+    )
+
+
+WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE = "CAUSALBANDITS_WITHOUT_KEYS", "everybody-is-admin"
+"""The second of the two statements that a service without keys is for everybody: one alone may be copied by mistake."""
+
+
+def _confirm_without_keys(keys: Keys, *, is_named: bool) -> None:
+    """Admit everybody, if the operator says so twice and there are no keys."""
+    if os.environ.get(WITHOUT_KEYS_VARIABLE) != WITHOUT_KEYS_VALUE:
+        raise StateError(
+            "Everybody who reaches a service without keys is an admin. To confirm --without-keys, set the environment "
+            f"variable {WITHOUT_KEYS_VARIABLE} to {WITHOUT_KEYS_VALUE}; or make a key, "
+            f"`causalbandits study keys make {keys.path} NAME --role writer`."
+        )
+    if is_named or keys.path.exists():
+        raise StateError(
+            f"--without-keys contradicts the file of keys, {keys.path}. Leave --without-keys out, or remove the file"
+            + (" and leave --keys out." if is_named else ".")
+        )
+    keys.admits_everybody = True
+    logger.warning(
+        "Without keys: everybody who reaches this service is an admin.", extra={"fields": {"event": "without_keys"}}
     )
 
 
@@ -214,24 +383,40 @@ def serve(
     port: int = 8000,
     keys: str | os.PathLike[str] | None = None,
     directory: str | os.PathLike[str] | None = None,
+    drain_seconds: float = 0.0,
+    log_format: str = "text",
+    log_level: str | None = None,
+    without_keys: bool = False,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve studies until interrupted; finish what waits, then stop. `ready` is called once all studies are open."""
-    service = build_service(files, keys, directory)
-    if not len(service.context.keys) and host not in LOOPBACK_HOSTS:
+    """Serve studies until SIGTERM or SIGINT; finish what waits, then stop.
+
+    On a signal, readiness turns to 503 at once, and requests are answered for another `drain_seconds`; then those in
+    progress are finished, and the studies closed. A second signal ends the wait. `ready` is called once all studies are
+    open. `without_keys` admits everybody as an admin, from everywhere; the environment variable
+    `CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin` has to say the same.
+    """
+    if not 0 <= drain_seconds <= MAX_DRAIN_SECONDS:
+        raise StateError(f"drain_seconds must be from 0 to {MAX_DRAIN_SECONDS:g}; got {drain_seconds!r}.")
+    with logging_to_stderr(log_format, log_level):
+        service = build_service(files, keys, directory, without_keys=without_keys)
+        _run_service(service, host, port, drain_seconds, ready)
+
+
+def _run_service(service: Service, host: str, port: int, drain_seconds: float, ready: Callable[[], None]) -> None:
+    keys = service.context.keys
+    if not len(keys) and not keys.admits_everybody and host not in LOOPBACK_HOSTS:
         service.close()
         raise StateError(
             f"Without a key, a service listens on this machine alone (127.0.0.1), not on {host}. Make a key: "
-            f"causalbandits study keys make {service.context.keys.path} NAME --role writer."
+            f"causalbandits study keys make {keys.path} NAME --role writer."
         )
     warm_up()
     ready()
     try:
         config = uvicorn.Config(
-            service, host=host, port=port, http=http_protocol(), ws="none", log_level="warning", access_log=False
+            service, host=host, port=port, http=http_protocol(), ws="none", log_config=None, access_log=False
         )
-        BoundedServer(config, service).run()
-    except KeyboardInterrupt:
-        pass  # how a service is stopped; what waited has been answered
+        BoundedServer(config, service, drain_seconds=drain_seconds).run()
     finally:
         service.close()

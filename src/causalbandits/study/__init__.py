@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from causalbandits.study.decide import MODES
     from causalbandits.study.remote import RemoteStudy, connect
     from causalbandits.study.replay import Shadowed
+    from causalbandits.study.session import Rules
     from causalbandits.study.storage import Verification
-    from causalbandits.study.study import Study
-    from causalbandits.study.tell import Receipt, Status
+    from causalbandits.study.study import Study, probe_write
+    from causalbandits.study.tell import EXPIRY_BATCH, EarlyOutcome, Receipt, Status
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -22,17 +23,21 @@ else:
             "causalbandits.study.decide": ["MODES"],
             "causalbandits.study.remote": ["RemoteStudy", "connect"],
             "causalbandits.study.replay": ["Shadowed"],
+            "causalbandits.study.session": ["Rules"],
             "causalbandits.study.storage": ["Verification"],
-            "causalbandits.study.study": ["Study"],
-            "causalbandits.study.tell": ["Receipt", "Status"],
+            "causalbandits.study.study": ["Study", "probe_write"],
+            "causalbandits.study.tell": ["EXPIRY_BATCH", "EarlyOutcome", "Receipt", "Status"],
         },
     )
 
 __all__ = [
+    "EXPIRY_BATCH",
     "MODES",
+    "EarlyOutcome",
     "OutcomeSummary",
     "Receipt",
     "RemoteStudy",
+    "Rules",
     "Shadowed",
     "Status",
     "Study",
@@ -40,4 +45,5 @@ __all__ = [
     "Verification",
     "back_up",
     "connect",
+    "probe_write",
 ]

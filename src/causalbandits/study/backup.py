@@ -9,7 +9,7 @@ from pathlib import Path
 
 from causalbandits._files import PART, parse_path, refuse_unwritable
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.session import Session
+from causalbandits.study.session import Session, parse_signing_key
 from causalbandits.study.storage import SQLite, Verification, is_postgres_url, verify_log
 
 
@@ -31,7 +31,7 @@ def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Ver
     try:
         _copy_database(source, partial_file)
         with closing(SQLite(partial_file, new=False)) as store:
-            log = Session(store, None).log
+            log = Session(store, None, signing_key=parse_signing_key(None)).log
             with store.transaction():
                 verification = verify_log(log)
         if not verification:
@@ -46,10 +46,11 @@ def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Ver
 def _copy_database(source: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     try:
+        target.touch(mode=0o600)
         with (
             closing(sqlite3.connect(source)) as source_connection,
             closing(sqlite3.connect(target)) as target_connection,
         ):
             source_connection.backup(target_connection)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise StorageError(f"{source} was not copied: {error}.") from error

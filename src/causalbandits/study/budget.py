@@ -1,7 +1,7 @@
-"""The ledger of a study's budget: charged with every decision, in its transaction, refunded for forgotten ones.
+"""The ledger of a study's budget: charged with every decision, in its transaction, refunded for cancelled ones.
 
-What has been spent is a function of the decisions and of which of them were forgotten, so that every process finds the
-same. An expired decision was carried out, and stays paid for. One that was forgotten and has an outcome after all was
+What has been spent is a function of the decisions and of which of them were cancelled, so that every process finds the
+same. An expired decision was carried out, and stays paid for. One that was cancelled and has an outcome after all was
 carried out as well: it is paid for again.
 """
 
@@ -18,7 +18,7 @@ class BudgetLedger:
     def __init__(self, problem: Problem, budget: Budget, policy: AnyPolicy) -> None:
         self._problem = problem
         self.tracker = BudgetTracker(budget, largest_cheapest_cost(future_situations(policy, problem)))
-        self._forgotten: set[int] = set()
+        self._cancelled: set[int] = set()
 
     @classmethod
     def at(cls, log: Log, budget: Budget, policy: AnyPolicy, n_decisions: int, events: int) -> BudgetLedger:
@@ -27,9 +27,9 @@ class BudgetLedger:
         for action, context, times in log.charged_actions(n_decisions):
             ledger.tracker.charge(log.problem.cost(action), context, times)
         for number, kind in log.last_events(events):
-            row = log.decision(number) if kind == "forget" and number < n_decisions else None
+            row = log.decision(number) if kind == "cancel" and number < n_decisions else None
             if row is not None:
-                ledger._refund_forgotten(row)
+                ledger._refund_cancelled(row)
         return ledger
 
     def charge(self, row: Row) -> None:
@@ -41,13 +41,13 @@ class BudgetLedger:
         self.tracker.refund(self._problem.cost(row.choice.action), row.context)
 
     def apply_event(self, event: LogEvent, row: Row) -> None:
-        """Refund a forgotten decision; charge it again if it has an outcome after all."""
-        if event.kind == "forget":
-            self._refund_forgotten(row)
-        elif event.kind not in ("late", "parents") and row.number in self._forgotten:
-            self._forgotten.remove(row.number)
+        """Refund a cancelled decision; charge it again if it has an outcome after all."""
+        if event.kind == "cancel":
+            self._refund_cancelled(row)
+        elif event.kind not in ("late", "parents") and row.number in self._cancelled:
+            self._cancelled.remove(row.number)
             self.charge(row)
 
-    def _refund_forgotten(self, row: Row) -> None:
-        self._forgotten.add(row.number)
+    def _refund_cancelled(self, row: Row) -> None:
+        self._cancelled.add(row.number)
         self.refund(row)

@@ -7,7 +7,8 @@ frozen     the policy decides by what it had learnt when it was frozen; outcomes
 paused     nothing is decided for now; outcomes are taken
 closed     nothing is decided any more; outcomes of earlier decisions are taken
 
-Each decision has a random generator of its own, derived from the study's seed and the decision's number.
+Each decision has a random generator of its own, derived from the study's seed and the decision's number: see
+`causalbandits.campaign.DecisionSeeds`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from causalbandits.errors import BudgetError, InterventionError, StudyModeError
-from causalbandits.policies import AnyPolicy, Choice, decide_within_budget, randomised_rounding
+from causalbandits.policies import AnyPolicy, Choice, decide_within_budget
 from causalbandits.problem import Action, BudgetTracker, Problem, Situation
 from causalbandits.study.propensities import (
     PropensityMixture,
@@ -30,34 +31,6 @@ from causalbandits.study.propensities import (
 
 Mode = Literal["online", "shadow", "uniform", "frozen", "paused", "closed"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-class DecisionSeeds:
-    """Random generators of decisions, each derived from the decision's number: no state is carried along."""
-
-    ASK, ROUNDING, PAST, COUNT_PAST = 0, 1, 2, 3
-
-    def __init__(self, entropy: int) -> None:
-        self.entropy = entropy
-        self._rounding_seed = np.random.SeedSequence(entropy, spawn_key=(self.ROUNDING,))
-        self.past_seed = np.random.SeedSequence(entropy, spawn_key=(self.PAST,))
-
-    def decision_rng(self, number: int) -> np.random.Generator:
-        """The generator that a decision is drawn with."""
-        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(self.ASK, number)))
-
-    def past_draw(self, number: int) -> float:
-        """The random number by which a decision counts past rewards or does not."""
-        seed = np.random.SeedSequence(self.entropy, spawn_key=(self.COUNT_PAST, number))
-        return float(np.random.default_rng(seed).random())
-
-    def binarise(self, reward: float, number: int) -> float:
-        """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""
-        return (
-            randomised_rounding(reward, self._rounding_seed, number)
-            if number >= 0
-            else randomised_rounding(reward, self.past_seed, -number)
-        )
 
 
 class DecisionRequest(NamedTuple):
@@ -79,7 +52,7 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision: the choice, how its propensities were mixed, and what the policy would have done in the shadow."""
+    """A decision: the choice, how its propensities were mixed, and what the policy would have done otherwise."""
 
     choice: Choice
     mixture: PropensityMixture | None = None

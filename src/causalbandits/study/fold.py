@@ -3,14 +3,15 @@
 cells    counts, sums and squares per cell are set from exact sums: the same bits in any order of telling
 totals   the statistic is computed from the table (context, action, z) -> sums, in the order of its keys: likewise
 log      what depends on order, or on more than sums, takes in outcomes one by one, in the order of telling; a
-         correction takes them all in anew
+         correction takes in anew those that were told since the last checkpoint before the corrected one
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,9 +34,26 @@ from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
 from causalbandits.study.storage import Key, SumTable, from_fixed_point, squares_around_mean, to_fixed_point
 
+CHECKPOINT_EVERY, MAX_CHECKPOINTS = 256, 16
+"""Outcomes between two checkpoints, and the most that are kept, denser among the latest, which are corrected most."""
+
+
+class _Checkpoint(NamedTuple):
+    """A statistic as it was after all outcomes that were told up to an event."""
+
+    told_at: int
+    position: int
+    """How many outcomes it has taken in."""
+    statistic: Any
+    resequencer: Resequencer
+
 
 class Fold:
-    """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling."""
+    """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling.
+
+    `told_after` gives those that were told after an event, each with the event by which it was told first. Without it
+    there are no checkpoints.
+    """
 
     def __init__(
         self,
@@ -44,8 +62,10 @@ class Fold:
         table: SumTable,
         log: Callable[[], Iterable[Outcome]],
         frontier: Callable[[], int],
+        told_after: Callable[[int], Iterable[tuple[int, Outcome]]] | None = None,
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
+        self._told_after, self._checkpoints, self._position = told_after, list[_Checkpoint](), 0
         self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
@@ -86,18 +106,32 @@ class Fold:
             return without.fold.statistic
         return self.statistic
 
-    def change(self, outcome: Outcome, sign: int) -> None:
-        """Follow a change of the table: an outcome added (1) or taken back (-1)."""
+    def change(self, outcome: Outcome, sign: int, told_at: int | None = None) -> None:
+        """Follow a change of the table: an outcome added (1) or taken back (-1), by the event that told it first."""
         if self.without_past is not None:
             self.without_past.change(outcome, sign)
+        if sign < 0:
+            self._checkpoints = [kept for kept in self._checkpoints if told_at is not None and kept.told_at < told_at]
         if self._stale:
             return
         if self.kind == "cells":
             self._update_cell(outcome, sign)
-        elif self.kind == "totals" or sign < 0:
+        elif self.kind == "totals" or sign < 0 or self._was_passed_over(outcome.number):
             self._stale = True
         else:
             self._update(outcome)
+            self._keep_checkpoint(told_at)
+
+    def reopen(self, number: int) -> None:
+        """A decision waits for its outcome again; whoever was shown later ones, because it was cancelled, unlearns."""
+        if self._was_passed_over(number):
+            self._stale = True
+        if self.without_past is not None:
+            self.without_past.fold.reopen(number)
+
+    def _was_passed_over(self, number: int) -> bool:
+        """Whether a policy that is shown outcomes in the order of decisions was shown later ones than this one's."""
+        return self.kind == "log" and 0 <= number < self._resequencer.next_number
 
     def situation(self, problem: Problem, eligible: Sequence[Action] | None = None) -> Situation:
         """The problem, in a context or without one, with those of the eligible actions that the policy searches."""
@@ -133,11 +167,51 @@ class Fold:
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
-        else:
+        elif self._told_after is None:
             self._resequencer = Resequencer()
             for outcome in self.outcomes():
                 self._update(outcome)
+        else:
+            for told_at, outcome in self._go_back_to_checkpoint(self._told_after):
+                self._update(outcome)
+                self._keep_checkpoint(told_at)
         self._stale = False
+
+    def _go_back_to_checkpoint(
+        self, told_after: Callable[[int], Iterable[tuple[int, Outcome]]]
+    ) -> Iterable[tuple[int, Outcome]]:
+        """Restore the latest checkpoint, or start anew; the outcomes that are to be taken in after it.
+
+        A checkpoint at which the policy was shown more decisions than it would be now is of no use: one of them was
+        cancelled then, and waits again, or was told later.
+        """
+        frontier = self.frontier()
+        while self._checkpoints:
+            told_at, position, statistic, resequencer = self._checkpoints[-1]
+            tail = list(told_after(told_at))
+            shown = resequencer.next_number
+            if shown <= frontier and not any(0 <= outcome.number < shown for _, outcome in tail):
+                self._position = position
+                self._statistic, self._resequencer = deepcopy(statistic), resequencer.copy()
+                return tail
+            self._checkpoints.pop()
+        self._position, self._resequencer = 0, Resequencer()
+        return told_after(-1)
+
+    def _keep_checkpoint(self, told_at: int | None) -> None:
+        """Now and then keep the statistic as it is."""
+        self._position += 1
+        if self._told_after is None or told_at is None or self._position % CHECKPOINT_EVERY:
+            return
+        checkpoints = self._checkpoints
+        checkpoints.append(_Checkpoint(told_at, self._position, deepcopy(self._statistic), self._resequencer.copy()))
+        if len(checkpoints) > MAX_CHECKPOINTS:  # the one goes that leaves the smallest gap for its age
+
+            def gap(i: int) -> float:
+                before = checkpoints[i - 1].position if i else 0
+                return (checkpoints[i + 1].position - before) / (self._position - checkpoints[i].position)
+
+            del checkpoints[min(range(MAX_CHECKPOINTS), key=gap)]
 
     def _is_informative(self, action: Action, z: Z | None) -> bool:
         """Whether the policy can learn from such an outcome: it needs the parents' values, or an action of its own.
@@ -242,7 +316,7 @@ def build_without_past(
 
 
 def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:
-    if policy.traits.sequential or policy.traits.learns_tables:
+    if policy.traits.sequential or policy.traits.learns_cpts:
         return "log"
     if isinstance(policy, CellPolicy) and is_ours(type(policy)) and type(statistic) in (Cells, MainEffectCells):
         return "cells"

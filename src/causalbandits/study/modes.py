@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, StudyModeError, unknown_name_message
+from causalbandits.errors import (
+    BudgetError,
+    CausalBanditsError,
+    PolicyError,
+    StateError,
+    StudyModeError,
+    unknown_name_message,
+    within,
+)
 from causalbandits.model import State
 from causalbandits.policies import (
     AnyPolicy,
@@ -17,13 +25,12 @@ from causalbandits.policies import (
 )
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, Problem
+from causalbandits.study.assignment import refuse_without_baseline
 from causalbandits.study.decide import MODES
 from causalbandits.study.fold import Fold
 from causalbandits.study.propensities import list_actions, mix_floor, unpruned_situation
-from causalbandits.study.session import Rules, Session
+from causalbandits.study.session import Rules, Session, build_holdout, validate_remark
 from causalbandits.study.storage import ModeRecord, from_fixed_point
-
-MAX_REMARK_LENGTH = 1000
 
 
 def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None, by: str, why: str) -> ModeRecord:
@@ -34,26 +41,62 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
         raise StudyModeError("The study is closed, and stays so. Make a new one to go on. Nothing was changed.")
     if baseline is not None and mode != "shadow":
         raise StudyModeError(f'baseline= is what is done in the mode "shadow"; got the mode {mode!r}.')
-    for name, text in (("by", by), ("why", why)):
-        if not isinstance(text, str) or len(text) > MAX_REMARK_LENGTH or not text.isprintable():
-            raise StudyModeError(
-                f"{name} is printable text of {MAX_REMARK_LENGTH} characters at most; got {text!r:.60}."
-            )
+    validate_remark("by", by)
+    validate_remark("why", why)
+    if mode == "shadow" and baseline is None and {} not in session.problem.actions:
+        raise StudyModeError(
+            'The mode "shadow" needs baseline=, the action that is done while the policy only proposes. Give a value '
+            f"of {', '.join(map(repr, session.problem.manipulable))}. Nothing was changed.",
+            path=("baseline",),
+        )
     baseline_choices = (
         None if mode != "shadow" else session.problem.actions.find({} if baseline is None else baseline).choices
     )
-    provenance = session.n_decisions, session.events, session.clock()
+    provenance = session.n_decisions, session.events, session.recording_time()
     return ModeRecord(session.mode.version + 1, mode, baseline_choices, *provenance, by, why)
+
+
+def validate_holdout(problem: Problem, rules: Rules) -> None:
+    """Refuse a baseline that is no action of the problem, or may not be chosen."""
+    with within("baseline"):
+        holdout = build_holdout(problem, rules)
+        if holdout is not None:
+            refuse_without_baseline(holdout, problem, None)
+
+
+def validate_default_reward(problem: Problem, policy: AnyPolicy, rules: Rules) -> None:
+    """Refuse a default reward that would be refused as the reward of an outcome."""
+    reward = rules.default_reward
+    if reward is None:
+        return
+    if problem.reward_range is not None and not problem.reward_range[0] <= reward <= problem.reward_range[1]:
+        low, high = problem.reward_range
+        raise StateError(
+            f"default_reward must lie in reward_range, from {low:g} to {high:g}: it counts as the reward of decisions "
+            f"without an outcome; got {reward:g}.",
+            path=("default_reward",),
+        )
+    try:
+        validate_reward(policy, reward)
+    except PolicyError as error:
+        raise StateError(f"default_reward: {error}", path=("default_reward",)) from None
 
 
 def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
     """Refuse a policy that cannot keep to the budget or the floor of a study."""
     if budget is not None:
         refuse_budget(policy)
-        if rules.floor:
-            raise BudgetError("A floor plays what a budget might not pay for: leave floor= or budget= out.")
-    if rules.floor:
-        _validate_floor(problem, policy, rules.floor)
+        if rules.min_propensity:
+            raise BudgetError(
+                "A minimum propensity plays what a budget might not pay for: leave min_propensity= or budget= out."
+            )
+        if rules.holdout:
+            raise BudgetError(
+                "The control group's baseline is done whatever it costs, and a budget might not pay for it: leave "
+                "holdout= or budget= out."
+            )
+    if rules.min_propensity:
+        _validate_floor(problem, policy, rules.min_propensity)
 
 
 def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
@@ -69,7 +112,7 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
             except PolicyError as error:
                 raise PolicyError(
                     f"{error} So it was when decision {number} was made: this policy could not learn from its outcome. "
-                    "What does not matter can be taken back and forgotten: retract(id), forget(id). Nothing was "
+                    "What does not matter can be taken back: retract(id), then cancel(id). Nothing was "
                     "changed."
                 ) from None
         _ = fold.statistic  # takes in all that counts, or says what it cannot learn from
@@ -77,7 +120,7 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
 
 def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
     extremes = [from_fixed_point(reward) for reward in session.log.extreme_rewards()]
-    for reward in (*extremes, *(() if session.rules.default is None else (session.rules.default,))):
+    for reward in (*extremes, *(() if session.rules.default_reward is None else (session.rules.default_reward,))):
         validate_reward(policy, reward)
 
 
@@ -89,7 +132,7 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
         if conditioned.has_actions:
             statistic = policy.init(problem)
             choice = policy.decide(policy.feasible(situation_for(policy, conditioned), statistic), statistic, rng)
-            actions = () if policy.traits.learns_tables else list_actions(unpruned_situation(conditioned, None))
+            actions = () if policy.traits.learns_cpts else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return
     raise CausalBanditsError("Nothing may be done in any context.")

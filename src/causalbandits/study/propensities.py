@@ -2,6 +2,7 @@
 
     propensity(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
 
+A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline].
 Without a floor, an action that none of the policy's draws favours has propensity 0 in the log whatever its true one
 was, and estimates weighted by actions are biased. The mode "uniform" is a floor of 1.
 """
@@ -22,18 +23,25 @@ MAX_MIXED_ACTIONS = 2**12
 
 
 class PropensityMixture(NamedTuple):
-    """The distribution that a decision was drawn from: the policy's own, mixed with the uniform one over `actions`."""
+    """The distribution that a decision was drawn from: the policy's own, mixed with the uniform one over `actions`.
+
+    With a control group, that is mixed with its `baseline`, which has the share `holdout`.
+    """
 
     policy_support: Support
     floor: float
     actions: tuple[Action, ...]
+    holdout: float = 0.0
+    baseline: Action | None = None
 
     def support(self) -> Support:
         """The propensity of each action; those in the policy's support first."""
-        shares, floor_share = dict(self.policy_support), self.floor / len(self.actions)
-        propensities = {action: (1.0 - self.floor) * share for action, share in shares.items()}
+        propensities = {action: (1.0 - self.floor) * share for action, share in self.policy_support}
         for action in self.actions:
-            propensities[action] = propensities.get(action, 0.0) + floor_share
+            propensities[action] = propensities.get(action, 0.0) + self.floor / len(self.actions)
+        if self.baseline is not None:
+            propensities = {action: (1.0 - self.holdout) * share for action, share in propensities.items()}
+            propensities[self.baseline] = propensities.get(self.baseline, 0.0) + self.holdout
         return tuple(propensities.items())
 
     def choice(self, action: Action) -> Choice:
@@ -48,8 +56,9 @@ def mix_floor(
     """The policy's choice or, with the probability `floor`, one of the actions at random."""
     if choice.propensity is None:
         raise PolicyError(
-            f"floor={floor:g} is mixed into the chances of a policy's decisions, and this one does not know them: take "
-            'a Thompson policy with draws= above 1, such as cb.policy("c-ts-beta", draws=32), or a deterministic one.'
+            f"min_propensity={floor:g} is mixed into the chances of a policy's decisions, and this one does not know "
+            'them: take a Thompson policy with samples= above 1, such as cb.policy("c-ts", samples=32), or a '
+            "deterministic one."
         )
     mixture = PropensityMixture(choice.support or ((choice.action, 1.0),), floor, tuple(actions))
     action = sample_uniformly(actions, rng) if rng.random() < floor else choice.action
@@ -65,7 +74,7 @@ def feasible_situation(
     policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
 ) -> Situation:
     """The situation with all actions that are eligible and meet the chance constraints, dominated ones included."""
-    if not policy.traits.learns_tables or not problem.constrained_variables:
+    if not policy.traits.learns_cpts or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
     situation = situation_for(policy, problem, eligible=eligible)
     return policy.feasible(situation, statistic)
@@ -81,7 +90,8 @@ def list_actions(situation: Situation) -> tuple[Action, ...]:
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
             f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow "
-            "the problem (at_most=, actions=) or the question (eligible=), or let the policy decide without a floor."
+            "the problem (max_set=, actions=) or the question (eligible=), or let the policy decide without "
+            "min_propensity."
         )
     actions: tuple[Action, ...] = situation.compute_once(
         "actions", lambda: tuple(map(situation.action, range(situation.size)))

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from causalbandits.campaign import DecisionSeeds
 from causalbandits.model import Intervention
-from causalbandits.policies import AnyPolicy, situation_for
+from causalbandits.policies import AnyPolicy, Choice, situation_for
 from causalbandits.problem import Budget
+from causalbandits.study.assignment import Assignment, Holdout, assign_arm, settle
 from causalbandits.study.budget import BudgetLedger
-from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, DecisionSeeds, make_decision
+from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, make_decision
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
 from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
 
@@ -56,14 +58,39 @@ def decider_of(
 
 
 def replay_decision(
-    log: Log, row: Row, seeds: DecisionSeeds, user_policy: AnyPolicy | str | None, budget: Budget | None, floor: float
-) -> DecisionMade:
-    """Make a decision again, from what was known when it was made."""
+    log: Log,
+    row: Row,
+    seeds: DecisionSeeds,
+    user_policy: AnyPolicy | str | None,
+    budget: Budget | None,
+    floor: float,
+    holdout: Holdout | None,
+) -> DecisionMade | None:
+    """Make a decision again, from what was known when it was made; None if it is not in its arm."""
     policy = restore_stored_policy(log.registers.policies()[row.policy - 1].record, user_policy, log.problem)
     mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
+    if mode.mode == "shadow":
+        holdout = None
+    assignment = assign_arm(log, holdout, seeds.entropy, row.number, row.key, row.unit)
+    if assignment.arm != row.arm:
+        return None
+    if row.repeats is not None:
+        return _repeat(log, row, assignment)
     decider = decider_of(log, row, policy, mode, seeds, budget, floor)
-    return make_decision(mode.mode, baseline, _request_of(log, row, policy), decider, seeds.decision_rng(row.number))
+    rng = seeds.decision_rng(row.number)
+    made = make_decision(mode.mode, baseline, _request_of(log, row, policy), decider, rng)
+    return settle(made, assignment, holdout)
+
+
+def _repeat(log: Log, row: Row, assignment: Assignment) -> DecisionMade | None:
+    """The action of the unit's earlier decision, or the control group's, again."""
+    assert row.repeats is not None
+    earlier = log.decision(row.repeats, with_propensities=False)
+    if earlier is None or earlier.number >= row.number or earlier.unit != row.unit:
+        return None
+    action = earlier.choice.action if assignment.action is None else assignment.action
+    return DecisionMade(Choice(action, 1.0))
 
 
 class Shadowed(NamedTuple):

@@ -7,6 +7,8 @@ events are taken in; it ends with the changed rows of the statistic and the head
 
 from __future__ import annotations
 
+import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,23 +16,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from causalbandits._typing import Z, is_real
-from causalbandits.campaign import PastBatch, policy_record
-from causalbandits.errors import CausalBanditsError, StateError, StorageError
+from causalbandits.campaign import DecisionSeeds, PastBatch, policy_record
+from causalbandits.errors import CausalBanditsError, ClockWarning, StateError, StorageError, warn
+from causalbandits.fitting import Check
+from causalbandits.model import State
 from causalbandits.policies import AnyPolicy
 from causalbandits.problem import Budget, Problem
+from causalbandits.study.arms import Arms
+from causalbandits.study.assignment import Holdout
 from causalbandits.study.budget import BudgetLedger
-from causalbandits.study.decide import Decider, DecisionSeeds
+from causalbandits.study.decide import Decider
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
 from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
 from causalbandits.study.storage import (
     CHANGING_KINDS,
     MAX_FIXED_POINT,
     REOPENING_KINDS,
+    Chains,
     Head,
     Key,
     Log,
     LogEvent,
     ModeRecord,
+    PolicyRecord,
     Row,
     Store,
     SumTable,
@@ -43,6 +51,53 @@ from causalbandits.study.storage import (
 
 Clock = Callable[[], float]
 
+CLOCK_TOLERANCE = 10.0
+"""A clock may be set by so many seconds at once, without a word."""
+
+MAX_IDLE_SECONDS = 366 * 86_400.0
+"""A study in which nothing was recorded for longer is rarer than a clock that is wrong."""
+
+EARLIEST_TIME = 1.5e9
+"""In 2017. Earlier times in a log are of a clock of the caller's own, with which this computer's is not compared."""
+
+
+def _seconds_since_boot() -> float:
+    """Seconds that nobody sets; where the system tells, those in which it slept count, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class SteadyClock:
+    """This computer's time, in seconds since 1970, which goes on evenly when somebody sets the computer's clock.
+
+    A jump of the clock would expire what is not due, or put an outcome before its decision. So time goes on from the
+    first reading by the seconds that have passed, and follows the clock as long as that is set in small steps. A larger
+    one is told by a warning; it counts when the process is started again.
+    """
+
+    def __init__(self, wall: Clock = time.time, elapsed: Clock = _seconds_since_boot) -> None:
+        self._wall, self._elapsed = wall, elapsed
+        self._offset, self._reported_jump = wall() - elapsed(), 0.0
+
+    def __call__(self) -> float:
+        elapsed = self._elapsed()
+        jump = self._wall() - elapsed - self._offset
+        if abs(jump) <= CLOCK_TOLERANCE:
+            self._offset, self._reported_jump = self._offset + jump, 0.0
+        elif abs(jump - self._reported_jump) > CLOCK_TOLERANCE:
+            self._reported_jump = jump
+            warn(
+                f"This computer's clock was set {'forward' if jump > 0 else 'back'} by {abs(jump):.0f} seconds. The "
+                "study goes on with the time that has passed, so that nothing expires too early. If the clock is right "
+                "now, start the process again.",
+                ClockWarning,
+                stacklevel=2,
+            )
+        return elapsed + self._offset
+
+
+_steady_clock = SteadyClock()
+"""The one of this process: all studies in it have the same time."""
+
 MAX_WINDOW = 1e12
 """Seconds; some 30,000 years."""
 
@@ -51,61 +106,134 @@ MAX_WINDOW = 1e12
 class Rules:
     """The rules of a study, fixed when it is created."""
 
-    window: float | None = None
-    """The attribution window in seconds: after it, no outcome counts as the default reward."""
-    default: float | None = None
-    late: str = "apply"
-    impossible: str = "refuse"
-    hold: bool = False
-    """Whether outcomes count only when the window has passed, together with the defaults of the others."""
-    floor: float = 0.0
+    attribution_window: float | None = None
+    """Seconds after a decision: then a missing outcome may be replaced by the default reward."""
+    default_reward: float | None = None
+    late_outcomes: str = "apply"
+    zero_probability: str = "raise"
+    hold_until_window: bool = False
+    """Whether outcomes count only when the window has passed, together with the default rewards of the others."""
+    min_propensity: float = 0.0
     """Every action that may be chosen has at least this probability, divided by their number."""
+    holdout: float = 0.0
+    """The share of units (keys or decisions, where no unit is given) in the control group."""
+    baseline: Mapping[str, State] | None = None
+    """What is done in the control group."""
 
     def __post_init__(self) -> None:
-        if (self.window is None) != (self.default is None):
-            raise StateError("window= and default= belong together: after so many seconds, silence is that reward.")
-        if not isinstance(self.hold, bool) or (self.hold and self.window is None):
+        window, default = self.attribution_window, self.default_reward
+        if (window is None) != (default is None):
             raise StateError(
-                "hold must be True or False, and needs window= and default=: outcomes are held until the window has "
-                f"passed; got {self.hold!r}."
+                "attribution_window and default_reward belong together: a decision without an outcome after "
+                "attribution_window seconds gets default_reward. Give both, or neither."
             )
-        if self.window is not None and (not is_real(self.window) or not 0 < self.window <= MAX_WINDOW):
-            raise StateError(f"window must be a positive number of seconds; got {self.window!r}.")
-        if self.default is not None and (not is_real(self.default) or not abs(self.default) < MAX_FIXED_POINT):
-            raise StateError(f"default must be a reward; got {self.default!r}.")
-        if self.default is not None:
-            to_fixed_point(self.default)  # which refuses what is too large to be kept
-        if not is_real(self.floor) or not 0 <= self.floor < 1:
-            raise StateError(f"floor must be a probability, 0 or more and less than 1; got {self.floor!r}.")
-        for name, allowed in (("late", ("apply", "ignore")), ("impossible", ("refuse", "accept"))):
+        if not isinstance(self.hold_until_window, bool) or (self.hold_until_window and window is None):
+            raise StateError(
+                "hold_until_window must be True or False, and True needs attribution_window and default_reward: "
+                f"outcomes are held until the window has passed; got {self.hold_until_window!r}."
+            )
+        if window is not None and (not is_real(window) or not 0 < window <= MAX_WINDOW):
+            raise StateError(f"attribution_window must be a positive number of seconds; got {window!r}.")
+        if default is not None and (not is_real(default) or not abs(default) < MAX_FIXED_POINT):
+            raise StateError(f"default_reward must be a reward; got {default!r}.")
+        if default is not None:
+            to_fixed_point(default)  # which refuses what is too large to be kept
+        if not is_real(self.min_propensity) or not 0 <= self.min_propensity < 1:
+            raise StateError(
+                f"min_propensity must be a probability, 0 or more and less than 1; got {self.min_propensity!r}."
+            )
+        if not is_real(self.holdout) or not 0 <= self.holdout < 1:
+            raise StateError(
+                f"holdout, the share of the control group, must be 0 or more and less than 1; got {self.holdout!r}."
+            )
+        if bool(self.holdout) != (self.baseline is not None):
+            raise StateError(
+                "holdout and baseline belong together: the control group has the share holdout of all units, and "
+                "always gets the action baseline. Give both, or neither."
+            )
+        for name, allowed in (("late_outcomes", ("apply", "ignore")), ("zero_probability", ("raise", "allow"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
                 raise StateError(f"{name} must be {' or '.join(map(repr, allowed))}; got {getattr(self, name)!r}.")
 
 
-MAX_KEY_LENGTH = 200
+def build_holdout(problem: Problem, rules: Rules) -> Holdout | None:
+    """The control group that the rules state; its baseline must be an action of the problem."""
+    return None if rules.baseline is None else Holdout(rules.holdout, problem.actions.find(rules.baseline))
 
 
-def validate_key(key: object) -> None:
-    """Refuse what cannot be the idempotency key of a decision."""
+MAX_KEY_LENGTH, MAX_REMARK_LENGTH = 200, 1000
+
+
+def validate_remark(name: str, text: object) -> None:
+    """Refuse what cannot be logged as who did something (`by`), or why."""
+    if not isinstance(text, str) or len(text) > MAX_REMARK_LENGTH or not text.isprintable():
+        raise StateError(f"{name} is printable text of {MAX_REMARK_LENGTH} characters at most; got {text!r:.60}.")
+
+
+def validate_key(key: object, kind: str = "key") -> None:
+    """Refuse what cannot be the idempotency key of a decision, or the name of a unit."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise StateError(f"A key is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+        raise StateError(f"A {kind} is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+
+
+SIGNING_KEY_VARIABLE = "CAUSALBANDITS_SIGNING_KEY"
+"""The environment variable with the signing key of all studies, where none is given."""
+
+MIN_SIGNING_KEY_LENGTH = 16
+
+
+def parse_signing_key(text: str | None) -> bytes:
+    """The signing key of a study, from a text or the environment; empty where there is none."""
+    secret = os.environ.get(SIGNING_KEY_VARIABLE) if text is None else text
+    if secret is None:
+        return b""
+    if not isinstance(secret, str) or len(secret) < MIN_SIGNING_KEY_LENGTH:
+        raise StateError(
+            f"A signing key is text of {MIN_SIGNING_KEY_LENGTH} characters at least, given as signing_key or in the "
+            f"environment as {SIGNING_KEY_VARIABLE}: a long random one."
+        )
+    return hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), digest_size=32, person=b"signing").digest()
+
+
+def signing_key_id(key: bytes) -> str | None:
+    """By what a study knows its signing key, which it does not hold; None where there is none."""
+    return hashlib.blake2b(key, digest_size=8, person=b"key id").hexdigest() if key else None
+
+
+def _validate_signing_key(path: object, key: bytes, key_id: str | None) -> None:
+    """Refuse a study that is signed with another key, or is not as it should be: whoever forged it has no key."""
+    if signing_key_id(key) == key_id:
+        return
+    if key_id is None:
+        raise StateError(
+            f"{path} is not signed, and a signing key was given: with one, only studies are opened that were created "
+            f"with it. Leave it out ({SIGNING_KEY_VARIABLE}) if this study never was signed."
+        )
+    raise StateError(
+        f"{path} is signed{' with another key' if key else ''}: give the key that it was created with, as signing_key "
+        f"or in the environment as {SIGNING_KEY_VARIABLE}."
+    )
 
 
 class Session:
     """A study as this process knows it. Every read and change is made in a `transaction`, which begins with `_sync`."""
 
-    def __init__(self, store: Store, policy: AnyPolicy | str | None, clock: Clock = time.time) -> None:
-        migrate(store, clock())
+    def __init__(
+        self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None = None, signing_key: bytes = b""
+    ) -> None:
+        self.store, self.user_clock, self.user_policy = store, clock, policy
+        migrate(store, self.clock())
         facts = load_facts(store)
-        self.store, self.clock, self.user_policy = store, clock, policy
+        _validate_signing_key(store.path, signing_key, facts.get("signing_key"))
         try:
             self.problem = Problem.from_record(facts["problem"])
             self.seeds = DecisionSeeds(int(facts["seed"]))
             self.rules = Rules(**facts["rules"])
             self.budget = Budget(*facts["budget"]) if "budget" in facts else None
+            self.holdout = build_holdout(self.problem, self.rules)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{store.path} is damaged: {error!r}.") from None
-        self.log = Log(store, self.problem, self.seeds)
+        self.log = Log(store, self.problem, self.seeds, Chains(facts["checksum"], signing_key))
         self.table = SumTable()
         self.events = 0
         """How many events the fold has taken in."""
@@ -118,6 +246,8 @@ class Session:
         """How many outcomes are stored that came before their decision."""
         self._stored_head = self.log.head()
         """The head row as this process read or wrote it last."""
+        self._latest_time = 0.0
+        """When the last decision or event was recorded."""
         self._is_stale = True
         """Whether table and fold must be read anew, whatever the head row says."""
         self.mode = self.log.registers.latest_mode()
@@ -132,8 +262,23 @@ class Session:
         self._past_table: tuple[int, SumTable] = 0, SumTable()
         self.past: list[PastBatch] = []
         """The rows of the past that were learnt."""
+        self._arms: Arms | None = None
+        """The sums of rewards of each arm, from when they are first asked for."""
+        self.checks: dict[float, Check] = {}
+        """The misspecification tests of the statistic as it is, by their level: a page needs them several times."""
         self._frozen_fold: tuple[tuple[int, int], Fold] | None = None
         """The fold when the study was frozen, and the versions of policy and mode that it belongs to."""
+
+    def clock(self) -> float:
+        """The time, in seconds since 1970: the database's, which is the same for all hosts, where it has one."""
+        if self.user_clock is not None:
+            return self.user_clock()
+        store_time = self.store.now()
+        return _steady_clock() if store_time is None else store_time
+
+    def recording_time(self) -> float:
+        """The time of what is recorded now: never before what is recorded already; within a transaction."""
+        return max(self.clock(), self._latest_time)
 
     @property
     def past_table(self) -> SumTable:
@@ -152,7 +297,7 @@ class Session:
     @property
     def accepts_impossible(self) -> bool:
         """Whether values are taken that the model gives probability 0."""
-        return self.rules.impossible == "accept"
+        return self.rules.zero_probability == "allow"
 
     @contextmanager
     def transaction(self) -> Iterator[Fold]:
@@ -199,7 +344,8 @@ class Session:
             self.log.statistic.save_line(key, self.table[key])
         self._dirty_lines.clear()
         sums = self.n_outcomes, self.reward_sum
-        head = Head(self.n_decisions, self.events, self.policy_version, self.mode.version, *sums, self.n_early)
+        versions, chains = (self.policy_version, self.mode.version), self.log.chains.encode()
+        head = Head(self.n_decisions, self.events, *versions, *sums, self.n_early, chains)
         if head != self._stored_head:
             self.log.save_head(head)
             self._stored_head = head
@@ -217,8 +363,9 @@ class Session:
         """Catch up with other processes, if the head row has changed; stale until that has succeeded."""
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
+        self.log.chains.restore(head.chains)
         if was_stale:
-            self._past_table, self._frozen_fold = (0, SumTable()), None
+            self._past_table, self._frozen_fold, self._arms = (0, SumTable()), None, None
         if was_stale or head.policy != self.policy_version:
             self.table, self._frontier = self.log.statistic.table(), None
             self._start_policy(head)
@@ -226,14 +373,34 @@ class Session:
             self._catch_up(head)
         if was_stale or head.mode != self.mode.version:
             self.mode = self.log.registers.mode(head.mode)
-        self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early = head
+        if was_stale or head != self._stored_head:
+            self.checks.clear()
+        if was_stale:
+            self._latest_time = self.log.latest_time(head)
+            self._warn_of_clock()
+        self.n_decisions, self.events, self.policy_version, _, self.n_outcomes, self.reward_sum, self.n_early, _ = head
         self._stored_head, self._is_stale = head, False
+
+    def _warn_of_clock(self) -> None:
+        """Warn where the clock is behind the log, or so far ahead that one of them is probably wrong."""
+        if self.user_clock is not None or self._latest_time <= EARLIEST_TIME:
+            return
+        ahead = self.clock() - self._latest_time
+        if not -CLOCK_TOLERANCE <= ahead <= MAX_IDLE_SECONDS:
+            warn(
+                f"{self.store.path}: the clock is {abs(ahead):.0f} seconds {'ahead of' if ahead > 0 else 'behind'} "
+                "what was recorded last. Set it right before decisions are expired. "
+                + ("" if ahead > 0 else "Until it has caught up, everything is recorded with that last time."),
+                ClockWarning,
+                stacklevel=2,
+            )
 
     def _start_policy(self, head: Head) -> None:
         """Build the fold and the budget's ledger of the policy that decides, from the table and the log."""
         record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
-        self._fold = Fold(self.problem, policy, self.table, self.log.outcomes, self.frontier)
+        log = self.log
+        self._fold = Fold(self.problem, policy, self.table, log.outcomes, self.frontier, log.outcomes_after)
         self._leave_out_past()
         if self.budget is not None:
             self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)
@@ -245,20 +412,25 @@ class Session:
                 self.ledger.charge(decision)
         if head.events > self.events:
             has_past_rows = False
-            for event in self.log.events(after=self.events):
-                row = self.log.decision(event.decision, with_propensities=self.fold.needs_propensities)
-                assert row is not None
+            events = list(self.log.events(after=self.events))
+            numbers = {event.decision for event in events}
+            rows = self.log.decisions_by_number(numbers, with_propensities=self.fold.needs_propensities)
+            self._latest_time = max(self._latest_time, events[-1].at)
+            for event in events:
+                row = rows[event.decision]
                 self._apply_event(event, row, write=False)
                 has_past_rows = has_past_rows or row.number < 0
             if has_past_rows:
                 self._leave_out_past()
 
-    def change_policy(self, policy: AnyPolicy) -> None:
+    def change_policy(self, policy: AnyPolicy, by: str) -> None:
         """Append a policy, which decides from now on, starting from all that was learnt; within a transaction."""
         version, record = self.policy_version + 1, policy_record(policy, self.problem)
-        self.log.registers.add_policy(version, record, self.n_decisions, self.events)
+        since = self.n_decisions, self.events, self.recording_time()
+        self.log.registers.add_policy(PolicyRecord(version, record, *since, by))
         self.policy_version, self.user_policy = version, policy
         self.flush()
+        self.checks.clear()
         self._start_policy(self._stored_head)
 
     def change_mode(self, mode: ModeRecord) -> None:
@@ -270,7 +442,7 @@ class Session:
         """The current policy with the statistic and budget of the decision of this number; within a transaction."""
         budget_tracker = None if self.ledger is None else self.ledger.tracker
         statistic = self._deciding_fold.deciding_statistic(number, self.seeds.past_draw)
-        return Decider(self.fold.policy, statistic, budget_tracker, self.rules.floor)
+        return Decider(self.fold.policy, statistic, budget_tracker, self.rules.min_propensity)
 
     @property
     def _deciding_fold(self) -> Fold:
@@ -282,9 +454,19 @@ class Session:
             self._frozen_fold = key, fold_at(self.log, self.fold.policy, *moment)
         return self._frozen_fold[1]
 
+    @property
+    def arms(self) -> Arms:
+        """The sums of rewards, and of rewards less costs, of each arm; within a transaction."""
+        if self._arms is None:
+            self._arms = Arms(self.problem.costs is not None)
+            for arm, unit, reward, action in self.log.arm_rewards():
+                self._arms.change(arm, unit, reward, self.problem.cost(action), 1)
+        return self._arms
+
     def add_past_batch(self, batch: PastBatch) -> None:
         """Register rows of the past before they are recorded; within a transaction."""
         self.log.registers.add_past_batch(batch, self.events)
+        self.checks.clear()
         self._leave_out_past()
 
     def _leave_out_past(self) -> None:
@@ -292,10 +474,12 @@ class Session:
         self.past = self.log.past_batches()
         self.fold.without_past = build_without_past(self.fold, self.past, self.log.past_table)
 
-    def record_decision(self, row: Row) -> None:
-        """Append a decision, which the budget's ledger was charged with already."""
-        self.log.add_decision(row)
+    def record_decision(self, row: Row) -> Row:
+        """Append a decision, which the budget's ledger was charged with already; the same with its checksum."""
+        recorded = self.log.add_decision(row)
         self.n_decisions += 1
+        self._latest_time = row.asked
+        return recorded
 
     def frontier(self) -> int:
         """The number of the first decision that waits for its outcome, or of the next one; within a transaction."""
@@ -303,17 +487,20 @@ class Session:
         self._frontier = self.n_decisions if first is None else first
         return self._frontier
 
-    def record_event(self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any) -> None:
+    def record_event(
+        self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any, by: str | None = None
+    ) -> None:
         """Append an event; change with it the decision's outcome, the statistic and the fold."""
         number, sums = self.events + 1, (self.n_outcomes, self.reward_sum)
         if kind in CHANGING_KINDS:
             gained = (reward is not None) - (row.reward is not None)
             sums = sums[0] + gained, sums[1] + (reward or 0) - (row.reward or 0)
-        event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, self.clock())
+        at = self.recording_time()
+        event = LogEvent(number, row.number, kind, z, reward, observed, row.z, row.reward, *sums, at, by)
         current = apply_event(event, row.current_outcome)
         self.log.add_event(event, current, self.log.missing_variables(row, current))
         self._apply_event(event, row, write=True)
-        self.events, (self.n_outcomes, self.reward_sum) = number, sums
+        self.events, self._latest_time, (self.n_outcomes, self.reward_sum) = number, event.at, sums
         if number % SNAPSHOT_EVERY == 0:
             self.log.statistic.add_snapshot(number, self.table)
 
@@ -324,7 +511,7 @@ class Session:
     def save_early_outcome(self, key: str, parts: Any) -> None:
         """Store an outcome until its decision is made, in the place of one that is stored."""
         is_new = self.early_outcome(key) is None
-        self.log.registers.save_early_outcome(key, parts, self.clock())
+        self.log.registers.save_early_outcome(key, parts, self.recording_time())
         self.n_early += is_new
 
     def delete_early_outcome(self, key: str) -> None:
@@ -333,26 +520,40 @@ class Session:
             self.log.registers.delete_early_outcome(key)
             self.n_early -= 1
 
+    def _telling_event(self, row: Row, *, is_current: bool) -> int:
+        """The event by which an outcome that is taken back was told first, or, of a row read later, one before it."""
+        if is_current and row.told_at is not None:
+            return row.told_at
+        return next(self.log.events_of(row.number)).number
+
     def _apply_event(self, event: LogEvent, row: Row, *, write: bool) -> None:
         """Apply an event to table, fold and ledger; `write` it to the database, too, if it is this process's own."""
         if self.ledger is not None:
             self.ledger.apply_event(event, row)
         if self._frontier is not None and event.kind in REOPENING_KINDS:
             self._frontier = min(self._frontier, row.number)
+        if event.kind in REOPENING_KINDS:
+            self.fold.reopen(row.number)
+        self.checks.clear()
         for outcome, sign in self.log.changes(event, row):
             key = self.table.change(outcome, sign)
-            self.fold.change(outcome, sign)
+            if self._arms is not None and row.arm is not None:
+                cost = self.problem.cost(row.choice.action)
+                self._arms.change(row.arm, row.unit, to_fixed_point(outcome.reward), cost, sign)
+            self.fold.change(outcome, sign, event.number if sign > 0 else self._telling_event(row, is_current=write))
             if write:
                 self._dirty_lines[key] = None
 
 
-def create_study(store: Store, facts: Mapping[str, Any], policy: AnyPolicy, problem: Problem, now: float) -> None:
+def create_study(
+    store: Store, facts: Mapping[str, Any], policy: AnyPolicy, problem: Problem, now: float, signing_key: bytes
+) -> None:
     """Create the tables of a new study, with its first policy, mode and head row; within a transaction."""
-    save_facts(store, facts, now)
-    log = Log(store, problem, DecisionSeeds(facts["seed"]))
-    log.registers.add_policy(1, policy_record(policy, problem), 0, 0)
+    chains = Chains(save_facts(store, facts, now), signing_key)
+    log = Log(store, problem, DecisionSeeds(facts["seed"]), chains)
+    log.registers.add_policy(PolicyRecord(1, policy_record(policy, problem), 0, 0, now, ""))
     log.registers.add_mode(ModeRecord(1, "online", None, 0, 0, now, "", ""))
-    log.save_head(Head(0, 0, 1, 1, 0, 0, 0))
+    log.save_head(Head(0, 0, 1, 1, 0, 0, 0, chains.encode()))
 
 
 def _is_refusal(error: BaseException) -> bool:

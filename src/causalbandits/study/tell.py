@@ -21,12 +21,13 @@ from causalbandits._typing import Z
 from causalbandits.campaign import (
     ALREADY_LEARNED,
     HistoryImporter,
-    Learnt,
+    LearnSummary,
     PastBatch,
     history_checksum,
     infer_parents,
     missing_variables,
     observation_requirements,
+    parse_id,
     resolve_trust,
     validate_outcome,
 )
@@ -43,10 +44,10 @@ from causalbandits.fitting import Interventions
 from causalbandits.model import State
 from causalbandits.policies import Choice
 from causalbandits.problem import Problem
-from causalbandits.study.session import Session, validate_key
+from causalbandits.study.session import Session, validate_key, validate_remark
 from causalbandits.study.storage import (
+    IS_CANCELLED,
     IS_EXPIRED,
-    IS_FORGOTTEN,
     IS_HELD,
     IS_OPEN,
     IS_PAST,
@@ -56,13 +57,12 @@ from causalbandits.study.storage import (
     to_fixed_point,
 )
 
-Parents = Mapping[str, State] | None
 Observed = Mapping[str, State] | None
 Id = int | str
-"""A decision's number, or the key that its asker gave it."""
+"""A decision's id, the key that its asker gave it, or its number in this log."""
 
 REQUIRED_FIELDS = {"id", "reward"}
-OUTCOME_FIELDS = {*REQUIRED_FIELDS, "parents", "observed"}
+OUTCOME_FIELDS = {*REQUIRED_FIELDS, "observed"}
 """What an outcome has, among many."""
 
 Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
@@ -78,11 +78,38 @@ class Receipt(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """An outcome that came early and could not be taken when its decision was made: tell another, or forget it."""
+    """An outcome that came early and could not be taken when its decision was made: tell another, or cancel it."""
 
-    id: int
+    id: str
     key: str
     why: str
+
+
+class EarlyOutcome(NamedTuple):
+    """An outcome that came before its decision, and is still stored."""
+
+    key: str
+    reward: float | None
+    observed: Mapping[str, State] | None
+    at: float
+    """When it was told, or last completed, as seconds since 1970."""
+    decision: str | None = None
+    """The id of the decision that was asked for with the key since then, which could not take it; None: it waits."""
+    why: str = ""
+    """Why the decision could not take it."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a text could be the number of a decision.
+
+    >>> is_number("17"), is_number("visit-17"), is_number("-1")
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+EXPIRY_BATCH = 500
+"""Decisions that expire in one transaction: some 20 ms, for which questions wait."""
 
 
 class OutcomeRecorder:
@@ -93,15 +120,41 @@ class OutcomeRecorder:
 
     def find_decision(self, id: Id, *, with_propensities: bool = True) -> Row | None:
         """The decision with this number or key; None for a key that has not been asked with."""
+        number: object = id
         if isinstance(id, str):
             validate_key(id)
-            return self._log.decision_by_key(id, with_propensities=with_propensities)
-        is_integer = not isinstance(id, bool) and isinstance(id, int)
-        row = self._log.decision(id, with_propensities=with_propensities) if is_integer and 0 <= id < 2**62 else None
+            number = parse_id("d", id)
+            if number is None:
+                return self._log.decision_by_key(id, with_propensities=with_propensities)
+        row = None
+        if not isinstance(number, bool) and isinstance(number, int) and 0 <= number < 2**62:
+            row = self._log.decision(number, with_propensities=with_propensities)
+        if isinstance(id, str) and (row is None or row.id != id):
+            found = "is not in this study" if row is None else "is another"
+            raise UnknownDecisionError(
+                f"Unknown decision {id!r}: decision {number} {found}. "
+                "The id is of another study, or of a time before this one went back to a copy. Nothing was changed."
+            )
         if row is None:
             n_decisions = self._session.n_decisions
             raise UnknownDecisionError(f"Unknown decision {id!r}: {n_decisions} have been made, numbered from 0.")
         return row
+
+    def parse_event(self, event: int | str) -> int:
+        """The number of an event that is given by its id or its number, if the log has that event."""
+        if not isinstance(event, str):
+            return event
+        number = parse_id("e", event)
+        if number is None:
+            raise CausalBanditsError(
+                f"An event's id is such as 'e17-6f3a9c21', or its number is given; got {event!r:.60}."
+            )
+        if [found.id for found in self._log.events_by_number([number])] != [event]:
+            raise ConflictError(
+                f"The event {event!r} is not in this log: it is of another study, or of a time before this one went "
+                "back to a copy. Follow the log again from its beginning."
+            )
+        return number
 
     def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
         """The decision with this number or key, which must exist."""
@@ -114,10 +167,9 @@ class OutcomeRecorder:
         """The decision that a text means, `by` its number or its key; None: whichever it is, if it is not both."""
         if by not in (None, "number", "key"):
             raise CausalBanditsError(unknown_name_message("way to name a decision", by, ("number", "key")))
-        is_number = text.isascii() and text.isdigit() and len(text) < 19
-        if by == "key" or not (is_number or by):
+        if by == "key" or not (is_number(text) or by):
             return text
-        if not is_number:
+        if not is_number(text):
             raise CausalBanditsError(f"A decision's number is a whole number, 0 or more; got {text!r:.60}.")
         row = None if by else self._log.decision_by_key(text)
         if row is None or row.number == int(text):
@@ -129,13 +181,21 @@ class OutcomeRecorder:
             )
         return text
 
-    def tell(self, id: Id, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
+    def tell(self, id: Id, reward: float | None, observed: Observed) -> Receipt:
         """Record an outcome."""
         row = self.find_decision(id, with_propensities=self._session.fold.needs_propensities)
         if row is None:
             assert isinstance(id, str)
-            return self._save_early(id, parents, reward, observed)
-        receipt = self._tell(row, parents, reward, observed)
+            return self._save_early(id, reward, observed)
+        try:
+            receipt = self._tell(row, reward, observed)
+        except ConflictError as error:
+            if row.key is None:
+                raise
+            raise ConflictError(
+                f"{error} The key {row.key!r} names one exposure: use one key for each exposure, and unit for a "
+                "visitor who returns."
+            ) from None
         if row.key is not None and reward is not None and row.reward is None:
             self._session.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
         return receipt
@@ -144,8 +204,8 @@ class OutcomeRecorder:
         """Record one outcome of many: an error is a receipt, too."""
         try:
             if not isinstance(item, Mapping) or not REQUIRED_FIELDS <= item.keys() <= OUTCOME_FIELDS:
-                raise TellError(f"An outcome has id, parents, reward and perhaps observed; got {item!r:.200}.")
-            return self.tell(item["id"], item.get("parents"), item["reward"], item.get("observed"))
+                raise TellError(f"An outcome has id, reward and observed; got {item!r:.200}.")
+            return self.tell(item["id"], reward=item["reward"], observed=item.get("observed"))
         except ConflictError as error:
             return Receipt("conflict", str(error))
         except UnknownDecisionError as error:
@@ -155,17 +215,20 @@ class OutcomeRecorder:
         except CausalBanditsError as error:
             return Receipt("refused", str(error))
 
-    def _save_early(self, key: str, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
-        self._encode_outcome(self._session.problem, None, parents, reward, observed)
-        parts = json.loads(json.dumps([parents, reward, observed], default=_plain_value))
+    def _save_early(self, key: str, reward: float | None, observed: Observed) -> Receipt:
+        if is_number(key):  # else the number of a decision, sent as text, would wait for ever
+            raise UnknownDecisionError(
+                f"No decision was asked for with the key {key!r}. An outcome does not wait for a key of digits alone, "
+                "because the number of a decision could be meant: numbers are no text. Ask first, or use keys with "
+                "another character. Nothing was changed."
+            )
+        self._encode_outcome(self._session.problem, None, reward, observed)
+        parts = json.loads(json.dumps([reward, observed], default=_plain_value))
         stored = self._session.early_outcome(key)
         if stored is None:
             self._session.save_early_outcome(key, parts)
             return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
-        merged = [
-            _merge_parts(old, new, f"{key!r} that waits for its decision")
-            for old, new in zip(stored, parts, strict=True)
-        ]
+        merged = [_merge_parts(old, new, key) for old, new in zip(stored, parts, strict=True)]
         if merged == stored:
             return Receipt("duplicate")
         self._session.save_early_outcome(key, merged)
@@ -182,11 +245,20 @@ class OutcomeRecorder:
             return
         self._session.delete_early_outcome(key)
 
+    def list_early(self, after: str, at_most: int) -> list[EarlyOutcome]:
+        """Outcomes that came early and are still stored, by key, from the first key after `after` on."""
+        outcomes = []
+        for key, (reward, observed), at in self._log.registers.early_outcomes(after, at_most):
+            row = self._log.decision_by_key(key)
+            stranded = () if row is None else (row.id, self._stranded_reason(row))
+            outcomes.append(EarlyOutcome(key, reward, observed, at, *stranded))
+        return outcomes
+
     def list_stranded(self, at_most: int) -> list[Stranded]:
         """Early outcomes that were refused when their decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
         rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
-        return [Stranded(row.number, str(row.key), self._stranded_reason(row)) for row in rows]
+        return [Stranded(row.id, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
         """Why the early outcome of a decision was refused; None where there is none."""
@@ -200,15 +272,13 @@ class OutcomeRecorder:
             return str(error)
         return "It could not be taken when the decision was made. By now it can: tell it again."
 
-    def _tell(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Receipt:
-        z, fixed_reward, observed_codes = self._merge_with_stored(row, parents, reward, observed)
+    def _tell(self, row: Row, reward: float | None, observed: Observed) -> Receipt:
+        z, fixed_reward, observed_codes = self._merge_with_stored(row, reward, observed)
         has_reward = True
         if row.status == IS_OPEN:
             receipt, has_reward = self._tell_first(row, z, fixed_reward, observed_codes), fixed_reward is not None
         elif row.status in (IS_TOLD, IS_HELD):
-            receipt = self._complete(
-                row, z, _merge_parts(self._latest_reward(row), fixed_reward, _format_decision(row)), observed_codes
-            )
+            receipt = self._complete(row, z, _merge_parts(self._latest_reward(row), fixed_reward, row), observed_codes)
         elif fixed_reward is None and (z, observed_codes) == (row.z, row.observed):
             receipt = Receipt("duplicate")
         else:
@@ -238,7 +308,7 @@ class OutcomeRecorder:
         return Receipt("applied", "what was missing is there by now")
 
     def _tell_first(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
-        if fixed_reward is not None and self._session.rules.hold:
+        if fixed_reward is not None and self._session.rules.hold_until_window:
             return self._hold(row, z, fixed_reward, observed_codes)
         if fixed_reward is not None:
             self._session.record_event(row, "outcome", z, fixed_reward, observed_codes)
@@ -248,8 +318,8 @@ class OutcomeRecorder:
             self._session.record_event(row, "parents", z, None, observed_codes)
         return Receipt("applied")
 
-    def _hold(self, row: Row, z: Z | None, fixed_reward: int, observed_codes: Any) -> Receipt:
-        self._session.record_event(row, "held", z, fixed_reward, observed_codes)
+    def _hold(self, row: Row, z: Z | None, fixed_reward: int, observed_codes: Any, by: str = "") -> Receipt:
+        self._session.record_event(row, "held", z, fixed_reward, observed_codes, by or None)
         return Receipt("held", "it counts when the window has passed")
 
     def _latest_reward(self, row: Row) -> int | None:
@@ -257,7 +327,7 @@ class OutcomeRecorder:
         return self._log.held_event(row.number).reward if row.status == IS_HELD else row.reward
 
     def _tell_late(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
-        if self._session.rules.late == "apply":
+        if self._session.rules.late_outcomes == "apply":
             if fixed_reward is not None and self._is_within_window(row):
                 return self._hold(row, z, fixed_reward, observed_codes)
             if fixed_reward is not None:
@@ -273,19 +343,23 @@ class OutcomeRecorder:
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
 
     def _is_within_window(self, row: Row) -> bool:
-        """Whether the outcome of a forgotten decision is to be held until the end of its window, as others are."""
-        return self._session.rules.hold and row.status == IS_FORGOTTEN and self._session.clock() < (row.due or 0.0)
+        """Whether the outcome of a cancelled decision is to be held until the end of its window, as others are."""
+        return (
+            self._session.rules.hold_until_window
+            and row.status == IS_CANCELLED
+            and self._session.clock() < (row.due or 0.0)
+        )
 
-    def _merge_with_stored(self, row: Row, parents: Parents, reward: float | None, observed: Observed) -> Any:
+    def _merge_with_stored(self, row: Row, reward: float | None, observed: Observed) -> Any:
         """Validate an outcome, and merge it with what is stored; the reward in steps, the rest in codes."""
         conditioned = self._session.problem.condition_codes(row.context)
         try:
             self._session.fold.validate_context(row.context, row.choice.action)
         except PolicyError as error:
             raise TellError(f"{error} Nothing was changed.") from None
-        z, fixed_reward, observed_codes = self._encode_outcome(conditioned, row.choice, parents, reward, observed)
-        merged_z = _merge_parts(row.z, z or None, _format_decision(row))
-        merged_codes = _merge_parts(row.observed, observed_codes, _format_decision(row))
+        z, fixed_reward, observed_codes = self._encode_outcome(conditioned, row.choice, reward, observed)
+        merged_z = _merge_parts(row.z, z or None, row)
+        merged_codes = _merge_parts(row.observed, observed_codes, row)
         if merged_z is None and merged_codes:
             merged_z = infer_parents(conditioned, row.choice.action, merged_codes) or None
         if merged_codes and (merged_z, merged_codes) != (z or None, observed_codes):
@@ -297,9 +371,7 @@ class OutcomeRecorder:
     def _validate_jointly(self, conditioned: Problem, row: Row, z: Z | None, observed_codes: Mapping[str, int]) -> None:
         """Refuse parts that have positive probability each, and probability 0 together."""
         parents = dict(zip(conditioned.parents, z, strict=True)) if z else {}
-        _merge_parts(
-            parents, {name: code for name, code in observed_codes.items() if name in parents}, _format_decision(row)
-        )
+        _merge_parts(parents, {name: code for name, code in observed_codes.items() if name in parents}, row)
         joint_codes = {**conditioned.context_codes_by_name, **parents, **observed_codes}
         if not self._session.accepts_impossible and not conditioned.is_jointly_supported(
             row.choice.action, joint_codes
@@ -310,81 +382,96 @@ class OutcomeRecorder:
             )
 
     def _encode_outcome(
-        self, conditioned: Problem, choice: Choice | None, parents: Parents, reward: float | None, observed: Observed
+        self, conditioned: Problem, choice: Choice | None, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
         """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
         is_empty = observed is None or (isinstance(observed, Mapping) and not observed)
-        if reward is None and parents is None and is_empty:
-            raise TellError("Tell the parents' values, the reward, or both. Nothing was changed.")
+        if reward is None and is_empty:
+            raise TellError("Report the reward, observed values, or both. Nothing was changed.")
         z, reward_value, observed_codes = validate_outcome(
             conditioned,
             self._session.fold.policy,
             None if choice is None else choice.action,
-            parents,
             0.0 if reward is None else reward,
-            None if choice is None else observed,
+            observed,
             accept_impossible=choice is None or self._session.accepts_impossible,
             allow_incomplete=True,
         )
         return z, None if reward is None else to_fixed_point(reward_value), observed_codes
 
-    def correct(self, id: Id, parents: Parents, reward: float, observed: Observed) -> Receipt:
-        """Replace the outcome that counts."""
+    def correct(self, id: Id, reward: float, observed: Observed, by: str = "") -> Receipt:
+        """Replace the outcome that counts; without `observed`, the values observed so far stay."""
+        validate_remark("by", by)
         row = self.get_decision(id)
         if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
-            raise TellError(f"Nothing counts as the outcome of decision {row.number}: tell() it. Nothing was changed.")
-        z, fixed_reward, observed_codes = self._merge_with_stored(
-            row._replace(z=None, observed=None), parents, reward, observed
-        )
+            raise TellError(
+                f"Nothing counts as the outcome of decision {row.number}: report one first. Nothing was changed."
+            )
+        stored = row if observed is None else row._replace(z=None, observed=None)
+        z, fixed_reward, observed_codes = self._merge_with_stored(stored, reward, observed)
         if (z, fixed_reward, observed_codes) == (row.z, self._latest_reward(row), row.observed):
             receipt = Receipt("duplicate")
         elif row.status == IS_HELD:
-            receipt = self._hold(row, z, fixed_reward, observed_codes)
+            receipt = self._hold(row, z, fixed_reward, observed_codes, by)
         else:
-            self._session.record_event(row, "correct", z, fixed_reward, observed_codes)
+            self._session.record_event(row, "correct", z, fixed_reward, observed_codes, by or None)
             receipt = Receipt("applied")
         return self._with_missing(receipt, row, z, observed_codes, has_reward=True)
 
-    def retract(self, id: Id) -> None:
-        """Take the outcome back: the decision waits again."""
-        row = self.get_decision(id)
-        if row.status == IS_OPEN and row.z is None and row.observed is None:
-            raise TellError(f"Nothing has been told of decision {row.number}. Nothing was changed.")
-        self._session.record_event(row, "retract", None, None, None)
+    def retract(self, id: Id, by: str = "") -> None:
+        """Take the outcome back: the decision waits again; done again, it changes nothing.
 
-    def forget(self, id: Id) -> None:
+        By a key, what came early is taken back, too.
+        """
+        validate_remark("by", by)
+        row = self.find_decision(id)
+        key = id if row is None else row.key
+        is_early = isinstance(key, str) and self._session.early_outcome(key) is not None
+        if row is None and not is_early:
+            raise UnknownDecisionError(
+                f"No decision was asked for with the key {id!r}, and no outcome waits for one. Nothing was changed."
+            )
+        if isinstance(key, str) and is_early:
+            self._session.delete_early_outcome(key)
+        if row is not None and (row.status != IS_OPEN or row.z is not None or row.observed is not None):
+            self._session.record_event(row, "retract", None, None, None, by or None)
+
+    def cancel(self, id: Id, by: str = "") -> None:
         """Stop waiting for an outcome: the decision was not carried out."""
+        validate_remark("by", by)
         row = self.get_decision(id)
-        if row.status == IS_FORGOTTEN:
+        if row.status == IS_CANCELLED:
             return
         if row.status != IS_OPEN:
             raise TellError(
-                f"Decision {row.number} is {row.status}; what counts must be taken back first: retract(). Nothing was "
-                "changed."
+                f"Decision {row.number} is {row.status}. Take its outcome back first, by retract({row.number}). "
+                "Nothing was changed."
             )
-        self._session.record_event(row, "forget", None, None, None)
+        self._session.record_event(row, "cancel", None, None, None, by or None)
         if row.key is not None:
             self._session.delete_early_outcome(row.key)
 
     def expire(self, at_most: int) -> int:
         """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
         rules = self._session.rules
-        if rules.window is None or rules.default is None:
-            raise TellError("This study has no window: decisions wait for ever. Study.create(..., window=, default=).")
-        condition = "status IN (?, ?) AND due <= ?", (*WAITING_STATUSES, self._session.clock())
-        rows = list(self._log.decisions(*condition, limit=at_most))
+        if rules.attribution_window is None or rules.default_reward is None:
+            raise TellError(
+                "This study has no attribution window: decisions wait for their outcome for ever. Create a study with "
+                "attribution_window and default_reward."
+            )
+        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), at_most)
         for row in rows:
             if row.status == IS_HELD:
                 self._session.record_event(row, "outcome", row.z, self._latest_reward(row), row.observed)
             else:
-                self._session.record_event(row, "expire", row.z, to_fixed_point(rules.default), row.observed)
+                self._session.record_event(row, "expire", row.z, to_fixed_point(rules.default_reward), row.observed)
         return len(rows)
 
 
 class IncompleteOutcome(NamedTuple):
     """An outcome that counts and lacks values that the policy needs: tell these, by the same id, to complete it."""
 
-    id: int
+    id: str
     key: str | None
     missing: tuple[str, ...]
 
@@ -453,7 +540,7 @@ def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> Incomple
         of,
         sum(n for n, missing in counts.values() if not parents.isdisjoint(missing)),
         tuple(name for name in needed if name in names),
-        tuple(IncompleteOutcome(row.number, row.key, counts[row.missing][1]) for row in first),
+        tuple(IncompleteOutcome(row.id, row.key, counts[row.missing][1]) for row in first),
     )
 
 
@@ -467,47 +554,55 @@ def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
     )
 
 
-def _merge_parts(stored: Any, part: Any, owner: str) -> Any:
-    """Merge a stored part of an outcome with a new one; a contradiction is a conflict."""
+def _merge_parts(stored: Any, part: Any, owner: Row | str) -> Any:
+    """Merge a stored part of an outcome with a new one; a contradiction is a conflict.
+
+    `owner` is the decision; its key where it was not made yet.
+    """
     if stored is None or part is None:
         return part if stored is None else stored
     if isinstance(stored, dict) and isinstance(part, dict):
         return {name: _merge_parts(stored.get(name), part.get(name), owner) for name in sorted({**stored, **part})}
     if stored != part:
-        raise ConflictError(
-            f"Another outcome of {owner} was told before. To change what counts: correct(); to begin anew: retract(); "
-            "each once the decision is made. Nothing was changed."
-        )
+        raise ConflictError(_format_conflict(owner))
     return stored
 
 
-def _format_decision(row: Row) -> str:
-    return f"decision {row.number}"
+def _format_conflict(owner: Row | str) -> str:
+    if isinstance(owner, str):
+        return (
+            f"Another outcome was told before for the key {owner!r}, whose decision is not made yet. It can be changed "
+            "once the decision is made. Nothing was changed."
+        )
+    return (
+        f"Another outcome of decision {owner.number} was told before. Change it by correct({owner.number}, "
+        f"reward=...), or take it back by retract({owner.number}). Nothing was changed."
+    )
 
 
 def _plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def learn(session: Session, past: Any, reward: str | None, interventions: Interventions, trust: float | None) -> Learnt:
+def learn(
+    session: Session, past: Any, reward: str | None, interventions: Interventions, trust_past: float | None
+) -> LearnSummary:
     """Take in rounds of the past, which were not decided here, once; within a transaction.
 
     Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
     it: one transaction, a checksum, a place in the fold. They are no part of what is decided, evaluated, exported or
     paid for.
     """
-    importer = HistoryImporter(
-        session.problem, session.fold.policy, session.seeds.past_seed, session.accepts_impossible
-    )
+    importer = HistoryImporter(session.problem, session.fold.policy, session.seeds, session.accepts_impossible)
     first = -1 - session.log.past_count()
     outcomes = importer.outcomes(past, reward, interventions, first)
-    resolved_trust = resolve_trust(trust, outcomes)
+    resolved_trust = resolve_trust(trust_past, outcomes)
     request = history_checksum(outcomes, to_fixed_point)
     if outcomes and session.log.has_past_rows(request):
-        return Learnt(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
+        return LearnSummary(0, {**importer.left_out, ALREADY_LEARNED: len(outcomes)})
     if outcomes:
         session.add_past_batch(PastBatch(first, len(outcomes), resolved_trust, request))
-    provenance = session.policy_version, session.events, session.clock(), None
+    provenance = session.policy_version, session.events, session.recording_time(), None
     for outcome in outcomes:
         choice = Choice(outcome.action, None)
         row = Row(
@@ -515,4 +610,4 @@ def learn(session: Session, past: Any, reward: str | None, interventions: Interv
         )
         session.log.add_decision(row)
         session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
-    return Learnt(len(outcomes), dict(importer.left_out), resolved_trust)
+    return LearnSummary(len(outcomes), dict(importer.left_out), resolved_trust)

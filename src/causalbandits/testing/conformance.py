@@ -148,7 +148,9 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     env = _build_campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    with_costs = Environment(Problem(p.model, p.manipulable, p.parents, costs=prices), env.reward)
+    with_costs = Environment(
+        Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=prices, optional=True), env.reward
+    )
     agent = Agent(with_costs.problem, policy, seed=5, budget=Budget(8, rounds=40))
     try:
         interventions = _run_agent(agent, with_costs, 40)
@@ -184,10 +186,14 @@ def check_scores_permute(policy: AnyPolicy) -> None:
     """
     env = _build_campaign(policy)
     p = env.problem
-    env = Environment(Problem(p.model, p.manipulable, p.parents, reduce=False), env.reward)
+    env = Environment(
+        Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True), env.reward
+    )
     actions = list(env.problem.actions)
     order = np.random.default_rng(11).permutation(len(actions))
-    permuted = Problem(p.model, p.manipulable, p.parents, actions=[actions[i] for i in order])
+    permuted = Problem(
+        p.model, manipulable=p.manipulable, reward_parents=p.parents, actions=[actions[i] for i in order]
+    )
     history = _sample_history(env, 200)
     original_statistic = _train_statistic(policy, env.problem, history)
     permuted_statistic = _train_statistic(policy, permuted, history)
@@ -276,7 +282,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
     """
     k = 7
     arm = Variable("arm", list(range(k)), table=np.full(k, 1 / k))
-    problem = Problem(CausalModel([arm]), manipulable=["arm"], parents=["arm"], always=["arm"])
+    problem = Problem(CausalModel([arm]), manipulable=["arm"], reward_parents=["arm"], optional=False)
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
     world = np.random.default_rng(10)
@@ -308,7 +314,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
-    return Environment(env.problem.without_tables(), env.reward) if policy.traits.learns_tables else env
+    return Environment(env.problem.without_tables(), env.reward) if policy.traits.learns_cpts else env
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
@@ -351,8 +357,8 @@ def _run_agent(agent: Agent, env: Environment, rounds: int) -> list[Intervention
     interventions = []
     for _ in range(rounds):
         decision = agent.ask()
-        codes, z, reward = env.draw_all(env.problem.choices(decision.intervention), world)
+        codes, z, reward = env.draw_all(env.problem.choices(decision.action), world)
         observed = {name: env.problem.variable(name).states[code] for name, code in codes.items()}
-        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=observed)
-        interventions.append(decision.intervention)
+        agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **observed})
+        interventions.append(Intervention(decision.action))
     return interventions

@@ -38,7 +38,7 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
     model = CausalModel(_permute_variable(variable, orders) for variable in problem.model.variables.values())
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # it was said of the world itself
-        other = Problem(model, knobs, problem.parents, reduce=problem.reduce)
+        other = Problem(model, manipulable=knobs, reward_parents=problem.parents, reduce=problem.reduce, optional=True)
     return Environment(other, _permute_reward(env, orders))
 
 

@@ -21,7 +21,7 @@ class Bound:
     """A bound on a policy's expected regret, and what it assumes.
 
     >>> from causalbandits import theory, zoo
-    >>> b = theory.bound("c-ts-beta", zoo.email_campaign())
+    >>> b = theory.bound("c-ts(prior=beta)", zoo.email_campaign())
     >>> b.kind, round(b.at(5000), 1), b.vacuous(5000), b.vacuous(500)
     ('Bayesian', 2907.5, False, True)
     """

@@ -8,17 +8,16 @@ from causalbandits._tables import decimal_places, format_table, import_pandas
 from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError
 from causalbandits.policies import (
-    POLICIES,
     AnyPolicy,
     Policies,
-    as_policy,
     name_policies,
+    resolve_policy,
     validate_parents,
 )
 from causalbandits.problem import Problem
 from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.bound import Bound, validate_horizon
-from causalbandits.theory.policy_bounds import derive_bound
+from causalbandits.theory.policy_bounds import WITH_BOUND, derive_bound
 
 if TYPE_CHECKING:
     import pandas
@@ -79,7 +78,7 @@ def compare(
     assumptions that are broken.
 
     >>> from causalbandits import zoo
-    >>> compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "c-ts-beta"])
+    >>> compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "c-ts(prior=beta)"])
     Frequentist: in every environment that meets the assumptions
     policy  bound at T = 100000
     ...
@@ -87,11 +86,10 @@ def compare(
     validate_horizon(horizon)
     facts = Facts.of(problem)
     gap = 1.0 if largest_gap is None and facts.environment is None else largest_gap
-    policies_by_name = {id: as_policy(id) for id in POLICIES} if policies is None else name_policies(policies)
     rows = []
-    for name, policy in policies_by_name.items():
+    for name, policy in name_policies(WITH_BOUND if policies is None else policies).items():
         try:
-            bound = _comparable_bound(policy, facts, gap)
+            bound = _comparable_bound(resolve_policy(facts.problem, policy), facts, gap)
         except PolicyError:
             if policies is not None:
                 raise

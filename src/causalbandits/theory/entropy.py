@@ -15,7 +15,7 @@ import numpy as np
 from causalbandits._typing import Array, is_real
 from causalbandits.environments import Environment
 from causalbandits.errors import PolicyError, ProblemError
-from causalbandits.policies import AnyPolicy, CausalThompsonSampling, ThompsonSampling, as_policy
+from causalbandits.policies import AnyPolicy, CausalThompsonSampling, ThompsonSampling, resolve_policy
 from causalbandits.policies.cells import SamplingPolicy
 from causalbandits.problem import Problem, action_distributions
 from causalbandits.theory.assumptions import Facts
@@ -41,11 +41,12 @@ def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, en
 
     >>> from causalbandits import theory, zoo
     >>> env = zoo.email_campaign()
-    >>> round(theory.bound("c-ts-beta", env).at(5000)), round(entropy_bound("c-ts-beta", env).at(5000))
+    >>> round(theory.bound("c-ts(prior=beta)", env).at(5000)), round(entropy_bound("c-ts(prior=beta)", env).at(5000))
     (2907, 188)
     """
-    thompson, facts = as_policy(policy), Facts.of(problem)
-    if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.traits.learns_tables:
+    facts = Facts.of(problem)
+    thompson = resolve_policy(facts.problem, policy)
+    if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.traits.learns_cpts:
         raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {thompson}.")
     if facts.problem.context:
         raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")

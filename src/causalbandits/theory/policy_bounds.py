@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,10 +10,9 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.environments import Environment
-from causalbandits.errors import CausalBanditsError, PolicyError, TheoryWarning
+from causalbandits.errors import CausalBanditsError, PolicyError, TheoryWarning, warn
 from causalbandits.policies import (
     KLUCB,
-    POLICIES,
     UCB,
     AnyPolicy,
     CausalKLUCB,
@@ -24,7 +22,7 @@ from causalbandits.policies import (
     CausalUCB,
     ThompsonSampling,
     Uniform,
-    as_policy,
+    resolve_policy,
 )
 from causalbandits.problem import Problem
 from causalbandits.problem.actions import format_count
@@ -33,6 +31,20 @@ from causalbandits.theory.bound import Bound, Curve
 
 Assumption = tuple[str, str]
 """What is assumed, and what is found instead, where that is known to break it."""
+
+WITH_BOUND = (
+    "c-ucb",
+    "cl-ucb",
+    "cl-ucb(regressor=observed)",
+    "ucb",
+    "uniform",
+    "c-ts(prior=beta)",
+    "c-ts(scales=given)",
+    "cl-ts(regressor=observed)",
+    "ts(prior=beta)",
+    "ts(scales=given)",
+)
+"""Every policy with a bound, other scales and priors aside."""
 
 LARGEST_COUNT = 10**100
 """Counts beyond are taken for this: every bound with them is vacuous anyway."""
@@ -49,9 +61,10 @@ def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_ga
     >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
     '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
     """
-    derived_bound = derive_bound(as_policy(policy), Facts.of(problem), largest_gap)
+    facts = Facts.of(problem)
+    derived_bound = derive_bound(resolve_policy(facts.problem, policy), facts, largest_gap)
     if derived_bound.broken:
-        warnings.warn(
+        warn(
             f"The bound of {derived_bound.policy} does not cover this case. {' '.join(derived_bound.broken)}",
             TheoryWarning,
             stacklevel=2,
@@ -64,7 +77,7 @@ def derive_bound(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> 
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "none is derived for it")
         raise PolicyError(_no_bound_message(policy, why))
-    if policy.traits.learns_tables:
+    if policy.traits.learns_cpts:
         raise PolicyError(
             _no_bound_message(policy, "what learning the tables costs is known up to a constant factor only")
         )
@@ -88,9 +101,7 @@ def _largest_gap(facts: Facts, requested: float | None) -> float | None:
 
 
 def _no_bound_message(policy: AnyPolicy, why: str) -> str:
-    derivable = [i for i, (kind, _) in POLICIES.items() if kind in DERIVATIONS and i != "cl-ts"]
-    with_one = [i for i in derivable if not i.endswith(("-learnt", "-scaled"))]
-    return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(with_one)}."
+    return f"No regret bound for {policy.id!r}: {why}. Policies with one: {', '.join(WITH_BOUND)}."
 
 
 def _build_bound(

@@ -16,7 +16,7 @@ from causalbandits.problem.projection import TIE
 from causalbandits.theory.assumptions import noise_scales
 
 
-def characteristic_time(env: Environment, *, noise_scale: float | None = None, epsilon: float = 0.0) -> float:
+def characteristic_time(env: Environment, *, noise_scale: float | None = None, tolerance: float = 0.0) -> float:
     """T*: to tell the best action with confidence 1 - delta takes at least about T* log(1/delta) rounds in the mean.
 
     >>> from causalbandits import zoo
@@ -25,7 +25,7 @@ def characteristic_time(env: Environment, *, noise_scale: float | None = None, e
     """
     _require_environment(env)
     noise = noise_scales(env)[0] if noise_scale is None else noise_scale
-    return design(env.problem, env.configuration_means, noise_scale=noise, epsilon=epsilon).value
+    return design(env.problem, env.configuration_means, noise_scale=noise, tolerance=tolerance).value
 
 
 def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -> float:

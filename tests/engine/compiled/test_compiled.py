@@ -25,9 +25,9 @@ from causalbandits.engine.driver import play
 from causalbandits.engine.simulation import checkpoints
 from causalbandits.policies import _qr
 from causalbandits.policies.cells.policy import CellPolicy
-from causalbandits.policies.registry import POLICIES
 from causalbandits.problem.features import resolve_features
 from oracles import cases, hear_interrupts, patient
+from oracles.policies import POLICIES
 
 compiled_module = importlib.import_module("causalbandits.engine.compiled.driver")
 simulate_module = importlib.import_module("causalbandits.engine.simulation")  # its name in the package is the function
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.skipif(
 )
 CELL_IDS = [
     id
-    for id, (kind, _) in POLICIES.items()
-    if issubclass(kind, CellPolicy) and kind.has_kernel and not cb.policy(id).traits.learns_tables
+    for id in POLICIES
+    if isinstance(cb.policy(id), CellPolicy) and cb.policy(id).has_kernel and not cb.policy(id).traits.learns_cpts
 ]
 
 
@@ -53,7 +53,10 @@ def assert_same(env, policy, horizon=600, seed=3):
 
 def narrowed(env, **narrowing):
     p = env.problem
-    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, **narrowing), env.reward)
+    return cb.Environment(
+        cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, **{"optional": True, **narrowing}),
+        env.reward,
+    )
 
 
 @pytest.mark.parametrize("id", CELL_IDS)
@@ -61,16 +64,16 @@ def test_every_cell_policy_on_the_campaign(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id))
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "c-ts-gaussian", "ts-gaussian", "c-ts-gaussian-scaled"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "ts(prior=beta)", "c-ts(scales=given)", "ts(scales=given)", "c-ts"])
 def test_several_draws_on_the_campaign(id):
-    assert_same(cb.zoo.email_campaign(), cb.policy(id, draws=5), horizon=300)
+    assert_same(cb.zoo.email_campaign(), cb.policy(id, samples=5), horizon=300)
 
 
-@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed", "cl-ts-observed-scaled"])
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts(regressor=observed)", "cl-ts(scales=estimated, regressor=observed)"])
 def test_several_draws_of_a_line_block_by_block_and_action_by_action(id):
     env = cb.zoo.figure2()
-    assert_same(env, cb.policy(id, draws=4), horizon=200)
-    assert_same(narrowed(env, at_most=2), cb.policy(id, draws=4), horizon=200)
+    assert_same(env, cb.policy(id, samples=4), horizon=200)
+    assert_same(narrowed(env, max_set=2), cb.policy(id, samples=4), horizon=200)
 
 
 @pytest.mark.parametrize("id", [id for id in CELL_IDS if not cb.policy(id).traits.unit_rewards])
@@ -80,7 +83,7 @@ def test_every_gaussian_cell_policy_on_figure_2(id):
         assert_same(cb.zoo.figure2(), cb.policy(id, noise_scale=0.3, prior_scale=2.0), horizon=200)
 
 
-@pytest.mark.parametrize("id", ["ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "c-ucb-scaled"])
+@pytest.mark.parametrize("id", ["ucb", "c-ucb", "kl-ucb", "c-kl-ucb", "c-ucb(scales=estimated)"])
 def test_anytime_forms(id):
     assert_same(cb.zoo.email_campaign(), cb.policy(id, anytime=True), horizon=300)
 
@@ -89,9 +92,9 @@ def test_anytime_forms(id):
     "narrowing",
     [
         {"reduce": False},
-        {"at_most": 1},
-        {"at_most": 2, "always": ["send_time"]},
-        {"always": ["product"]},
+        {"max_set": 1},
+        {"max_set": 2, "optional": ["product", "purpose"]},
+        {"optional": ["purpose", "send_time"]},
         {"actions": [{"purpose": "Promo"}, {}, {"send_time": "evening", "product": "Photoshop"}]},
         {"forbid": lambda do: len(do) == 2},
     ],
@@ -99,30 +102,32 @@ def test_anytime_forms(id):
 )
 def test_narrowed_action_sets(narrowing):
     env = narrowed(cb.zoo.email_campaign(), **narrowing)
-    for id in ("c-ucb", "c-ts-beta", "ts-gaussian", "c-ts-gaussian", "c-ts-gaussian-scaled", "c-track-and-stop"):
+    for id in ("c-ucb", "c-ts(prior=beta)", "ts(scales=given)", "c-ts(scales=given)", "c-ts", "c-track-and-stop"):
         assert_same(env, cb.policy(id), horizon=200)
 
 
 @patient
 @given(cases(most=5, knobs=2))
 def test_random_models(case):
-    problem = cb.Problem(*case)
+    problem = cb.Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     rng = np.random.default_rng(problem.configurations)
     env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
-    for id in ("c-ucb", "c-ts-beta", "c-ts-gaussian", "ucb", "c-track-and-stop", "c-design"):
+    for id in ("c-ucb", "c-ts(prior=beta)", "c-ts(scales=given)", "ucb", "c-track-and-stop", "c-design"):
         assert_same(env, cb.policy(id), horizon=60)
     assert_same(env, cb.policy("c-elimination", batch=7), horizon=60)
 
 
-@pytest.mark.parametrize("id", ["cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["cl-ucb", "cl-ts", "cl-ucb(regressor=observed)", "cl-ts(regressor=observed)"])
 def test_every_linear_policy(id):
     assert_same(cb.zoo.figure2(), cb.policy(id))
     assert_same(cb.zoo.email_campaign(), cb.policy(id), horizon=300)
-    assert_same(narrowed(cb.zoo.email_campaign(), at_most=2), cb.policy(id, noise_scale=0.5), horizon=200)
+    assert_same(narrowed(cb.zoo.email_campaign(), max_set=2), cb.policy(id, noise_scale=0.5), horizon=200)
     assert_same(narrowed(cb.zoo.email_campaign(), reduce=False), cb.policy(id, prior_scale=2.0), horizon=200)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian", "ts-gaussian", "cl-ts", "cl-ts-observed", "lin-ucb"])
+@pytest.mark.parametrize(
+    "id", ["c-ucb", "c-ts(scales=given)", "ts(scales=given)", "cl-ts", "cl-ts(regressor=observed)", "lin-ucb"]
+)
 def test_heavy_tails(id):
     for env in (cb.zoo.figure2(), cb.zoo.email_campaign()):
         means = env.configuration_means.reshape(env.problem.shape)
@@ -145,7 +150,7 @@ def test_linear_policies_in_up_to_forty_dimensions(n):
     """Three features a parent."""
     env = cb.zoo.random_parallel(2, n, theta=np.linspace(-0.3, 0.3, n), rng=n)
     spec = {name: lambda w: [1.0, w, w * w] for name in env.problem.parents}
-    narrow = narrowed(env, at_most=2)
+    narrow = narrowed(env, max_set=2)
     for kind in (cb.policies.CausalLinearThompsonSampling, cb.policies.CausalLinearUCB):
         assert_same(narrow, kind(regressor="observed", features=spec), horizon=60)
         assert_same(narrow, kind(features=spec), horizon=60)
@@ -153,17 +158,19 @@ def test_linear_policies_in_up_to_forty_dimensions(n):
 
 def test_parents_in_another_order_than_their_blocks():
     p = cb.zoo.figure2().problem
-    problem = cb.Problem(p.model, ["X3", "X1", "X4", "X2"], ["W4", "W1", "W3", "W2"])
+    problem = cb.Problem(
+        p.model, manipulable=["X3", "X1", "X4", "X2"], reward_parents=["W4", "W1", "W3", "W2"], optional=True
+    )
     env = cb.Environment(problem, cb.rewards.GaussianReward(np.random.default_rng(0).random(problem.shape), sd=0.2))
-    assert_same(env, cb.policies.CausalThompsonSampling())
+    assert_same(env, cb.policies.CausalThompsonSampling(scales="given"))
     assert_same(env, cb.policies.CausalUCB())
 
 
 def test_action_sets_that_only_the_reduction_makes_small():
     assert_same(cb.zoo.lower_bound(14, 0.3), cb.policies.CausalUCB(), horizon=200)
-    assert_same(cb.zoo.lower_bound(14, 0.3), cb.policies.CausalThompsonSampling(), horizon=200)
+    assert_same(cb.zoo.lower_bound(14, 0.3), cb.policies.CausalThompsonSampling(scales="given"), horizon=200)
     large = cb.zoo.random_parallel(3, 10, theta=np.linspace(-0.5, 0.5, 10), rng=2)
-    assert_same(large, cb.policies.CausalThompsonSampling(), horizon=30)
+    assert_same(large, cb.policies.CausalThompsonSampling(scales="given"), horizon=30)
     tabulated = cb.Environment(
         large.problem, cb.rewards.BernoulliReward(np.random.default_rng(0).random(large.problem.shape))
     )
@@ -178,7 +185,8 @@ def test_scores_that_are_added_to_choose_as_fresh_ones_do(id):
 
 
 @pytest.mark.parametrize(
-    "id", ["c-ucb", "ucb", "c-ts-beta", "cl-ucb", "cl-ts-observed", "c-track-and-stop", "c-elimination"]
+    "id",
+    ["c-ucb", "ucb", "c-ts(prior=beta)", "cl-ucb", "cl-ts(regressor=observed)", "c-track-and-stop", "c-elimination"],
 )
 @pytest.mark.parametrize("anytime", [False, True])
 def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
@@ -193,7 +201,7 @@ def test_playing_in_parts_changes_no_bit(monkeypatch, id, anytime):
     assert np.array_equal(play_compiled(env, policy, env.problem, rounds, 0, 0), whole)
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta"])
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(prior=beta)"])
 def test_watching_in_parts_changes_no_bit(monkeypatch, id):
     env, rounds, seen = cb.zoo.email_campaign(), np.array([5, 4000]), []
     policy = cb.policy(id).for_horizon(4000)
@@ -217,8 +225,8 @@ def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
         policy = cb.policy(id)
         return compiled_module.rounds_at_once(compiled_module.build_scene(env, policy, env.problem), policy)
 
-    assert at_once(small, "c-ts-gaussian") == at_once(small, "cl-ucb") == 2**16
-    assert at_once(large, "c-ts-gaussian") == compiled_module.NUMBERS_AT_ONCE // 2**28 < primitives.RECOMPUTE_EVERY
+    assert at_once(small, "c-ts(scales=given)") == at_once(small, "cl-ucb") == 2**16
+    assert at_once(large, "c-ts(scales=given)") == compiled_module.NUMBERS_AT_ONCE // 2**28 < primitives.RECOMPUTE_EVERY
     assert at_once(large, "cl-ucb") == compiled_module.NUMBERS_AT_ONCE // (2**14 * 14**2)
     assert at_once(vast, "cl-ts") == 2**16
 
@@ -244,7 +252,9 @@ def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     env = cb.zoo.random_parallel(3, 9, theta=np.linspace(-0.5, 0.5, 9), rng=2)
     assert env.problem.candidates.size * env.problem.configurations > primitives.COLUMN_CACHE_SIZE
     assert_same(env, cb.policies.CausalUCB(), horizon=40)
-    swapped = cb.Problem(env.problem.model, env.problem.manipulable, env.problem.parents[::-1], at_most=3)
+    swapped = cb.Problem(
+        env.problem.model, manipulable=env.problem.manipulable, reward_parents=env.problem.parents[::-1], max_set=3
+    )
     assert_same(
         cb.Environment(swapped, cb.rewards.LinearReward(np.linspace(-0.5, 0.5, 9), sd=0.1)),
         cb.policies.CausalUCB(),
@@ -252,7 +262,7 @@ def test_a_matrix_too_large_to_remember_is_made_column_by_column():
     )
 
 
-@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts(regressor=observed)"])
 def test_actions_and_configurations_without_number(id):
     n = 40
     env = cb.zoo.random_parallel(3, n, theta=np.linspace(-0.1, 0.1, n), rng=5)
@@ -266,11 +276,11 @@ def test_actions_and_configurations_without_number(id):
 @given(cases(most=5, knobs=2))
 def test_linear_rewards_on_random_models(case):
     """Blocks of several parents, in any order, with one-hot features."""
-    problem = cb.Problem(*case)
+    problem = cb.Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     rng = np.random.default_rng(problem.configurations)
     dimension = resolve_features(problem).dimension
     env = cb.Environment(problem, cb.rewards.LinearReward(rng.normal(size=dimension), sd=0.3))
-    for id in ("cl-ts", "cl-ts-observed", "cl-ucb", "c-ts-gaussian"):
+    for id in ("cl-ts", "cl-ts(regressor=observed)", "cl-ucb", "c-ts(scales=given)"):
         assert_same(env, cb.policy(id), horizon=40)
 
 
@@ -305,12 +315,27 @@ def believed(env, seed=0):
         )
         for v in (model[name] for name in model.names)
     ]
-    return cb.Problem(cb.CausalModel(variables), env.problem.manipulable, env.problem.parents)
+    return cb.Problem(
+        cb.CausalModel(variables),
+        manipulable=env.problem.manipulable,
+        reward_parents=env.problem.parents,
+        optional=True,
+    )
 
 
 @pytest.mark.parametrize(
     "id",
-    ["c-ucb", "c-ts-beta", "ucb", "ts-gaussian", "cl-ucb", "cl-ts", "uniform", "c-track-and-stop", "c-elimination"],
+    [
+        "c-ucb",
+        "c-ts(prior=beta)",
+        "ucb",
+        "ts(scales=given)",
+        "cl-ucb",
+        "cl-ts",
+        "uniform",
+        "c-track-and-stop",
+        "c-elimination",
+    ],
 )
 def test_policies_that_believe_another_problem(id):
     env = cb.zoo.email_campaign()
@@ -323,7 +348,7 @@ def test_policies_that_believe_another_problem(id):
         assert np.array_equal(play_compiled(env, policy, problem, rounds, 5, replication), plain)
 
 
-@pytest.mark.parametrize("id", [*CELL_IDS, "cl-ucb", "cl-ts-observed"])
+@pytest.mark.parametrize("id", [*CELL_IDS, "cl-ucb", "cl-ts(regressor=observed)"])
 @pytest.mark.parametrize("anytime", [False, True])
 def test_watching_changes_nothing_and_sees_the_statistic(id, anytime):
     policy = cb.policy(id)
@@ -352,14 +377,14 @@ def test_what_it_cannot_play_goes_to_the_plain_driver():
     assert not can_play(own, cb.policies.CausalUCB(), own.problem)
     large = cb.zoo.random_parallel(3, 9, np.ones(9), rng=0)
     assert not can_play(large, cb.policies.UCB(), large.problem)
-    assert not can_play(env, cb.policies.CausalUCB(), narrowed(env, at_most=1).problem)
+    assert not can_play(env, cb.policies.CausalUCB(), narrowed(env, max_set=1).problem)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_simulate_gives_the_same_data_compiled_or_not_whatever_the_workers(monkeypatch, workers):
     def run(compiled_from, workers):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
-        policies = ["c-ucb", "c-ts-beta", "ucb"]
+        policies = ["c-ucb", "c-ts(prior=beta)", "ucb"]
         return cb.simulate(cb.zoo.email_campaign(), policies, horizon=150, replications=4, seed=1, workers=workers)
 
     plain, compiled = run(10**9, 1), run(0, workers)
@@ -369,7 +394,7 @@ def test_simulate_gives_the_same_data_compiled_or_not_whatever_the_workers(monke
 
 def test_policies_that_share_a_problem_do_not_share_what_is_made_of_it(monkeypatch):
     """In either order: what one remembers of the problem is not taken for what the other needs."""
-    ids, settings = ["c-gittins-effects", "c-track-and-stop"], {"horizon": 60, "replications": 2}
+    ids, settings = ["c-gittins(prior=main-effects)", "c-track-and-stop"], {"horizon": 60, "replications": 2}
     monkeypatch.setattr(simulate_module, "COMPILED_FROM", 0)
     alone = {id: cb.simulate(cb.zoo.email_campaign(), id, **settings).regret(id) for id in ids}
     for order in (ids, ids[::-1]):
@@ -381,7 +406,7 @@ def test_drawn_environments_compiled_or_not(monkeypatch):
     def run(compiled_from):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
         draw = lambda rng: cb.zoo.random_parallel(3, 3, theta=[1, 0, 0], rng=rng)  # noqa: E731
-        return cb.simulate(draw, ["c-ucb", "cl-ts", "ts-gaussian"], horizon=100, replications=3)
+        return cb.simulate(draw, ["c-ucb", "cl-ts", "ts(scales=given)"], horizon=100, replications=3)
 
     plain, compiled = run(10**9), run(0)
     for policy in plain.policies:

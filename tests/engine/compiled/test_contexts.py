@@ -31,7 +31,9 @@ def parts(*, additive: bool = False) -> cb.Environment:
             cb.Variable("s", [0, 1], parents=["x", "b"], table=dirichlet(3, 2, 2)),
         ]
     )
-    problem = cb.Problem(model, ["x", "y"], ["v", "w", "b", "s"], context=["b", "a"])
+    problem = cb.Problem(
+        model, manipulable=["x", "y"], reward_parents=["v", "w", "b", "s"], context=["b", "a"], optional=True
+    )
     if additive:
         return cb.Environment(problem, cb.rewards.LinearReward([0.3, -0.2, 0.5, 0.4], sd=0.2))
     return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
@@ -65,19 +67,31 @@ def test_every_policy_is_played_alike_in_contexts(id, world):
         equal(env, cb.policy(id, anytime=True), rounds=np.array([300]))
 
 
-@pytest.mark.parametrize("id", ["c-ts-beta", "ts-beta", "cl-ts"])
+@pytest.mark.parametrize("id", ["c-ts(prior=beta)", "ts(prior=beta)", "cl-ts"])
 def test_draws_are_followed_alike(id):
-    equal(cb.zoo.email_segments(True), cb.policy(id, draws=3), rounds=np.array([200]))
+    equal(cb.zoo.email_segments(True), cb.policy(id, samples=3), rounds=np.array([200]))
 
 
 @pytest.mark.parametrize("context", [[], ["a"], ["a", "b"]])
 @pytest.mark.parametrize(
-    "id", ["c-ucb", "c-ts-beta", "ucb", "ts-beta", "cl-ucb", "cl-ts", "cl-ts-observed", "cl-ts-observed-scaled"]
+    "id",
+    [
+        "c-ucb",
+        "c-ts(prior=beta)",
+        "ucb",
+        "ts(prior=beta)",
+        "cl-ucb",
+        "cl-ts",
+        "cl-ts(regressor=observed)",
+        "cl-ts(scales=estimated, regressor=observed)",
+    ],
 )
 def test_what_a_policy_believes_to_be_context_is_what_it_is_told(id, context):
     env = parts()
     problem = env.problem
-    believed = cb.Problem(problem.model, problem.manipulable, problem.parents, context=context)
+    believed = cb.Problem(
+        problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, context=context, optional=True
+    )
     policy = cb.policy(id).for_horizon(700)
     if can_play(env, policy, believed):
         equal(env, policy, believed, rounds=np.array([40, 700]))
@@ -85,16 +99,24 @@ def test_what_a_policy_believes_to_be_context_is_what_it_is_told(id, context):
         assert id.startswith("cl-ts")
 
 
-@pytest.mark.parametrize("narrow", [{"at_most": 1}, {"always": ["y"]}, {"actions": [{}, {"x": 1}, {"y": 0}, {"x": 2}]}])
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "cl-ucb"])
+@pytest.mark.parametrize(
+    "narrow", [{"max_set": 1}, {"optional": ["x"]}, {"actions": [{}, {"x": 1}, {"y": 0}, {"x": 2}]}]
+)
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(prior=beta)", "ucb", "cl-ucb"])
 def test_narrowed_action_sets_are_played_alike(id, narrow):
     env = parts()
     problem = env.problem
-    own = cb.Problem(problem.model, problem.manipulable, problem.parents, context=["b", "a"], **narrow)
+    own = cb.Problem(
+        problem.model,
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        context=["b", "a"],
+        **{"optional": True, **narrow},
+    )
     equal(cb.Environment(own, env.reward), cb.policy(id).for_horizon(700), rounds=np.array([40, 700]))
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-beta", "ucb", "cl-ts", "cl-ucb"])
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(prior=beta)", "ucb", "cl-ts", "cl-ucb"])
 def test_plays_and_simple_regret_are_counted_alike(id):
     env, counted = cb.zoo.email_segments(), []
 
@@ -117,7 +139,15 @@ def test_too_many_contexts_are_left_to_the_plain_driver(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "id", ["c-ucb", "c-ts-beta", "ts-beta", "c-gittins-beta", "c-screen-beta", "c-gittins-effects"]
+    "id",
+    [
+        "c-ucb",
+        "c-ts(prior=beta)",
+        "ts(prior=beta)",
+        "c-gittins(prior=beta)",
+        "c-screen(prior=beta)",
+        "c-gittins(prior=main-effects)",
+    ],
 )
 def test_rounds_are_compiled_once_for_contexts_that_are_parents_and_for_those_that_are_not(id):
     """They are told apart by what they read, not by its types: each kind of rounds takes seconds to compile."""
@@ -133,11 +163,11 @@ def test_rounds_are_compiled_once_for_contexts_that_are_parents_and_for_those_th
 def test_rounds_are_compiled_once_for_whole_numbers_and_for_others():
     problem, found = cb.zoo.figure2().problem, []
     for policy in (
-        cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1),
-        cb.policy("c-ts-gaussian", prior_scale=0.5),
+        cb.policy("c-ts", scales="given", prior_scale=2, noise_scale=1),
+        cb.policy("c-ts", scales="given", prior_scale=0.5),
     ):
         scene = build_scene(cb.zoo.figure2(), policy, problem)
         rule = build_call(policy, scene, policy.init(problem), range(100))[1][0]
         found.append(numba.typeof(rule))
     assert found[0] == found[1]
-    equal(cb.zoo.figure2(), cb.policy("c-ts-gaussian", prior_scale=2, noise_scale=1))
+    equal(cb.zoo.figure2(), cb.policy("c-ts", scales="given", prior_scale=2, noise_scale=1))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
+from causalbandits.fitting import prior_model
 
 ROUNDS = np.array([1, 2, 37, 400])
 EMAIL = cb.zoo.email_campaign()
@@ -19,19 +20,22 @@ PRICES = {"product": 0.02, "purpose": {"Promo": 0.05}, "send_time": 0.01}
 
 
 def learner(prior, **keywords):
-    return cb.policies.CausalThompsonSampling(prior=prior, tables="learnt", **keywords)
+    return cb.policies.CausalThompsonSampling(**{"prior": prior, "scales": "given", "cpts": "learned", **keywords})
 
 
 def email(**keywords):
     p = EMAIL.problem
-    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, **keywords), EMAIL.reward)
+    return cb.Environment(
+        cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, **{"optional": True, **keywords}),
+        EMAIL.reward,
+    )
 
 
 WORLDS = {
     "e-mail": EMAIL,
     "costs": email(costs=PRICES),
-    "at most two": email(at_most=2),
-    "always": email(always=["purpose"]),
+    "at most two": email(max_set=2),
+    "always": email(optional=["product", "send_time"]),
     "listed": email(actions=list(EMAIL.problem.actions)[5:60:3]),
     "unreduced": email(reduce=False),
     "Figure 2": cb.zoo.figure2(),
@@ -58,7 +62,7 @@ def test_compiled_rounds_are_the_plain_driver_s(world, prior):
 @pytest.mark.parametrize("trust", [0.5, 1.0])
 def test_so_are_those_that_start_from_past_data_and_draw_more_than_once(trust):
     past = cb.fit(EMAIL.problem.model, EMAIL.problem.model.sample(200, rng=0))
-    assert_alike(EMAIL, learner("beta", trust=trust, draws=5), EMAIL.problem.with_model(past))
+    assert_alike(EMAIL, learner("beta", trust=trust, samples=5), EMAIL.problem.with_model(past))
     assert_alike(EMAIL, learner("beta", successes=2, failures=5), EMAIL.problem.with_model(past))
 
 
@@ -96,10 +100,12 @@ def test_two_policies_on_one_believed_problem_do_not_mix_up_what_they_search():
 def test_contexts_requirements_and_other_graphs_are_left_to_the_plain_driver():
     segments = cb.zoo.email_segments()
     assert not can_play(segments, learner("beta"), segments.problem.without_tables())
-    required = email(require={"subject": {"long": 0.9}})
+    required = email(max_probability={"subject": {"long": 0.9}})
     assert not can_play(required, learner("beta"), required.problem.without_tables())
     p = EMAIL.problem
     graph = {name: v.parents for name, v in p.model.variables.items()} | {"send_time": ("product",)}
     states = {name: v.states for name, v in p.model.variables.items()}
-    other = cb.Problem(cb.fit(graph, None, states=states), p.manipulable, p.parents)
+    other = cb.Problem(
+        prior_model(graph, values=states), manipulable=p.manipulable, reward_parents=p.parents, optional=True
+    )
     assert not can_play(EMAIL, learner("beta"), other)

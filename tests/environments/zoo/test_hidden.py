@@ -12,11 +12,11 @@ from oracles.latent_graphs import distribution
 
 
 def observed(name):
-    return cb.ObservedModel.from_model(getattr(zoo, name)().problem.model, hidden=zoo.HIDDEN[name])
+    return cb.LatentModel.from_model(getattr(zoo, name)().problem.model, hidden=zoo.HIDDEN[name])
 
 
 def regret(env, id, problem, rounds, replications=60):
-    run = cb.simulate(env, [id], problem=problem, horizon=rounds, replications=replications, seed=0, progress=False)
+    run = cb.simulate(env, [id], believed=problem, horizon=rounds, replications=replications, seed=0, progress=False)
     return run.measures["regret"][id][:, -1]
 
 
@@ -36,7 +36,7 @@ def test_in_the_detour_the_best_action_sets_what_no_optimal_set_of_the_whole_gra
     means = [env.mean_reward(do) for do in ({}, {"A": 0}, {"A": 1}, {"B": 0}, {"B": 1}, {"A": 0, "B": 0})]
     assert means == pytest.approx([0.367512, 0.52824, 0.25312, 0.44616, 0.4632, 0.7836])
     assert graph.optimal_sets("Y") == ((), ("B",), ("C",))
-    problem = cb.Problem(graph, ["A", "B"], reward="Y")
+    problem = cb.Problem(graph, manipulable=["A", "B"], reward="Y", reward_parents=[], optional=True)
     assert max(map(env.mean_reward, problem.actions)) == pytest.approx(env.best().mean)
 
 
@@ -46,7 +46,7 @@ def test_the_hidden_taste_turns_the_order_of_channels_around():
     assert list(means.values()) == pytest.approx([0.45, 0.48, 0.42])
     seen = distribution(env.problem.model, ["channel", "engagement"])
     assert seen[0, 1] / seen[0].sum() < seen[1, 1] / seen[1].sum()  # where channels are only seen
-    problem = cb.Problem(observed("reversal"), ["channel"], reward="sale", separator="cheapest")
+    problem = cb.Problem(observed("reversal"), manipulable=["channel"], reward="sale", adjust="smallest", optional=True)
     assert problem.parent_distribution({"channel": "web"}) == pytest.approx([0.52, 0.48])
 
 
@@ -59,7 +59,12 @@ def known_mean(model, do):
 
 def seeing():
     return cb.Problem(
-        observed("confounded_casino"), ["machine"], ["intent", "machine"], reward="payout", context=["intent"]
+        observed("confounded_casino"),
+        manipulable=["machine"],
+        reward_parents=["intent", "machine"],
+        reward="payout",
+        context=["intent"],
+        optional=True,
     )
 
 
@@ -75,26 +80,33 @@ def test_the_casino_pays_as_published():
 def test_who_looks_at_the_intent_loses_next_to_nothing_and_who_does_not_loses_in_every_round():
     """Error probability: each mean regret lies within five standard errors, and 2, of what was measured apart."""
     env = zoo.confounded_casino()
-    blind = cb.Problem(observed("confounded_casino"), ["machine"], [], reward="payout")
-    for problem, id, expected in ((seeing(), "c-ts-beta", 11.5), (blind, "ts-beta", 158.0)):
+    blind = cb.Problem(
+        observed("confounded_casino"), manipulable=["machine"], reward_parents=[], reward="payout", optional=True
+    )
+    for problem, id, expected in ((seeing(), "c-ts(prior=beta)", 11.5), (blind, "ts(prior=beta)", 158.0)):
         found = regret(env, id, problem, 1000)
         assert abs(found.mean() - expected) < 5 * found.std(ddof=1) / np.sqrt(len(found)) + 2.0
     by_actions = cb.Problem(
-        observed("confounded_casino").causal_graph, ["machine"], reward="payout", context=["intent"]
+        observed("confounded_casino").causal_graph,
+        manipulable=["machine"],
+        reward="payout",
+        reward_parents=[],
+        context=["intent"],
+        optional=True,
     )
-    assert regret(env, "ts-beta", by_actions, 1000, 20).mean() < 15
+    assert regret(env, "ts(prior=beta)", by_actions, 1000, 20).mean() < 15
 
 
 def test_logged_rounds_count_as_rounds_that_were_left_alone():
     rng, env = np.random.default_rng(0), zoo.confounded_casino()
     rows = [env.pull({}, rng=rng) for _ in range(400)]
     columns = {name: [row.parents[name] for row in rows] for name in ("intent", "machine")}
-    agent = cb.Agent(seeing(), "c-ts-beta", seed=0)
-    assert agent.learn({**columns, "payout": [row.reward for row in rows]}, trust=1).used == 400
+    agent = cb.Agent(seeing(), "c-ts(prior=beta)", seed=0)
+    assert agent.learn({**columns, "payout": [row.reward for row in rows]}, trust_past=1).used == 400
     for intent in (0, 1):
         alone = agent.recommend(context={"intent": intent})
         assert alone.mean == pytest.approx(0.15, abs=0.06)  # only the diagonal was seen: 3.4 standard errors
-        played = [agent.ask(context={"intent": intent}).intervention for _ in range(30)]
+        played = [agent.ask(context={"intent": intent}).action for _ in range(30)]
         assert sum(do == {"machine": 1 - intent} for do in played) > 20  # what is not known is tried
 
 
@@ -110,7 +122,7 @@ def test_random_graphs_and_models_are_the_same_for_the_same_seed_and_have_so_man
     pairs = np.mean([2 * len(own.groups) / 40 for own in graphs])
     assert arrows == pytest.approx(1.9, abs=0.2)  # the first have fewer; five standard errors
     assert pairs == pytest.approx(1.5, abs=0.3)
-    small = zoo.random_hidden_graph(6, rng=1).with_states({"X1": ["a", "b", "c"]})
+    small = zoo.random_hidden_graph(6, rng=1).with_values({"X1": ["a", "b", "c"]})
     model = zoo.model_of_graph(small, rng=5)
     assert model == zoo.model_of_graph(small, rng=5)
     assert model["X1"].states == ("a", "b", "c")

@@ -198,8 +198,8 @@ def test_the_graph_of_a_random_model_fits_and_its_data_do_not_contradict_it():
     graph = zoo.random_dag(12, rng=5)
     assert {name: list(v.parents) for name, v in model.variables.items()} == graph
     data = model.sample(2000, rng=6)
-    assert fit(graph, data).rows == 2000
-    assert not check(graph, data, level=0.001).contradicted
+    assert fit(graph, data).posterior.rows == 2000
+    assert not check(graph, data, alpha=0.001).contradicted
 
 
 @pytest.mark.parametrize(

@@ -31,14 +31,14 @@ def causal_graphs(draw, names=NAMES, states=True):
         1:] else []  # fmt: skip
     alone = draw(st.lists(st.sampled_from(own), unique=True, max_size=len(own) - 1))
     values = draw(st.dictionaries(st.sampled_from(own), st.just([1, "x", (2, None)]))) if states else None
-    return cb.CausalGraph({n: parents[n] for n in own}, hidden=[*alone, *groups], states=values)
+    return cb.CausalGraph({n: parents[n] for n in own}, hidden=[*alone, *groups], values=values)
 
 
 def test_a_graph_says_what_is_observed_what_is_hidden_and_what_is_tied_together():
     graph = cb.CausalGraph(
         {"exposure": ["channel"], "engagement": ["exposure"], "sale": ["engagement"]},
         hidden=[("engagement", "channel"), "sale", ["channel", "engagement"]],
-        states={"channel": ["web", "mail"]},
+        values={"channel": ["web", "mail"]},
     )
     assert graph.names == ("channel", "exposure", "engagement")
     assert graph.hidden == ("sale", ("channel", "engagement"))
@@ -65,8 +65,8 @@ def test_a_graph_says_what_is_observed_what_is_hidden_and_what_is_tied_together(
         ({"hidden": 3}, r"hidden lists variables .*; got 3\."),
         ({"hidden": [3]}, r"hidden lists variables .*; got 3 in it\."),
         ({"hidden": ["x", "y"]}, "at least one variable must be observed"),
-        ({"states": {"z": [1]}}, "states: Unknown variable 'z'"),
-        ({"states": [1]}, r"states must map variables to lists of values"),
+        ({"values": {"z": [1]}}, "values: Unknown variable 'z'"),
+        ({"values": [1]}, r"values must map variables to lists of values"),
         ({"parents": {"y": ["x"], "x": ["y"]}}, "The graph must have no cycle; it has"),
         ({"parents": {}}, "needs at least one variable"),
         ({"parents": [("x", "y")]}, "A CausalGraph maps each variable to its parents"),
@@ -106,7 +106,7 @@ def test_files_give_back_an_equal_graph_and_only_json_keeps_states(tmp_path_fact
     cb.write(graph, path)
     cb.write(graph, path)  # a graph is written over a graph
     read = cb.read(path)
-    assert read.with_states(graph.states) == graph
+    assert read.with_values(graph.states) == graph
     assert dict(read.states) == (dict(graph.states) if "json" in name else {})
 
 
@@ -310,8 +310,8 @@ def test_a_path_by_way_of_a_hidden_cause_is_shown_as_a_hidden_pair():
 
 def test_fit_and_check_take_a_graph_in_which_nothing_is_hidden():
     data = {"x": ["a", "b", "a", "a"], "y": [1, 0, 1, 0]}
-    graph = cb.CausalGraph({"y": ["x"]}, states={"x": ["b", "a", "c"]})
+    graph = cb.CausalGraph({"y": ["x"]}, values={"x": ["b", "a", "c"]})
     fitted = cb.fit(graph, data)
-    assert fitted == cb.fit({"y": ["x"]}, data, states={"x": ["b", "a", "c"]})
+    assert fitted == cb.fit({"y": ["x"]}, data, values={"x": ["b", "a", "c"]})
     assert repr(cb.check(graph, data)) == repr(cb.check({"y": ["x"]}, data))
     assert fitted.causal_graph.parents == graph.parents

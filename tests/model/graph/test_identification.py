@@ -192,7 +192,7 @@ def test_a_refusal_says_why_and_what_would_help():
     assert str(caught.value) == (
         "P(visits | do(ad)) cannot be computed from what is observed: ad leads to visits, and both have a hidden cause "
         "(ad <-> visits). Observe the common cause of ad and visits, or set ad at random in some rows "
-        "(interventions=); or learn a number per action: parents=[]."
+        "(interventions=); or learn a number per action: reward_parents=[]."
     )
     assert isinstance(caught.value, ProblemError)
     named = cb.CausalGraph.from_text("ad -> visits; taste -> {ad, visits}; taste [hidden]")

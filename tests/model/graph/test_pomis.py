@@ -72,14 +72,14 @@ def test_a_variable_that_cannot_be_set_is_no_filter_of_the_sets(name, fixed, opt
 @pytest.mark.parametrize(
     ("name", "constraints", "optimal"),
     [
-        ("H1", {"at_most": 1}, "A; B"),
-        ("H2", {"at_most": 1}, "none; A; B; C"),
-        ("H4", {"at_most": 1}, "A; B; C; D"),
-        ("H7", {"at_most": 1}, "A; C; D; F"),
-        ("H5", {"at_most": 2}, "E; AD; BD; BE; CE; DE"),
+        ("H1", {"max_set": 1}, "A; B"),
+        ("H2", {"max_set": 1}, "none; A; B; C"),
+        ("H4", {"max_set": 1}, "A; B; C; D"),
+        ("H7", {"max_set": 1}, "A; C; D; F"),
+        ("H5", {"max_set": 2}, "E; AD; BD; BE; CE; DE"),
         ("H3", {"always": ["A"]}, "AC"),
         ("H8", {"always": ["A"]}, "A; AB; ABD"),
-        ("H1", {"at_most": 0}, "none"),
+        ("H1", {"max_set": 0}, "none"),
     ],
 )
 def test_constraints_are_no_filter_of_the_sets_either(name, constraints, optimal):
@@ -165,7 +165,7 @@ def test_sets_under_constraints_are_those_that_no_allowed_set_replaces(seed):
         family = [own for own in minimal_by_definition(rest, [n for n in rest.names if n != "Y"])
                   if len(own) + len(always) <= most]  # fmt: skip
         expected = {frozenset(own | always) for own in undominated(rest, family)}
-        assert set(map(frozenset, graph.optimal_sets("Y", at_most=most, always=list(always)))) == expected
+        assert set(map(frozenset, graph.optimal_sets("Y", max_set=most, always=list(always)))) == expected
 
 
 # --- exact models -------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_sets_under_constraints_are_those_that_no_allowed_set_replaces(seed):
 
 def all_means(model, knobs):
     """P(Y=1 | do(a)) of every action, by contraction of the whole model: nothing of pomis.py is in it."""
-    problem = cb.Problem(model, knobs, parents=["Y"], reduce=False)
+    problem = cb.Problem(model, manipulable=knobs, reward_parents=["Y"], reduce=False, optional=True)
     return problem.actions, problem.parent_distributions()[:, 1]
 
 
@@ -195,7 +195,7 @@ def test_the_best_of_the_optimal_sets_is_the_best_of_all_in_every_model(seed):
             best = best_over(space, means, graph.optimal_sets("Y", manipulable=knobs))
             assert best == pytest.approx(means.max(), abs=1e-12)
             few = max(mean for do, mean in zip(space, means, strict=True) if len(do) <= most)
-            assert best_over(space, means, graph.optimal_sets("Y", manipulable=knobs, at_most=most)) == pytest.approx(
+            assert best_over(space, means, graph.optimal_sets("Y", manipulable=knobs, max_set=most)) == pytest.approx(
                 few, abs=1e-12)  # fmt: skip
             sure = max(mean for do, mean in zip(space, means, strict=True) if knobs[0] in do)
             always = graph.optimal_sets("Y", manipulable=knobs, always=[knobs[0]])
@@ -296,12 +296,12 @@ def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
     monkeypatch.setattr(pomis, "SETS_LIMIT", 3)
     with pytest.raises(SizeError, match=r"More than 3 sets of variables may each be the best to set; the limit is 3"):
         example("H8").optimal_sets("Y")
-    with pytest.raises(SizeError, match=r"More than 3 sets .*Use at_most=, or fewer manipulable variables"):
+    with pytest.raises(SizeError, match=r"More than 3 sets .*Use max_set=, or fewer manipulable variables"):
         example("H2").minimal_sets("Y")
     monkeypatch.undo()
     monkeypatch.setattr(pomis, "COMPARISON_LIMIT", 3)
     with pytest.raises(SizeError, match=r"4 sets of at most 1 variables would be compared"):
-        example("H2").optimal_sets("Y", at_most=1)
+        example("H2").optimal_sets("Y", max_set=1)
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,9 @@ def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
         ({"manipulable": ["A", "Y"]}, "The reward 'Y' must not be manipulable"),
         ({"manipulable": ["A", "A"]}, "'A' appears twice"),
         ({"manipulable": "A"}, "must be a list of names"),
-        ({"at_most": -1}, "at_most must be a whole number"),
-        ({"at_most": 1.5}, "at_most must be a whole number"),
-        ({"at_most": 1, "always": ["A", "B"]}, "no less than the 2 variables that are always set"),
+        ({"max_set": -1}, "max_set must be a whole number"),
+        ({"max_set": 1.5}, "max_set must be a whole number"),
+        ({"max_set": 1, "always": ["A", "B"]}, "no less than the 2 variables that are always set"),
         ({"always": ["D"]}, "Unknown variable 'D'"),
         ({"always": ["C"], "manipulable": ["A"]}, "always: 'C' is not manipulable"),
         ({"always": ["Y"]}, "always: 'Y' is not manipulable"),

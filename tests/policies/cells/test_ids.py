@@ -31,12 +31,12 @@ def test_no_mixture_of_two_actions_has_a_lower_ratio(seed, actions):
     assert found.ratio <= least + 1e-12
 
 
-@pytest.mark.parametrize("id", ["c-ids-beta", "c-ids-gaussian"])
+@pytest.mark.parametrize("id", ["c-ids(prior=beta)", "c-ids(scales=given)"])
 def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
     """Of rewards in [0, 1]; the gain in variance is twice the information at least (Pinsker)."""
     env = cb.zoo.email_campaign()
     policy, rng = cb.policy(id), np.random.default_rng(1)
-    if id == "c-ids-gaussian":
+    if id == "c-ids(scales=given)":
         policy = cb.policies.CausalIDS(noise_scale=0.5, prior_scale=0.3)
     situation, cells = situation_for(policy, env.problem), policy.init(env.problem)
     looked = 0
@@ -56,17 +56,19 @@ def test_the_information_ratio_is_at_most_half_the_number_of_configurations(id):
 
 def coins(rng):
     model = cb.CausalModel([cb.Variable("arm", list(range(10)), table=np.full(10, 0.1))])
-    problem = cb.Problem(model, ["arm"], ["arm"], always=["arm"])
+    problem = cb.Problem(model, manipulable=["arm"], reward_parents=["arm"], optional=False)
     return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(10)))
 
 
 def test_ten_coins_lose_what_was_published():
     """18.1 for V-IDS and 28.1 for TS after 1000 rounds; within four standard errors of 50 replications."""
-    run = cb.simulate(coins, ["c-ids-beta", "c-ts-beta"], horizon=1000, replications=50, seed=3, progress=False)
-    for id, published in (("c-ids-beta", 18.1), ("c-ts-beta", 28.1)):
+    run = cb.simulate(
+        coins, ["c-ids(prior=beta)", "c-ts(prior=beta)"], horizon=1000, replications=50, seed=3, progress=False
+    )
+    for id, published in (("c-ids(prior=beta)", 18.1), ("c-ts(prior=beta)", 28.1)):
         lost = run.regret(id)[:, -1]
         assert abs(lost.mean() - published) < 4 * lost.std(ddof=1) / np.sqrt(len(lost)), (id, lost.mean())
-    assert run.regret("c-ids-beta")[:, -1].mean() < run.regret("c-ts-beta")[:, -1].mean()
+    assert run.regret("c-ids(prior=beta)")[:, -1].mean() < run.regret("c-ts(prior=beta)")[:, -1].mean()
 
 
 def test_propensities_are_those_of_the_mixture():

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.fitting import prior_model
 from causalbandits.policies import situation_for
 from causalbandits.policies.cpts.online_posterior import learned_tables
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
+from oracles.engine_agent import engine_agent
 
-BETA = cb.policies.CausalThompsonSampling(prior="beta", tables="learnt")
+BETA = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned")
 
 MODEL = cb.CausalModel([
     cb.Variable("age", ["young", "old"], table=[0.7, 0.3]),
@@ -34,7 +36,9 @@ AT_MOST, ANYTHING = {"harm": {"yes": 0.2}}, {"harm": {"yes": 0.99}}
 
 
 def trial(model=MODEL, **keywords):
-    return cb.Problem(model, ["dose", "timing"], ["relief"], **keywords)
+    return cb.Problem(
+        model, manipulable=["dose", "timing"], reward_parents=["relief"], **{"optional": True, **keywords}
+    )
 
 
 def past(rows, model=MODEL, seed=0):
@@ -52,11 +56,11 @@ def play(agent, env, rounds, seed=0, context=None):
     for _ in range(rounds):
         decision = agent.ask(context=context)
         here = env if context is None else env.condition(context)
-        seen, z, reward = here.draw_all(env.problem.choices(decision.intervention), world)
+        seen, z, reward = here.draw_all(env.problem.choices(decision.action), world)
         told = {n: env.problem.model[n].states[c] for n, c in seen.items() if n not in env.problem.parents}
         told = {n: v for n, v in told.items() if n not in (context or {})}
-        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=told)
-        played.append(decision.intervention)
+        agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **told})
+        played.append(decision.action)
     return played
 
 
@@ -70,7 +74,13 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
     require, limit = {name: {some: 0.999}}, float(rng.uniform(0.2, 0.9))
     data = cb.fit(case.model, case.model.sample(60, rng=rng))
     with mock.patch("causalbandits.problem.chance_constraints.COMPLIANCE_PROBABILITY", 0.0):
-        problem = cb.Problem(data, case.manipulable, case.parents, require={name: {some: limit}})
+        problem = cb.Problem(
+            data,
+            manipulable=case.manipulable,
+            reward_parents=case.parents,
+            max_probability={name: {some: limit}},
+            optional=True,
+        )
     assert problem.constrained_variables == tuple(require)
     tables, statistic = learned_tables(problem), BETA.init(problem)
     statistic.seen_at_draw[:] = statistic.seen[:] = rng.integers(0, 30, size=tables.size)
@@ -109,10 +119,10 @@ def test_what_turns_out_to_be_harmful_is_dropped_for_good_and_not_recommended():
         cb.Variable("harm", ["no", "yes"], parents=["dose", "age"], table=np.full((3, 2, 2), [0.99, 0.01])),
     ])  # fmt: skip
     fitted = past(150, gentle)
-    problem = trial(fitted, require=AT_MOST)
+    problem = trial(fitted, max_probability=AT_MOST)
     assert any(do.get("dose") == "high" for do in problem.actions)
-    agent, env = cb.Agent(problem, BETA, seed=1), cb.Environment(trial(require=ANYTHING), REWARD)
-    first = [agent.ask().intervention for _ in range(30)]
+    agent, env = cb.Agent(problem, BETA, seed=1), cb.Environment(trial(max_probability=ANYTHING), REWARD)
+    first = [agent.ask().action for _ in range(30)]
     assert any(do.get("dose") == "high" for do in first)
     world = np.random.default_rng(3)
     for id in list(agent.pending):
@@ -120,8 +130,10 @@ def test_what_turns_out_to_be_harmful_is_dropped_for_good_and_not_recommended():
         seen, z, reward = env.draw_all(env.problem.choices(do), world)
         age, harm, dose = (MODEL[n].states[seen.get(n, 0)] for n in ("age", "harm", "dose"))
         harm = "yes" if dose == "high" else harm
-        agent.tell(id, env.problem.decode_parents(z), reward, observed={"age": age, "harm": harm, "dose": dose})
-    played = [agent.ask().intervention for _ in range(100)]
+        agent.tell(
+            id, reward=reward, observed={**env.problem.decode_parents(z), **{"age": age, "harm": harm, "dose": dose}}
+        )
+    played = [agent.ask().action for _ in range(100)]
     assert not any(do.get("dose") == "high" for do in played)
     best = agent.recommend()
     assert best.intervention.get("dose") in ("low", "mid")
@@ -129,45 +141,45 @@ def test_what_turns_out_to_be_harmful_is_dropped_for_good_and_not_recommended():
 
 
 def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
-    env = cb.Environment(trial(require=AT_MOST), REWARD)
-    with pytest.raises(ProblemError, match="require leaves no action"):
-        trial(env.problem.without_tables().model, require=AT_MOST)
+    env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
+    with pytest.raises(ProblemError, match="max_probability leaves no action"):
+        trial(env.problem.without_tables().model, max_probability=AT_MOST)
     agent = cb.Agent(env.problem.without_tables(), BETA, seed=1)
     with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()
     (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action keeps to P(harm=yes) <= 0.2"))
-    assert "is the likeliest to, with 0." in caveat
+    assert "the largest probability is 0." in caveat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProblemWarning)
         played = play(agent, env, 200)
-    assert len(set(played)) > 1
+    assert len({cb.Intervention(do) for do in played}) > 1
     assert not any("no action keeps" in c for c in agent.recommend().caveats)
 
 
 @pytest.fixture(scope="module")
 def known():
     """A problem of which 150 experiments are known."""
-    return trial(past(150), require=AT_MOST)
+    return trial(past(150), max_probability=AT_MOST)
 
 
 def test_agent_and_simulator_decide_alike(known):
-    env = cb.Environment(trial(require=AT_MOST), REWARD)
+    env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
     problem = env.problem.with_model(known.model)
-    run = cb.simulate(env, BETA, horizon=150, replications=1, seed=4, problem=problem)
-    agent = cb.Agent(problem, BETA, seed=seed_of(4, 0, POLICY))
+    run = cb.simulate(env, BETA, horizon=150, replications=1, seed=4, believed=problem)
+    agent = engine_agent(problem, BETA, seed=seed_of(4, 0, POLICY))
     world, regret = stream(4, 0, WORLD), 0.0
     for _ in range(150):
         decision = agent.ask()
-        seen, z, reward = env.draw_all(env.problem.choices(decision.intervention), world)
+        seen, z, reward = env.draw_all(env.problem.choices(decision.action), world)
         told = {n: MODEL[n].states[c] for n, c in seen.items() if n != "relief"}
-        agent.tell(decision.id, env.problem.decode_parents(z), reward, observed=told)
-        regret += env.gap(decision.intervention)
-    assert run.regret("c-ts-beta-learnt")[0, -1] == regret
-    assert agent.model.counts["harm"].sum() == known.model.counts["harm"].sum() + 150
+        agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **told})
+        regret += env.gap(decision.action)
+    assert run.regret("c-ts(prior=beta, cpts=learned)")[0, -1] == regret
+    assert agent.model.posterior.counts["harm"].sum() == known.model.posterior.counts["harm"].sum() + 150
 
 
 def test_a_saved_agent_goes_on_alike_and_so_does_a_corrected_one(known, tmp_path):
-    env = cb.Environment(trial(require=ANYTHING), REWARD)
+    env = cb.Environment(trial(max_probability=ANYTHING), REWARD)
     agents = [cb.Agent(known, BETA, seed=3) for _ in range(2)]
     for agent in agents:
         play(agent, env, 60)
@@ -176,17 +188,17 @@ def test_a_saved_agent_goes_on_alike_and_so_does_a_corrected_one(known, tmp_path
     told = [("low", "yes"), ("low", "no")]
     for agent, (dose, harm) in zip([*agents, resumed], [told[0], told[1], told[1]], strict=True):
         decision = agent.ask(eligible=[{"dose": "low", "timing": "day"}])
-        agent.tell(decision.id, {"relief": "yes"}, 1, observed={"age": "young", "harm": harm})
+        agent.tell(decision.id, reward=1, observed={"relief": "yes", "age": "young", "harm": harm})
         assert dose == "low"
-    agents[0].correct(60, {"relief": "yes"}, 1, observed={"age": "young", "harm": "no"})
+    agents[0].correct(60, reward=1, observed={"relief": "yes", "age": "young", "harm": "no"})
     rounds = [play(agent, env, 60, seed=9) for agent in (*agents, resumed)]
     assert rounds[0] == rounds[1] == rounds[2]
 
 
 def test_money_is_paced_among_what_complies(known):
-    priced = trial(known.model, require=AT_MOST, costs={"dose": {"mid": 0.2}, "timing": 0.1})
+    priced = trial(known.model, max_probability=AT_MOST, costs={"dose": {"mid": 0.2}, "timing": 0.1})
     agent = cb.Agent(priced, BETA, seed=3, budget=cb.Budget(10, rounds=200))
-    env = cb.Environment(trial(require=ANYTHING, costs={"dose": {"mid": 0.2}, "timing": 0.1}), REWARD)
+    env = cb.Environment(trial(max_probability=ANYTHING, costs={"dose": {"mid": 0.2}, "timing": 0.1}), REWARD)
     played = play(agent, env, 200)
     assert 9 < agent.budget.spent <= 10
     assert not any(do.get("dose") == "high" for do in played)
@@ -197,8 +209,8 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
     """A mid dose is too much for the old, and for the young surely not so once more is known."""
     counts = [[[300, 3], [300, 3]], [[20, 1], [90, 10]], [[70, 30], [40, 60]]]
     prior = {n: 100 * v.table + 1 for n, v in MODEL.variables.items()} | {"harm": np.array(counts, dtype=float)}
-    problem = trial(cb.fit(MODEL, None, prior=prior), require={"harm": {"yes": 0.06}}, context=["age"])
-    env = cb.Environment(trial(require=ANYTHING, context=["age"]), REWARD)
+    problem = trial(prior_model(MODEL, prior=prior), max_probability={"harm": {"yes": 0.06}}, context=["age"])
+    env = cb.Environment(trial(max_probability=ANYTHING, context=["age"]), REWARD)
     agent = cb.Agent(problem, BETA, seed=1)
 
     def left(age):
@@ -215,7 +227,7 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProblemWarning)
             decision = agent.ask(**mid)
-        agent.tell(decision.id, {"relief": "yes"}, 1, observed={"harm": "yes" if rng.random() < 0.02 else "no"})
+        agent.tell(decision.id, reward=1, observed={"relief": "yes", "harm": "yes" if rng.random() < 0.02 else "no"})
     assert left("young") == {"low", "mid"}
     assert left("old") == {"low"}
     assert {"dose": "mid"}.items() <= play(agent, env, 100, context={"age": "young"})[-1].items()
@@ -228,14 +240,14 @@ def test_leaving_a_root_alone_is_searched_where_setting_it_may_not_comply():
         cb.Variable("harm", [0, 1], parents=["x"], table=[[1.0, 0.0], [0.7, 0.3]]),
     ])  # fmt: skip
     counts = {"x": np.array([800.0, 200.0]), "harm": np.array([[500.0, 0.0], [350.0, 150.0]])}
-    fitted = cb.fit(root, None, prior={"x": counts["x"] + 1, "harm": counts["harm"] + 1})
-    problem = cb.Problem(fitted, ["x"], ["x"], require={"harm": 0.1})
+    fitted = prior_model(root, prior={"x": counts["x"] + 1, "harm": counts["harm"] + 1})
+    problem = cb.Problem(fitted, manipulable=["x"], reward_parents=["x"], max_probability={"harm": 0.1}, optional=True)
     agent = cb.Agent(problem, BETA, seed=1)
     played = []
     for _ in range(60):
         decision = agent.ask()
-        x = decision.intervention.get("x", int(len(played) % 5 == 0))
-        agent.tell(decision.id, {"x": x}, x, observed={"harm": 0})
-        played.append(dict(decision.intervention))
+        x = decision.action.get("x", int(len(played) % 5 == 0))
+        agent.tell(decision.id, reward=x, observed={"x": x, "harm": 0})
+        played.append(decision.action)
     assert {} in played
     assert {"x": 1} not in played

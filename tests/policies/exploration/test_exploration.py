@@ -14,12 +14,12 @@ from causalbandits.policies.feedback import Outcome
 from oracles.parallel_bandit import ParallelBandit, parallel_difficulty
 from oracles.weighted_design import WeightedDesign
 
-RISKS = {"measures": ["risk", "simple regret"], "progress": False}
+RISKS = {"measures": ["error probability", "simple regret"], "progress": False}
 
 
 def parallel_problem(q):
     model = CausalModel([Variable(f"X{i}", [0, 1], table=[1 - p, p]) for i, p in enumerate(q)])
-    return Problem(model, list(model.names), list(model.names), at_most=1)
+    return Problem(model, manipulable=list(model.names), reward_parents=list(model.names), max_set=1)
 
 
 def played_shares(env, policy, rounds, seed=1):
@@ -27,9 +27,9 @@ def played_shares(env, policy, rounds, seed=1):
     plays = np.zeros(env.problem.actions.size)
     for _ in range(rounds):
         decision = agent.ask()
-        plays[env.problem.actions.find(decision.intervention).number] += 1
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        plays[env.problem.actions.find(decision.action).number] += 1
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     return plays / rounds, agent
 
 
@@ -67,17 +67,20 @@ def test_track_and_stop_stops_sooner_than_policies_that_earn():
 
 def test_an_epsilon_lets_it_stop_where_actions_are_nearly_equal():
     model = CausalModel([Variable("x", [0, 1], table=[0.5, 0.5])])
-    env = cb.Environment(Problem(model, ["x"], ["x"]), cb.rewards.GaussianReward(np.array([0.5, 0.5]), sd=0.1))
+    env = cb.Environment(
+        Problem(model, manipulable=["x"], reward_parents=["x"], optional=True),
+        cb.rewards.GaussianReward(np.array([0.5, 0.5]), sd=0.1),
+    )
     policies = {
         "strict": cb.policies.CausalTrackAndStop(noise_scale=0.1),
-        "loose": cb.policies.CausalTrackAndStop(noise_scale=0.1, epsilon=0.1),
+        "loose": cb.policies.CausalTrackAndStop(noise_scale=0.1, tolerance=0.1),
     }
-    run = cb.simulate(env, policies, horizon=1000, replications=20, epsilon=0.1, rounds=range(50, 1001, 50), **RISKS)
-    assert run.stopping(0.05, epsilon=0.1)[1].stopped == 1.0
+    run = cb.simulate(env, policies, horizon=1000, replications=20, tolerance=0.1, rounds=range(50, 1001, 50), **RISKS)
+    assert run.stopping(0.05, tolerance=0.1)[1].stopped == 1.0
     exact = cb.simulate(env, policies, horizon=1000, replications=20, rounds=range(50, 1001, 50), **RISKS)
     assert exact.stopping(0.05)[0].stopped <= 0.05
-    with pytest.raises(PolicyError, match="epsilon, how much worse is good enough"):
-        cb.policies.CausalTrackAndStop(epsilon=-0.1)
+    with pytest.raises(PolicyError, match="tolerance, how much worse than the best is good enough"):
+        cb.policies.CausalTrackAndStop(tolerance=-0.1)
 
 
 def test_a_design_is_played_in_its_shares_with_its_propensities():
@@ -86,7 +89,7 @@ def test_a_design_is_played_in_its_shares_with_its_propensities():
     wanted = dict(zip(found.interventions, found.shares, strict=True))
     asked = agent.ask(4000)
     for intervention, share in wanted.items():
-        own = [d for d in asked if d.intervention == intervention]
+        own = [d for d in asked if d.action == intervention]
         assert len(own) / 4000 == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 4000))
         assert all(d.propensity == pytest.approx(share, rel=1e-4) for d in own)
 
@@ -120,7 +123,7 @@ def test_plug_in_means_are_never_worse_than_importance_weights_exactly():
     model = CausalModel(
         [Variable("x", [0, 1], table=[0.5, 0.5]), Variable("z", [0, 1], parents=["x"], table=[[0.8, 0.2], [0.3, 0.7]])]
     )
-    problem = Problem(model, ["x"], ["z"])
+    problem = Problem(model, manipulable=["x"], reward_parents=["z"], optional=True)
     lost = {}
     for policy in (cb.policies.CausalDesign(), WeightedDesign()):
         situation = situation_for(policy, problem)
@@ -158,7 +161,7 @@ def test_elimination_keeps_the_best_and_drops_the_others_after_batches():
     assert env.best().intervention in [situation.action(position).intervention for position in left[1]]
     assert agent._statistic.batch_end == 800
     assert agent._statistic.count_before.sum() == 400
-    for given in ({"batch": 0}, {"level": 1.0}):
+    for given in ({"batch": 0}, {"confidence": 1.0}):
         with pytest.raises(PolicyError):
             cb.policies.CausalElimination(**given)
 
@@ -220,11 +223,11 @@ def test_a_soft_intervention_is_a_value_of_a_knob_that_is_a_cause():
             Variable("x", [0, 1, 2], parents=["how", "u"], table=tables),
         ]
     )
-    problem = Problem(model, ["how"], ["x"])
+    problem = Problem(model, manipulable=["how"], reward_parents=["x"], optional=True)
     for value in (0, 1):
         changed = CausalModel(
             [Variable("u", [0, 1], table=cause), Variable("x", [0, 1, 2], parents=["u"], table=tables[value])]
         )
-        expected = Problem(changed, ["u"], ["x"]).parent_distribution({})
+        expected = Problem(changed, manipulable=["u"], reward_parents=["x"], optional=True).parent_distribution({})
         assert problem.parent_distribution({"how": value}) == pytest.approx(expected, abs=1e-15)
     assert problem.parent_distribution({}) == pytest.approx(problem.parent_distribution({"how": 0}), abs=1e-15)

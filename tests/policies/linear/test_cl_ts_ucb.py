@@ -38,23 +38,31 @@ def taught(agent, env, rounds, seed):
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     return agent
 
 
 def with_a_cost(problem):
     knobs = problem.manipulable
-    return cb.Problem(problem.model, knobs, problem.parents, costs={knobs[0]: 0.1})
+    return cb.Problem(
+        problem.model, manipulable=knobs, reward_parents=problem.parents, costs={knobs[0]: 0.1}, optional=True
+    )
 
 
-@pytest.mark.parametrize("id", ["cl-ts-ucb", "cl-ts-ucb-observed"])
+@pytest.mark.parametrize("id", ["cl-ts-ucb", "cl-ts-ucb(regressor=observed)"])
 @pytest.mark.parametrize("costly", [False, True])
 def test_what_is_decided_block_by_block_has_the_best_score_of_all(id, costly):
     env = cb.zoo.random_parallel(2, 4, theta=[1.0, -0.5, 0.3, 0.2], rng=1)
     problem = env.problem
     if costly:
-        problem = cb.Problem(problem.model, problem.manipulable, problem.parents, costs={problem.manipulable[0]: 0.1})
+        problem = cb.Problem(
+            problem.model,
+            manipulable=problem.manipulable,
+            reward_parents=problem.parents,
+            costs={problem.manipulable[0]: 0.1},
+            optional=True,
+        )
         env = cb.Environment(problem, env.reward)
     policy = cb.policy(id, noise_scale=0.3, samples=5)
     situation, statistic = situation_for(policy, problem), policy.init(problem)
@@ -87,9 +95,9 @@ def test_a_function_of_all_parents_makes_one_block_whose_uncertainty_is_its_own(
 
 def test_four_to_the_power_of_a_thousand_actions_are_no_more_than_a_thousand_choices():
     env = cb.zoo.random_parallel(3, 1000, theta=np.ones(1000) / 1000, rng=0)
-    agent = taught(cb.Agent(env.problem, "cl-ts-ucb-observed", seed=0), env, 2, 1)
+    agent = taught(cb.Agent(env.problem, "cl-ts-ucb(regressor=observed)", seed=0), env, 2, 1)
     assert env.problem.actions.size == 4**1000
-    assert len(agent.ask().intervention) > 500
+    assert len(agent.ask().action) > 500
 
 
 def test_a_budget_is_refused_with_the_way_out():

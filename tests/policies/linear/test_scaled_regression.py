@@ -15,7 +15,7 @@ from causalbandits.policies.linear import ScaledRegression
 from causalbandits.policies.linear.scaled_regression import RATIO
 from causalbandits.policies.stopping import WIDTHS
 
-IDS = ["cl-ts-scaled", "cl-ts-observed-scaled"]
+IDS = ["cl-ts(scales=estimated)", "cl-ts(scales=estimated, regressor=observed)"]
 
 
 def many_configurations(times=1.0, plus=0.0, sd=1.0, parents=6, states=4, seed=0, values=range, costs=None):
@@ -27,7 +27,9 @@ def many_configurations(times=1.0, plus=0.0, sd=1.0, parents=6, states=4, seed=0
         variables.append(cb.Variable(f"k{i}", list(range(states)), table=np.full(states, 1 / states)))
         variables.append(cb.Variable(f"z{i}", names, parents=[f"k{i}"], table=table))
     knobs, separator = [f"k{i}" for i in range(parents)], [f"z{i}" for i in range(parents)]
-    problem = cb.Problem(cb.CausalModel(variables), knobs, separator, costs=costs)
+    problem = cb.Problem(
+        cb.CausalModel(variables), manipulable=knobs, reward_parents=separator, costs=costs, optional=True
+    )
     slopes = rng.standard_normal(parents)
     means = sum(slope * axis for slope, axis in zip(slopes, np.indices((states,) * parents), strict=True))
     return cb.Environment(problem, cb.rewards.GaussianReward(times * means + plus, sd=times * sd))
@@ -55,9 +57,9 @@ def told(agent, env, rounds, seed=1):
     rng, actions = np.random.default_rng(seed), []
     for _ in range(rounds):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
-        actions.append(decision.intervention)
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
+        actions.append(decision.action)
     return actions
 
 
@@ -143,7 +145,7 @@ def test_other_units_and_another_zero_lead_to_the_same_decisions(id, times, plus
 def test_units_and_zeros_of_features_do_not_matter():
     def decisions(unit, zero):
         features = {f"z{i}": lambda value, i=i: unit ** (i - 1) * value + zero for i in range(3)}
-        env, policy = small(), cb.policy("cl-ts-observed-scaled", features=features)
+        env, policy = small(), cb.policy("cl-ts", scales="estimated", regressor="observed", features=features)
         return told(cb.Agent(env.problem, policy, seed=1), env, 60)
 
     assert decisions(1.0, 0.0) == decisions(1000.0, 0.0) == decisions(1.0, 2020.0)
@@ -158,7 +160,7 @@ def test_the_order_of_rewards_changes_rounding_alone():
 
 
 def test_sums_teach_the_same_as_rewards_one_by_one():
-    env, policy = small(plus=20.0), cb.policy("cl-ts-observed-scaled")
+    env, policy = small(plus=20.0), cb.policy("cl-ts", scales="estimated", regressor="observed")
     kept, rng, sums = policy.init(env.problem), np.random.default_rng(0), OutcomeSums()
     for _ in range(200):
         action = env.problem.actions.action(int(rng.integers(4)))
@@ -174,12 +176,16 @@ def test_sums_teach_the_same_as_rewards_one_by_one():
 
 
 def test_the_default_loses_the_same_wherever_the_rewards_zero_is():
-    """cl-ts-observed, the default before, loses 4000 and more of the shifted rewards' 4800; as given, 24."""
+    """cl-ts(regressor=observed), the default before, loses 4000 and more of the shifted rewards' 4800; as given, 24."""
     regrets = {}
     for plus in (0.0, 50.0, -50.0):
         env = many_configurations(plus=plus)
         policy = default_policy(env.problem, horizon=1000)
-        assert policy.id == default_policy(env.problem, horizon=1000, late=True).id == "cl-ts-observed-scaled"
+        assert (
+            policy.id
+            == default_policy(env.problem, horizon=1000, delayed=True).id
+            == "cl-ts(scales=estimated, regressor=observed)"
+        )
         run = cb.simulate(env, {"default": policy, "uniform": "uniform"}, horizon=1000, replications=3, seed=1)
         regrets[plus] = run.regret("default")[:, -1]
         assert regrets[plus].mean() < 0.05 * run.regret("uniform")[:, -1].mean()
@@ -192,7 +198,7 @@ def test_compiled_rounds_are_the_plain_ones(id):
     text = small(values=lambda states: [f"s{i}" for i in range(states)])
     costs = small(costs={"k0": {1: 0.5, 2: 0.1}, "k2": 0.2})
     for env in (small(), small(times=100.0, plus=1000.0), small(times=1e-20), small(sd=0.0), text, costs):
-        for parameters in ({}, {"draws": 3, "v": 0.5}, {"features": lambda z0, z1, z2: [z0 == 1, z1 == z2]}):
+        for parameters in ({}, {"samples": 3, "v": 0.5}, {"features": lambda z0, z1, z2: [z0 == 1, z1 == z2]}):
             if env is text and "features" in parameters:
                 continue
             policy = cb.policy(id, **parameters)
@@ -213,9 +219,9 @@ def test_decisions_and_estimates_stay_finite_where_there_is_little_to_learn_from
     actions = set()
     for _ in range(40):
         decision = agent.ask()
-        actions.add(str(decision.intervention))
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        actions.add(str(decision.action))
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
         found = agent.recommend()
         assert math.isfinite(found.mean)
         assert found.lower <= found.mean <= found.upper
@@ -224,16 +230,25 @@ def test_decisions_and_estimates_stay_finite_where_there_is_little_to_learn_from
 
 def test_without_noise_the_best_action_is_found():
     env = small(sd=0.0, plus=-7.0)
-    agent = cb.Agent(env.problem, "cl-ts-observed-scaled", seed=1)
+    agent = cb.Agent(env.problem, "cl-ts(scales=estimated, regressor=observed)", seed=1)
     told(agent, env, 150)
     assert env.value(agent.recommend().intervention) == pytest.approx(env.best().mean)
 
 
 def test_a_constant_feature_and_an_intercept_that_is_asked_for_change_nothing():
     env = small()
-    plain = told(cb.Agent(env.problem, "cl-ts-observed-scaled", seed=1), env, 50)
-    assert told(cb.Agent(env.problem, cb.policy("cl-ts-observed-scaled", intercept=True), seed=1), env, 50) == plain
-    constant = cb.policy("cl-ts-observed-scaled", features=lambda z0, z1, z2: [z0, z1, z2, 5.0])
+    plain = told(cb.Agent(env.problem, "cl-ts(scales=estimated, regressor=observed)", seed=1), env, 50)
+    assert (
+        told(
+            cb.Agent(env.problem, cb.policy("cl-ts", scales="estimated", regressor="observed", intercept=True), seed=1),
+            env,
+            50,
+        )
+        == plain
+    )
+    constant = cb.policy(
+        "cl-ts", scales="estimated", regressor="observed", features=lambda z0, z1, z2: [z0, z1, z2, 5.0]
+    )
     agent = cb.Agent(env.problem, constant, seed=1)
     told(agent, env, 200)
     assert env.value(agent.recommend().intervention) == pytest.approx(env.best().mean)
@@ -256,20 +271,20 @@ def test_intervals_hold_as_often_as_they_say():
 
 def test_there_is_a_stopping_rule_only_where_the_noise_is_declared():
     p = small().problem
-    undeclared = cb.Agent(p, "cl-ts-observed-scaled", seed=1)
+    undeclared = cb.Agent(p, "cl-ts(scales=estimated, regressor=observed)", seed=1)
     told(undeclared, small(), 30)
     assert undeclared.recommend().stop is None
-    declared = cb.Problem(p.model, p.manipulable, p.parents, noise_scale=1.0)
-    agent = cb.Agent(declared, "cl-ts-observed-scaled", seed=1)
+    declared = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, noise_scale=1.0, optional=True)
+    agent = cb.Agent(declared, "cl-ts(scales=estimated, regressor=observed)", seed=1)
     told(agent, small(plus=1e4), 300)
     assert agent.recommend().stop is False
-    assert agent.recommend(epsilon=2.0).stop
+    assert agent.recommend(tolerance=2.0).stop
 
 
 def test_the_stopping_rule_is_that_of_a_line_with_one_more_coefficient():
     p = small().problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, noise_scale=1.0)
-    policy, rng = cb.policy("cl-ts-observed-scaled"), np.random.default_rng(0)
+    problem = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, noise_scale=1.0, optional=True)
+    policy, rng = cb.policy("cl-ts", scales="estimated", regressor="observed"), np.random.default_rng(0)
     statistic, situation = policy.init(problem), situation_for(policy, problem)
     X = rng.integers(0, 4, (400, 3)).astype(float)
     y = 500.0 + X @ np.array([0.5, -1.0, 0.25]) + rng.standard_normal(400)
@@ -297,7 +312,7 @@ def test_the_stopping_rule_is_that_of_a_line_with_one_more_coefficient():
 
 def test_a_saved_agent_goes_on_as_it_would_have(tmp_path):
     env = small(plus=9.0)
-    agent = cb.Agent(env.problem, "cl-ts-observed-scaled", seed=1)
+    agent = cb.Agent(env.problem, "cl-ts(scales=estimated, regressor=observed)", seed=1)
     told(agent, env, 30)
     agent.save(tmp_path / "agent.json")
     other = cb.Agent.load(tmp_path / "agent.json")
@@ -307,23 +322,23 @@ def test_a_saved_agent_goes_on_as_it_would_have(tmp_path):
 def test_very_many_actions_are_never_listed():
     env = cb.zoo.random_parallel(3, 200, theta=[1, -1] * 100, rng=0)
     agent = cb.Agent(env.problem, horizon=1000, seed=0)
-    assert agent.policy.id == "cl-ts-observed-scaled"
+    assert agent.policy.id == "cl-ts(scales=estimated, regressor=observed)"
     told(agent, env, 5)
     assert len(agent.recommend().intervention) > 0
 
 
 def test_scales_are_given_or_learnt():
     with pytest.raises(PolicyError, match="leave them out"):
-        cb.policies.CausalLinearThompsonSampling(scales="learnt", noise_scale=0.5)
+        cb.policies.CausalLinearThompsonSampling(scales="estimated", noise_scale=0.5)
     with pytest.raises(PolicyError, match="scales"):
         cb.policies.CausalLinearThompsonSampling(scales="known")
-    with pytest.raises(PolicyError, match=r"'lin-ts' .*cl-ts-scaled"):
-        cb.policies.LinTS(scales="learnt")
+    with pytest.raises(PolicyError, match=r"'lin-ts' .*cl-ts\(scales=estimated\)"):
+        cb.policies.LinTS(scales="estimated")
     with pytest.raises(PolicyError, match=r"range of every feature.*1e\+100.*Rescale"):
-        cb.policy("cl-ts-scaled", features={"z0": lambda z: 1e100 * (z > 0)}).init(small().problem)
+        cb.policy("cl-ts", scales="estimated", features={"z0": lambda z: 1e100 * (z > 0)}).init(small().problem)
 
 
 def test_no_warning_of_scales():
-    policy = cb.policy("cl-ts-observed-scaled")
+    policy = cb.policy("cl-ts", scales="estimated", regressor="observed")
     assert policy.largest_expected_reward(small().problem) == math.inf
     assert policy.traits.learns_scales

@@ -10,15 +10,15 @@ from causalbandits import zoo
 from causalbandits.policies import situation_for
 from causalbandits.policies.stopping import WIDTHS, contrasts_with_rivals, linear_log_error_bounds, observed_directions
 
-IDS = ("cl-ucb", "cl-ts", "cl-ucb-observed", "cl-ts-observed", "lin-ucb", "lin-ts")
+IDS = ("cl-ucb", "cl-ts", "cl-ucb(regressor=observed)", "cl-ts(regressor=observed)", "lin-ucb", "lin-ts")
 
 
 def told(agent, env, rounds, seed=1):
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
         decision = agent.ask()
-        seen = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
 
 
 def regression(policy, problem, rng, rounds=400):
@@ -43,7 +43,7 @@ def indicators(problem):
 @pytest.mark.parametrize("rounds", [30, 3000])
 def test_with_an_indicator_of_each_configuration_it_is_the_rule_of_the_cells(costs, rounds):
     p = zoo.email_campaign().problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, costs=costs)
+    problem = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=costs, optional=True)
 
     def features(subject, template, send_time):
         return indicators(problem)(subject=subject, template=template, send_time=send_time)
@@ -55,9 +55,9 @@ def test_with_an_indicator_of_each_configuration_it_is_the_rule_of_the_cells(cos
     found = []
     for position in range(3):
         action = situation.action(position)
-        for epsilon in (0.0, 0.1, 0.2, 0.5):
-            found.append(by_cells.error_probability(situation, cells, action, epsilon))
-            assert line.error_probability(situation_for(line, problem), kept, action, epsilon) == pytest.approx(
+        for tolerance in (0.0, 0.1, 0.2, 0.5):
+            found.append(by_cells.error_probability(situation, cells, action, tolerance))
+            assert line.error_probability(situation_for(line, problem), kept, action, tolerance) == pytest.approx(
                 found[-1], rel=1e-5
             )
     assert rounds == 30 or any(1e-200 < own < 1 for own in found)
@@ -120,23 +120,23 @@ def test_every_linear_policy_says_whether_to_stop(id):
     agent = cb.Agent(env.problem, cb.policy(id, noise_scale=0.3, prior_scale=2.0), seed=1)
     assert agent.recommend().stop is False
     told(agent, env, 1500)
-    found = agent.recommend(epsilon=2.0)
+    found = agent.recommend(tolerance=2.0)
     assert found.stop is True
-    assert "you may stop" in repr(found)
+    assert f"Stopping rule: met ({found.stop_reason})" in repr(found)
     assert "linear" in found.assumes
-    assert agent.recommend(level=1 - 1e-9).stop is (agent.recommend().risk <= 1e-9)
+    assert agent.recommend(confidence=1 - 1e-9).stop is (agent.recommend().error_probability <= 1e-9)
 
 
 def test_actions_without_number_have_a_rule_too():
     rng = np.random.default_rng(4)
     env = zoo.random_parallel(3, 16, rng.random(16), rng=rng)
-    agent = cb.Agent(env.problem, cb.policy("cl-ts-observed", noise_scale=0.2), seed=1)
+    agent = cb.Agent(env.problem, cb.policy("cl-ts", regressor="observed", noise_scale=0.2), seed=1)
     assert env.problem.actions.size == 4**16
-    assert agent.recommend().risk == 1.0
+    assert agent.recommend().error_probability == 1.0
     told(agent, env, 800)
-    assert agent.recommend().risk <= 1.0
-    assert agent.recommend(epsilon=100.0).stop is True
-    assert agent.recommend(epsilon=1.0).risk >= agent.recommend(epsilon=100.0).risk
+    assert agent.recommend().error_probability <= 1.0
+    assert agent.recommend(tolerance=100.0).stop is True
+    assert agent.recommend(tolerance=1.0).error_probability >= agent.recommend(tolerance=100.0).error_probability
 
 
 def test_the_bound_holds_at_all_times_under_adaptive_play_and_hardly_more():
@@ -164,10 +164,10 @@ def test_the_error_is_at_most_delta_under_adaptive_play():
         return zoo.random_parallel(3, 3, 0.3 * rng.standard_normal(3), rng=rng)
 
     run = cb.simulate(
-        drawn, cb.policy("cl-ts-observed", noise_scale=0.1), horizon=1000, replications=150, seed=3,
-        measures=["risk", "simple regret"], rounds=[10, 50, 150, 300, 500, 1000], progress=False,
+        drawn, cb.policy("cl-ts", regressor="observed", noise_scale=0.1), horizon=1000, replications=150, seed=3,
+        measures=["error probability", "simple regret"], rounds=[10, 50, 150, 300, 500, 1000], progress=False,
     )  # fmt: skip
-    assert (run.measure("simple regret", "cl-ts-observed")[:, 0] > 1e-9).mean() > 0.1
+    assert (run.measure("simple regret", run.policies[0])[:, 0] > 1e-9).mean() > 0.1
     (own,) = run.stopping(0.2)
     assert own.stopped > 0.1
     assert own.error_rate <= 0.2 + 3 * math.sqrt(0.16 / own.replications)

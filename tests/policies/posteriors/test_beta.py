@@ -31,9 +31,9 @@ def asked(agent, rounds=40):
     rng, decisions = np.random.default_rng(1), []
     for _ in range(rounds):
         decision = agent.ask()
-        outcome = ENV.pull(decision.intervention, rng)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
-        decisions.append(decision.intervention)
+        outcome = ENV.pull(decision.action, rng)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
+        decisions.append(decision.action)
     return decisions
 
 
@@ -42,14 +42,14 @@ def asked(agent, rounds=40):
     [
         lambda shape: causal(successes=numbers(12), failures=numbers(12, 1)),
         lambda shape: causal(successes=numbers(shape), failures=7.3),
-        lambda shape: causal(failures=numbers(shape).tolist(), draws=3),
+        lambda shape: causal(failures=numbers(shape).tolist(), samples=3),
         lambda shape: cb.policies.ThompsonSampling(prior="beta", successes=numbers(80), failures=numbers(80, 1)),
     ],
     ids=["each", "shaped", "several draws", "each action"],
 )
 @pytest.mark.parametrize("order", [["subject", "template", "send_time"], ["send_time", "subject", "template"]])
 def test_both_drivers_play_alike_in_every_bit(made, order):
-    problem = cb.Problem(PROBLEM.model, PROBLEM.manipulable, order)
+    problem = cb.Problem(PROBLEM.model, manipulable=PROBLEM.manipulable, reward_parents=order, optional=True)
     env = cb.Environment(problem, cb.rewards.BernoulliReward(np.linspace(0.1, 0.9, 12).reshape(problem.shape)))
     policy = made(problem.shape)
     assert can_play(env, policy, problem)
@@ -73,10 +73,10 @@ def test_entries_stand_in_the_order_of_the_configurations(z):
     """A prior that is sure of one configuration plays what leads there most often: against enumeration."""
     successes = np.full((2, 2, 3), 1e-3)
     successes[z] = 1e9
-    problem = cb.Problem(PROBLEM.model, PROBLEM.manipulable, PROBLEM.parents)
+    problem = cb.Problem(PROBLEM.model, manipulable=PROBLEM.manipulable, reward_parents=PROBLEM.parents, optional=True)
     most = max(problem.parent_distribution(action)[z] for action in problem.actions)
     for given in (successes, successes.reshape(-1), successes.tolist()):
-        chosen = cb.Agent(problem, causal(successes=given, failures=1e3), seed=0).ask().intervention
+        chosen = cb.Agent(problem, causal(successes=given, failures=1e3), seed=0).ask().action
         assert problem.parent_distribution(chosen)[z] == pytest.approx(most, abs=1e-6)
 
 
@@ -91,7 +91,9 @@ def test_the_interval_agrees_with_draws():
         found = policy.interval(PROBLEM.situation(), statistic, PROBLEM.actions.action(action), 0.95)
         means = draws @ PROBLEM.parent_distribution(action).reshape(-1)
         assert found[:2] == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.01)
-        assert found.assumes == "means are Beta with the successes and failures of each configuration beforehand"
+        assert found.assumes == (
+            "independent Beta (successes and failures given for each configuration) priors on the configurations' means"
+        )
 
 
 def test_a_saved_agent_goes_on_with_its_prior(tmp_path):
@@ -104,7 +106,7 @@ def test_a_saved_agent_goes_on_with_its_prior(tmp_path):
     assert hash(loaded.policy) == hash(policy)
     assert asked(loaded) == asked(agent)
     assert cb.Agent.load(path, policy=policy).recommend() == cb.Agent.load(path).recommend()
-    with pytest.raises(StateError, match=r"given is c-ts-beta\(prior='beta', successes="):
+    with pytest.raises(StateError, match=r"given is c-ts\(prior=beta, successes="):
         cb.Agent.load(path, policy=causal(successes=numbers((2, 2, 3), 5), failures=numbers(12, 1)))
 
 
@@ -123,11 +125,14 @@ def test_the_prior_is_part_of_a_policys_identity(tmp_path):
 def test_a_file_gives_it_as_a_list(tmp_path):
     path = tmp_path / "spec.toml"
     given = numbers((2, 2, 3)).tolist()
-    content = '[environment]\nzoo = "email_campaign"\n[simulation]\nhorizon = 5\n[policies]\nc-ts-beta = {%s}\n'
+    head = '[environment]\nzoo = "email_campaign"\n[simulation]\nhorizon = 5\n'
+    content = head + '[policies]\n"c-ts(prior=beta)" = {%s}\n'
     path.write_text(content % f"successes = {given}, failures = 3")
-    assert read_spec(path).policies["c-ts-beta"] == causal(successes=given, failures=3)
+    assert read_spec(path).policies["c-ts(prior=beta)"] == causal(successes=given, failures=3)
     path.write_text(content % "successes = [1, -1]")
-    with pytest.raises(PolicyError, match=r"\[policies\] c-ts-beta: successes\[1\] must be a positive finite number"):
+    with pytest.raises(
+        PolicyError, match=r"\[policies\] c-ts\(prior=beta\): successes\[1\] must be a positive finite number"
+    ):
         read_spec(path)
 
 
@@ -167,15 +172,13 @@ def test_what_is_no_positive_number_is_refused_with_its_place(given, message):
 
 
 def test_an_array_that_does_not_fit_the_problem_is_refused_before_the_first_decision():
-    message = (
-        r"c-ts-beta: failures .* each of the 12 configurations of subject, template, send_time, as 12 numbers or in"
-    )
+    message = r": failures .* each of the 12 configurations of subject, template, send_time, as 12 numbers or in"
     for shape in (11, 13, (3, 2, 2), (12, 1), (1,)):
         with pytest.raises(PolicyError, match=message):
             cb.Agent(PROBLEM, causal(failures=np.ones(shape)))
         with pytest.raises(PolicyError, match=message):
             cb.simulate(ENV, causal(failures=np.ones(shape)), horizon=5)
-    with pytest.raises(PolicyError, match=r"ts-beta: successes .* for each of the 80 actions; its shape is \(12,\)"):
+    with pytest.raises(PolicyError, match=r"successes must be .* for each of the 80 actions; its shape is \(12,\)"):
         cb.Agent(PROBLEM, cb.policies.ThompsonSampling(prior="beta", successes=np.ones(12)))
-    with pytest.raises(PolicyError, match="A Gaussian prior has no successes and failures"):
-        cb.policies.CausalThompsonSampling(successes=np.ones(12))
+    with pytest.raises(PolicyError, match="successes and failures are for prior='beta'"):
+        cb.policies.CausalThompsonSampling(scales="given", successes=np.ones(12))

@@ -72,25 +72,32 @@ def test_low_rates_cost_less_than_under_a_uniform_prior():
         rates = np.random.default_rng(seed).uniform(0.005, 0.05, p.shape)
         env = cb.Environment(p, cb.rewards.BernoulliReward(rates))
         run = cb.simulate(
-            env, ["c-ts-beta", "c-ts-beta-scaled"], horizon=3000, replications=25, seed=seed, progress=False
+            env,
+            ["c-ts(prior=beta)", "c-ts(prior=beta, scales=estimated)"],
+            horizon=3000,
+            replications=25,
+            seed=seed,
+            progress=False,
         )
-        differences.append(run.regret("c-ts-beta-scaled")[:, -1] - run.regret("c-ts-beta")[:, -1])
+        differences.append(
+            run.regret("c-ts(prior=beta, scales=estimated)")[:, -1] - run.regret("c-ts(prior=beta)")[:, -1]
+        )
     found = np.concatenate(differences)
     assert found.mean() < -3 * found.std(ddof=1) / np.sqrt(len(found))
 
 
 def test_an_interval_says_that_its_prior_was_learnt():
     env, rng = cb.zoo.email_campaign(), np.random.default_rng(0)
-    agent = cb.Agent(env.problem, cb.policy("c-ts-beta-scaled"), seed=1)
+    agent = cb.Agent(env.problem, cb.policy("c-ts", prior="beta", scales="estimated"), seed=1)
     for _ in range(50):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     found = agent.recommend()
     assert 0.0 <= found.lower <= found.mean <= found.upper <= 1.0
-    assert "as learnt from the rewards of all configurations" in found.assumes
+    assert "estimated from the rewards of all configurations" in found.assumes
 
 
 def test_a_prior_is_given_or_learnt():
     with pytest.raises(PolicyError, match="leave successes and failures out"):
-        cb.policies.CausalThompsonSampling(prior="beta", scales="learnt", failures=50)
+        cb.policies.CausalThompsonSampling(prior="beta", scales="estimated", failures=50)

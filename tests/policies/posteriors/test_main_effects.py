@@ -85,7 +85,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(stated):
     if stated:
         draws = sample_means(posterior_main_effects(kept), kept, None, rng, 20_000)
     else:
-        draws = cb.policy("c-ts-effects").index(kept, rng, 20_000)
+        draws = cb.policy("c-ts", prior="main-effects").index(kept, rng, 20_000)
     mean, covariance = by_dense_algebra(kept)
     sd = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * sd / math.sqrt(20_000) + 1e-6)
@@ -147,7 +147,9 @@ def test_rewards_times_a_power_of_two_change_no_decision(k):
     env = cb.zoo.figure2()
     means = env.configuration_means.reshape(env.problem.shape)
     scaled = cb.Environment(env.problem, cb.rewards.GaussianReward(2.0**k * means, sd=2.0**k * env.reward.sd))
-    ours, theirs = (play(e, cb.policy("c-ts-effects"), e.problem, checkpoints(150), 3, 0) for e in (env, scaled))
+    ours, theirs = (
+        play(e, cb.policy("c-ts", prior="main-effects"), e.problem, checkpoints(150), 3, 0) for e in (env, scaled)
+    )
     assert np.array_equal(2.0**k * ours.reward, theirs.reward)
 
 
@@ -157,11 +159,11 @@ def test_little_noise_and_equal_rewards_leave_everything_finite(sd, spread):
     p = cb.zoo.figure2().problem
     means = 7.3 + spread * np.random.default_rng(0).random(p.shape)
     env = cb.Environment(p, cb.rewards.GaussianReward(means, sd=sd))
-    agent, rng = cb.Agent(p, cb.policy("c-ts-effects"), seed=1), np.random.default_rng(0)
+    agent, rng = cb.Agent(p, cb.policy("c-ts", prior="main-effects"), seed=1), np.random.default_rng(0)
     for _ in range(60):
         decision = agent.ask()
-        outcome = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, outcome.parents, outcome.reward)
+        outcome = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
         found = agent.recommend()
         assert math.isfinite(found.mean)
         assert found.lower <= found.mean <= found.upper
@@ -174,7 +176,7 @@ def test_intervals_hold_about_as_often_as_they_say():
         theta, rewards = some_rewards(seed, 80, (3, 3), 2.0, 0.5)
         kept = taught(rewards, (3, 3))
         weights = np.random.default_rng(seed).dirichlet(np.ones(9))
-        found = bounds_of_weighted_mean(posterior_main_effects(kept), kept, weights, level=0.9)
+        found = bounds_of_weighted_mean(posterior_main_effects(kept), kept, weights, confidence=0.9)
         held += found.lower <= weights @ theta <= found.upper
     assert held >= 160
 
@@ -188,9 +190,9 @@ def test_before_there_is_enough_cells_are_drawn_one_by_one():
 
 def test_main_effects_are_of_parents_and_of_few_of_them():
     with pytest.raises(PolicyError, match="of the reward's parents"):
-        cb.policies.ThompsonSampling(prior="main effects")
-    with pytest.raises(PolicyError, match="leave them out"):
-        cb.policies.CausalThompsonSampling(prior="main effects", noise_scale=2.0)
+        cb.policies.ThompsonSampling(prior="main-effects")
+    with pytest.raises(PolicyError, match="estimates the scales: leave out"):
+        cb.policies.CausalThompsonSampling(prior="main-effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
         MainEffectCells.of_shape((2,) * 20)
 
@@ -198,7 +200,7 @@ def test_main_effects_are_of_parents_and_of_few_of_them():
 @pytest.mark.parametrize("draws", [1, 3])
 def test_compiled_rounds_are_the_plain_ones(draws):
     """Also across the parts between which ratios are sought, and where rewards are all equal for long."""
-    policy, rounds = cb.policy("c-ts-effects", draws=draws), checkpoints(150)
+    policy, rounds = cb.policy("c-ts", prior="main-effects", samples=draws), checkpoints(150)
     figure2, email = cb.zoo.figure2(), cb.zoo.email_campaign()
     equal = cb.Environment(figure2.problem, cb.rewards.GaussianReward(np.full(figure2.problem.shape, 0.1), sd=0.0))
     for env in (figure2, email, equal):

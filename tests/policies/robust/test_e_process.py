@@ -35,7 +35,7 @@ def small_problem(p=(0.3, 0.8)):
             cb.Variable("z", [0, 1], parents=["a", "b"], table=[[[1 - q, q]] * 2 for q in p]),
         ]
     )
-    return cb.Problem(model, ["a", "b"], ["z"], always=["a", "b"])
+    return cb.Problem(model, manipulable=["a", "b"], reward_parents=["z"], optional=False)
 
 
 def chances(history):
@@ -226,7 +226,7 @@ def test_rows_count_what_fit_counts():
             data[name].append(row[name])
     data["set"] = [",".join(o.action.intervention) for o in complete]
     fitted = cb.fit(problem.model, data, interventions="set")
-    assert claims.split_by_name(watch.counted)["template"] == pytest.approx(fitted.counts["template"])
+    assert claims.split_by_name(watch.counted)["template"] == pytest.approx(fitted.posterior.counts["template"])
 
 
 def test_what_the_table_calls_impossible_is_an_alarm_at_once():
@@ -236,7 +236,7 @@ def test_what_the_table_calls_impossible_is_an_alarm_at_once():
             cb.Variable("z", [0, 1], parents=["a"], table=[[1, 0], [0.5, 0.5]]),
         ]
     )
-    problem = cb.Problem(model, ["a"], ["z"])
+    problem = cb.Problem(model, manipulable=["a"], reward_parents=["z"], optional=True)
     watch = Monitor.start(problem)
     action = problem.actions.find({"a": 0})
     watch.add_outcome(problem, Outcome(action, (1,), 1.0, 1.0, 0), 1.0, None)
@@ -267,7 +267,7 @@ def test_fitted_rows_are_learnt_from_both_until_they_contradict_each_other():
 
 
 def test_a_constant_added_to_all_rewards_changes_no_evidence():
-    env, policy = with_arrow("product", 0.3), cb.policies.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    env, policy = with_arrow("product", 0.3), cb.policies.CausalThompsonSampling(noise_scale=0.5, samples=16)
     situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watches = [Monitor.start(BELIEF) for _ in range(2)]
     for t in range(200):
@@ -283,7 +283,7 @@ def test_a_constant_added_to_all_rewards_changes_no_evidence():
 
 
 def test_an_outlier_leaves_evidence_finite():
-    policy = cb.policies.CausalThompsonSampling(noise_scale=0.5, draws=16)
+    policy = cb.policies.CausalThompsonSampling(noise_scale=0.5, samples=16)
     situation, statistic, rng = BELIEF.situation(), policy.init(BELIEF), np.random.default_rng(1)
     watch = Monitor.start(BELIEF)
     for t in range(60):
@@ -318,7 +318,7 @@ def problem_in_context(p=((0.3, 0.8), (0.6, 0.5))):
             cb.Variable("z", [0, 1], parents=["c", "a", "b"], table=[[[[1 - q, q]] * 2 for q in own] for own in p]),
         ]
     )
-    return cb.Problem(model, ["a", "b"], ["z"], context=["c"], always=["a", "b"])
+    return cb.Problem(model, manipulable=["a", "b"], reward_parents=["z"], context=["c"], optional=False)
 
 
 def mean_in_contexts(problem, true, law, of, rounds=2):
@@ -388,16 +388,23 @@ def test_a_guard_in_contexts_names_the_arrow_that_is_missing(knob):
         for v in p.model.variables.values()
     ]
     model = cb.CausalModel([segment, *variables])
-    believed = cb.Problem(model, p.manipulable, BELIEF.parents, context=["segment"])
-    world = cb.Environment(cb.Problem(model, p.manipulable, p.parents, context=["segment"]), env.reward)
-    agent, rng = cb.Agent(believed, "c-ts-beta-guarded", seed=2), np.random.default_rng(3)
+    believed = cb.Problem(
+        model, manipulable=p.manipulable, reward_parents=BELIEF.parents, context=["segment"], optional=True
+    )
+    world = cb.Environment(
+        cb.Problem(model, manipulable=p.manipulable, reward_parents=p.parents, context=["segment"], optional=True),
+        env.reward,
+    )
+    agent, rng = cb.Agent(believed, "c-ts-guarded(prior=beta)", seed=2), np.random.default_rng(3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(600):
             context = {"segment": ["old", "new"][int(rng.integers(2))]}
             decision = agent.ask(context=context)
-            seen = world.pull(decision.intervention, rng, context=context)
-            agent.tell(decision.id, {name: seen.parents[name] for name in believed.parents}, seen.reward)
+            seen = world.pull(decision.action, rng, context=context)
+            agent.tell(
+                decision.id, reward=seen.reward, observed={name: seen.parents[name] for name in believed.parents}
+            )
     assert agent.evidence().alarms[0].variable == knob
     assert agent.recommend(context={"segment": "new"}).caveats
 
@@ -414,16 +421,22 @@ def with_side_effect():
 
 
 def test_what_is_required_is_watched_though_the_reward_does_not_hang_on_it():
-    problem = cb.Problem(with_side_effect(), ["dose"], ["mood"], require={"harm": {"yes": 0.05}})
-    agent, rng = cb.Agent(problem, "c-ts-beta-guarded", seed=1), np.random.default_rng(0)
+    problem = cb.Problem(
+        with_side_effect(),
+        manipulable=["dose"],
+        reward_parents=["mood"],
+        max_probability={"harm": {"yes": 0.05}},
+        optional=True,
+    )
+    agent, rng = cb.Agent(problem, "c-ts-guarded(prior=beta)", seed=1), np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(200):
             decision = agent.ask()
-            dose = decision.intervention.get("dose", "low")
+            dose = decision.action.get("dose", "low")
             z = int(rng.random() < 0.5)
             harm = "yes" if rng.random() < 0.3 else "no"
-            agent.tell(decision.id, {"mood": z}, z, observed={"harm": harm, "dose": dose})
+            agent.tell(decision.id, reward=z, observed={"mood": z, "harm": harm, "dose": dose})
     assert any("harm" in claim.claim for claim in agent.evidence().contradicted)
     assert agent.model["harm"].table[:, 1].max() > 0.1
     assert any("was judged by the tables as they were" in caveat for caveat in agent.recommend().caveats)
@@ -447,15 +460,17 @@ def test_tastes_of_a_segment_that_the_graph_lacks_are_said():
             cb.Variable("page", [0, 1], table=[0.5, 0.5]),
         ]
     )
-    believed = cb.Problem(model, ["page"], ["page"], context=["segment"])
-    for id in ("c-ts-beta", "c-ts-beta-guarded"):
+    believed = cb.Problem(model, manipulable=["page"], reward_parents=["page"], context=["segment"], optional=True)
+    for id in ("c-ts(prior=beta)", "c-ts-guarded(prior=beta)"):
         agent, rng = cb.Agent(believed, id, seed=1), np.random.default_rng(0)
         for _ in range(300):
             segment = ["a", "b"][int(rng.integers(2))]
             decision = agent.ask(context={"segment": segment})
-            page = decision.intervention.get("page", int(rng.integers(2)))
+            page = decision.action.get("page", int(rng.integers(2)))
             agent.tell(
-                decision.id, {"page": page}, int(rng.random() < (0.9 if (segment == "a") == (page == 0) else 0.1))
+                decision.id,
+                reward=int(rng.random() < (0.9 if (segment == "a") == (page == 0) else 0.1)),
+                observed={"page": page},
             )
         claims = [finding.claim for finding in agent.check().contradicted]
         assert "given page, the reward should not depend on segment" in claims
@@ -474,8 +489,8 @@ def test_a_knob_that_hangs_on_the_context_when_left_alone_is_named_and_not_mende
         ]
     )
     known = {"context": ["clinic"], "costs": {"nurse": 0.35}}
-    believed = cb.Problem(model, ["nurse"], ["pressure"], **known)
-    true = cb.Problem(model, ["nurse"], ["pressure", "nurse"], **known)
+    believed = cb.Problem(model, manipulable=["nurse"], reward_parents=["pressure"], **{"optional": True, **known})
+    true = cb.Problem(model, manipulable=["nurse"], reward_parents=["pressure", "nurse"], **{"optional": True, **known})
     world = cb.Environment(true, cb.rewards.BernoulliReward([[0.1, 0.6], [0.4, 0.95]]))
     policy = cb.policies.GuardedThompsonSampling(prior="beta", audit=0.1)
     agent, rng = cb.Agent(believed, policy, seed=0), np.random.default_rng(0)
@@ -484,8 +499,8 @@ def test_a_knob_that_hangs_on_the_context_when_left_alone_is_named_and_not_mende
         for _ in range(1500):
             clinic = world.draw_context(rng)
             decision = agent.ask(context=clinic)
-            seen = world.pull(decision.intervention, rng, context=clinic)
-            agent.tell(decision.id, {"pressure": seen.parents["pressure"]}, seen.reward)
+            seen = world.pull(decision.action, rng, context=clinic)
+            agent.tell(decision.id, reward=seen.reward, observed={"pressure": seen.parents["pressure"]})
     (alarm,) = agent.evidence().alarms
     assert alarm.variable == "nurse"
     assert "left alone, it depends on the context" in str(alarm)

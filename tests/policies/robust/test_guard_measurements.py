@@ -21,7 +21,7 @@ def test_the_bars_are_met_but_for_one():
     for part in ("product 0.3", "purpose 0.3", "row .9, in truth .5"):
         assert MEASURED[part]["policies"]["guarded"]["median decision"] <= 150
     right = MEASURED["nothing wrong"]["policies"]
-    plain, guarded = right["c-ts-beta"], right["guarded"]
+    plain, guarded = right["c-ts(prior=beta)"], right["guarded"]
     error = (plain["standard error"] ** 2 + guarded["standard error"] ** 2) ** 0.5
     assert abs(plain["regret"] - guarded["regret"]) <= 2 * error
 

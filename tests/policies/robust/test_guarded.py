@@ -27,6 +27,7 @@ from causalbandits.policies.robust.monitor import (
     GroupedProjection,
     joined_cell,
 )
+from oracles.engine_agent import engine_agent
 from oracles.environments import BELIEF, EMAIL, seen, twenty_actions, with_arrow, with_row
 
 GUARD = cb.policies.GuardedThompsonSampling(prior="beta")
@@ -46,14 +47,14 @@ def first_alarms(env, runs, **settings):
 
 
 def test_without_an_alarm_it_is_thompson_sampling_with_as_many_draws():
-    plain = cb.policies.CausalThompsonSampling(prior="beta", draws=32)
+    plain = cb.policies.CausalThompsonSampling(prior="beta", samples=32)
     run = cb.simulate(EMAIL, {"guarded": GUARD, "plain": plain}, horizon=300, replications=3, seed=5)
     assert np.array_equal(run.regret("guarded"), run.regret("plain"))
 
 
 def test_false_alarms_are_rarer_than_the_level():
     """At a level of 20%, more than 18 of 60 right runs would be alarmed by chance once in 300 at most."""
-    policy = cb.policies.GuardedThompsonSampling(prior="beta", level=0.2)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", alpha=0.2)
     assert sum(ring is not None for ring in first_alarms(EMAIL, 60, policy=policy, horizon=250)) <= 18
 
 
@@ -113,9 +114,11 @@ def conversation(env, policy, rounds, belief=BELIEF, seed=1):
 
 
 @pytest.mark.parametrize("knobs", [(0,), (1,), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("settings", [{}, {"at_most": 2}, {"always": ["purpose"]}])
+@pytest.mark.parametrize("settings", [{}, {"max_set": 2}, {"optional": ["product", "send_time"]}])
 def test_mended_scores_are_sums_over_z_of_the_cells_that_an_action_leads_to(knobs, settings):
-    problem = cb.Problem(BELIEF.model, BELIEF.manipulable, BELIEF.parents, **settings)
+    problem = cb.Problem(
+        BELIEF.model, manipulable=BELIEF.manipulable, reward_parents=BELIEF.parents, **{"optional": True, **settings}
+    )
     situation = problem.situation(every=True)
     search = GroupedProjection(situation, knobs)
     radices = problem.actions.radices
@@ -155,14 +158,14 @@ def test_what_is_done_about_an_alarm_can_be_chosen():
 def test_the_agent_and_the_simulator_decide_the_same_through_an_alarm():
     env = with_arrow("product", 0.3)
     expected, statistic = conversation(env, GUARD, 200)
-    agent, world = cb.Agent(BELIEF, GUARD, seed=seed_of(1, 0, POLICY)), stream(1, 0, WORLD)
+    agent, world = engine_agent(BELIEF, GUARD, seed=seed_of(1, 0, POLICY)), stream(1, 0, WORLD)
 
     def replay():
         for outcome in expected:
             decision = agent.ask()
-            assert decision.intervention == outcome.action.intervention
+            assert decision.action == outcome.action.intervention
             z, reward = env.draw(outcome.action.choices, world)
-            agent.tell(decision.id, seen(env.problem.decode_parents(z)), reward)
+            agent.tell(decision.id, reward=reward, observed=seen(env.problem.decode_parents(z)))
 
     with pytest.warns(EvidenceWarning, match="should not depend on product .*joined the reward's parents. See agent."):
         replay()
@@ -171,7 +174,7 @@ def test_the_agent_and_the_simulator_decide_the_same_through_an_alarm():
 
 
 def pulled(env, decisions):
-    return [(d, env.pull(d.intervention, d.id)) for d in decisions]
+    return [(d, env.pull(d.action, d.id)) for d in decisions]
 
 
 def test_evidence_counts_in_the_order_of_decisions_whatever_the_order_of_telling():
@@ -182,11 +185,11 @@ def test_evidence_counts_in_the_order_of_decisions_whatever_the_order_of_telling
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
         for decision, found in batch:
-            forward.tell(decision.id, seen(found.parents), found.reward)
+            forward.tell(decision.id, reward=found.reward, observed=seen(found.parents))
         for decision, found in batch[:0:-1]:
-            backward.tell(decision.id, seen(found.parents), found.reward)
+            backward.tell(decision.id, reward=found.reward, observed=seen(found.parents))
             assert backward.evidence().rounds == 0
-        backward.tell(0, seen(batch[0][1].parents), batch[0][1].reward)
+        backward.tell(0, reward=batch[0][1].reward, observed=seen(batch[0][1].parents))
     assert backward.evidence() == forward.evidence()
     assert forward.evidence().rounds == 120
     assert forward.evidence().alarms
@@ -195,9 +198,9 @@ def test_evidence_counts_in_the_order_of_decisions_whatever_the_order_of_telling
 def test_who_is_forgotten_is_not_waited_for():
     agent = cb.Agent(BELIEF, GUARD, seed=3)
     for decision, found in pulled(EMAIL, agent.ask(20))[1:]:
-        agent.tell(decision.id, found.parents, found.reward)
+        agent.tell(decision.id, reward=found.reward, observed=found.parents)
     assert agent.evidence().rounds == 0
-    agent.forget(0)
+    agent.cancel(0)
     assert agent.evidence().rounds == 19
 
 
@@ -206,17 +209,19 @@ def test_a_correction_makes_evidence_as_if_it_had_been_told_at_first(tmp_path):
     right, wrong = (cb.Agent(BELIEF, GUARD, seed=3) for _ in range(2))
     batch = pulled(env, right.ask(120))
     wrong.ask(120)
-    right.forget(7)
+    right.cancel(7)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
         for decision, found in batch:
             if decision.id != 7:
-                right.tell(decision.id, seen(found.parents), found.reward)
+                right.tell(decision.id, reward=found.reward, observed=seen(found.parents))
                 mistake = decision.id % 4 == 0
-                wrong.tell(decision.id, seen(found.parents), 1 - found.reward if mistake else found.reward)
-        wrong.forget(7)
+                wrong.tell(
+                    decision.id, reward=1 - found.reward if mistake else found.reward, observed=seen(found.parents)
+                )
+        wrong.cancel(7)
         for decision, found in batch[::4]:
-            wrong.correct(decision.id, seen(found.parents), found.reward)
+            wrong.correct(decision.id, reward=found.reward, observed=seen(found.parents))
     statistics = []
     for name, agent in (("right", right), ("wrong", wrong)):
         agent.save(tmp_path / name)
@@ -233,9 +238,9 @@ def test_an_agent_that_has_mended_its_model_is_saved_whole(tmp_path, env, rounds
         rng, decided = np.random.default_rng(seed), []
         for _ in range(n):
             decision = one.ask()
-            found = env.pull(decision.intervention, rng)
-            one.tell(decision.id, seen(found.parents), found.reward)
-            decided.append(decision.intervention)
+            found = env.pull(decision.action, rng)
+            one.tell(decision.id, reward=found.reward, observed=seen(found.parents))
+            decided.append(decision.action)
         return decided
 
     with pytest.warns(EvidenceWarning):
@@ -269,8 +274,8 @@ def test_audits_try_every_searched_action_with_its_exact_probability():
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"draws": 1}, "draws must be 2 or more"),
-        ({"level": 0.0}, "level must lie between 1e-9 and 0.5; got 0.0"),
+        ({"samples": 1}, "samples must be 2 or more"),
+        ({"alpha": 0.0}, "alpha must lie between 1e-9 and 0.5; got 0.0"),
         ({"audit": 0.6}, "audit must lie between 0 and 0.5; got 0.6"),
         ({"on_alarm": "panic"}, "on_alarm must be one of 'mend', 'warn', 'leave'; got 'panic'"),
         ({"prior": "beta", "noise_scale": 2.0}, "A Beta prior has no scales"),
@@ -290,12 +295,14 @@ def many_knobs(n):
             cb.Variable(f"w{i}", [0, 1], parents=[f"x{i}"], table=[[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]]),
         )
     )
-    return cb.Problem(model, [f"x{i}" for i in range(n)], [f"w{i}" for i in range(n)])
+    return cb.Problem(
+        model, manipulable=[f"x{i}" for i in range(n)], reward_parents=[f"w{i}" for i in range(n)], optional=True
+    )
 
 
 def test_a_giant_action_set_is_watched_but_not_mended():
     problem = many_knobs(9)
-    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=8)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", samples=8)
     situation, statistic, rng = problem.situation(), policy.init(problem), np.random.default_rng(0)
     for t in range(5):
         choice = policy.decide(policy.feasible(situation, statistic), statistic, rng)
@@ -322,18 +329,20 @@ def test_a_file_that_describes_a_comparison_takes_the_ids(tmp_path):
         """
         environment = { zoo = "email_campaign" }
         simulation = { horizon = 40, replications = 1 }
-        policies = { c-ts-beta-guarded = { audit = 0.02, on_alarm = "warn" }, hac-ucb = {} }
+        policies = { 'c-ts-guarded(prior=beta)' = { audit = 0.02, on_alarm = "warn" }, hac-ucb = {} }
         """
     )
     run = read_spec(tmp_path / "campaign.toml").run()
-    assert run.policies == ("c-ts-beta-guarded", "hac-ucb")
+    assert run.policies == ("c-ts-guarded(prior=beta)", "hac-ucb")
 
 
 def segments_with_arrow(effect=0.35):
     """Clicks also hang on the product, which the belief denies; customers are of three segments."""
     base = cb.zoo.email_segments()
     p = base.problem
-    true = cb.Problem(p.model, p.manipulable, [*p.parents, "product"], context=p.context)
+    true = cb.Problem(
+        p.model, manipulable=p.manipulable, reward_parents=[*p.parents, "product"], context=p.context, optional=True
+    )
     means = base.configuration_means.reshape(p.shape)[..., None] + np.linspace(-effect, effect, 3)
     return cb.Environment(true, cb.rewards.BernoulliReward(means.clip(0.01, 0.99))), p
 
@@ -343,10 +352,10 @@ def converse(agent, env, rounds, seed=0):
     for _ in range(rounds):
         known = env.draw_context(rng)
         decision = agent.ask(context=known)
-        found = env.pull(decision.intervention, rng, context=known)
+        found = env.pull(decision.action, rng, context=known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
-            agent.tell(decision.id, seen(found.parents, agent.problem), found.reward)
+            agent.tell(decision.id, reward=found.reward, observed=seen(found.parents, agent.problem))
         decided.append((known, decision))
     return decided
 
@@ -385,7 +394,9 @@ def test_a_context_that_says_nothing_changes_no_decision_when_the_graph_is_left(
     env = with_arrow("product", 0.3)
     only = cb.Variable("only", ["one"], table=[1.0])
     model = cb.CausalModel([only, *BELIEF.model.variables.values()])
-    looking = cb.Problem(model, BELIEF.manipulable, BELIEF.parents, context=["only"])
+    looking = cb.Problem(
+        model, manipulable=BELIEF.manipulable, reward_parents=BELIEF.parents, context=["only"], optional=True
+    )
     policy, rng = cb.policies.GuardedThompsonSampling(prior="beta", on_alarm="leave"), np.random.default_rng(3)
     one, other = (cb.Agent(problem, policy, seed=1) for problem in (BELIEF, looking))
     with warnings.catch_warnings():
@@ -393,7 +404,7 @@ def test_a_context_that_says_nothing_changes_no_decision_when_the_graph_is_left(
         for _ in range(150):
             mine, its = one.ask(), other.ask(context={"only": "one"})
             assert mine == its
-            found = env.pull(mine.intervention, rng)
+            found = env.pull(mine.action, rng)
             for agent, decision in ((one, mine), (other, its)):
-                agent.tell(decision.id, seen(found.parents), found.reward)
+                agent.tell(decision.id, reward=found.reward, observed=seen(found.parents))
     assert one.evidence().alarms == other.evidence().alarms != ()

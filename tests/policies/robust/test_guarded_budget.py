@@ -18,15 +18,18 @@ from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.robust.monitor import GRAPH_ABANDONED, REPAIRED
 from causalbandits.problem.budget import Budget, BudgetTracker
 from causalbandits.problem.context_frequencies import context_frequencies
+from oracles.engine_agent import engine_agent
 from oracles.environments import BELIEF, EMAIL, with_arrow
 
 PRICES = {"product": 0.05, "purpose": 0.08, "send_time": {"morning": 0.02}}
-GUARD = cb.policies.GuardedThompsonSampling(prior="beta", draws=8)
+GUARD = cb.policies.GuardedThompsonSampling(prior="beta", samples=8)
 
 
 def priced(problem, **more):
     settings = {"costs": PRICES, "context": problem.context, **more}
-    return cb.Problem(problem.model, problem.manipulable, problem.parents, **settings)
+    return cb.Problem(
+        problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, **{"optional": True, **settings}
+    )
 
 
 PRICED = priced(BELIEF)
@@ -65,7 +68,7 @@ def by_pairs(values, costs, allowance):
 
 
 @pytest.mark.parametrize(("total", "spent"), [(6.0, 0.0), (1.0, 0.2), (20.0, 0.0), (0.5, 0.44)])
-@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", draws=8)])
+@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", samples=8)])
 def test_an_actions_probability_is_its_mean_share_of_the_draws_mixtures(policy, total, spent):
     env = cb.Environment(PRICED, EMAIL.reward)
     statistic, situation = taught(policy, env), situation_for(policy, PRICED)
@@ -99,7 +102,7 @@ def linear_program(offers, allowance):
 
 
 @pytest.mark.parametrize("total", [3.0, 8.0, 12.0])
-@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", draws=8)])
+@pytest.mark.parametrize("policy", [GUARD, cb.policies.CausalThompsonSampling(prior="beta", samples=8)])
 def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_them(policy, total):
     problem, statistic = SEGMENTS.problem, taught(policy, SEGMENTS)
     mixed = 0
@@ -129,7 +132,7 @@ def test_in_contexts_a_draws_mixture_is_that_of_the_linear_program_over_all_of_t
 @pytest.mark.parametrize("env", [cb.Environment(PRICED, EMAIL.reward), SEGMENTS], ids=["plain", "contexts"])
 def test_actions_are_played_as_often_as_their_probabilities_say_audits_included(env):
     """Within 5 standard deviations of the sum of their probabilities, each of them."""
-    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=4, audit=0.3)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", samples=4, audit=0.3)
     statistic, rng, n = taught(policy, env), np.random.default_rng(1), 400
     situation = situation_for(policy, env.problem.condition_codes((1,)) if env.problem.context else env.problem)
     expected, variance, played = (dict.fromkeys(range(env.problem.actions.size), 0.0) for _ in range(3))
@@ -154,7 +157,7 @@ def played(world, policy, horizon, total, replication=0):
 
 def test_false_alarms_under_a_budget_are_rarer_than_the_level():
     """At a level of 20%, more than 18 of 60 right runs would be alarmed by chance once in 300 at most."""
-    policy = cb.policies.GuardedThompsonSampling(prior="beta", level=0.2, draws=8, on_alarm="warn")
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", alpha=0.2, samples=8, on_alarm="warn")
     env, alarmed = cb.Environment(PRICED, EMAIL.reward), 0
     for replication in range(60):
         _, statistic = played(env, policy, 100, 6.0, replication)
@@ -167,23 +170,24 @@ def test_false_alarms_under_a_budget_are_rarer_than_the_level():
 def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_driver_alike(way, done, tmp_path):
     env = with_arrow("product", 0.3)
     world = cb.Environment(priced(env.problem), env.reward)
-    policy = cb.policies.GuardedThompsonSampling(prior="beta", draws=8, on_alarm=way)
+    policy = cb.policies.GuardedThompsonSampling(prior="beta", samples=8, on_alarm=way)
     horizon, total = 200, 22.0
     run, statistic = played(world, policy, horizon, total)
     assert statistic.alarm_rows()[0].done == done
-    agent = cb.Agent(PRICED, policy, seed=seed_of(1, 0, POLICY), budget=Budget(total, horizon))
+    agent = engine_agent(PRICED, policy, seed=seed_of(1, 0, POLICY), budget=Budget(total, horizon))
     rng, reward = stream(1, 0, WORLD), 0.0
     for t in range(horizon):
         decision = agent.ask()
-        z, came = world.draw(PRICED.choices(decision.intervention), rng)
+        z, came = world.draw(PRICED.choices(decision.action), rng)
         own = {name: value for name, value in world.problem.decode_parents(z).items() if name in PRICED.parents}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
-            agent.tell(decision.id, own, came)
+            agent.tell(decision.id, reward=came, observed=own)
         reward += came
         if t == 120:
             agent.save(tmp_path / "agent.json")
-            agent = cb.Agent.load(tmp_path / "agent.json")
+            seeds, agent = agent._seeds, cb.Agent.load(tmp_path / "agent.json")
+            agent._seeds = seeds  # the engine's, which go on
     assert agent._statistic.to_record() == statistic.to_record()
     assert reward == run.reward[-1]
     assert agent.budget.spent <= total
@@ -193,7 +197,7 @@ def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_drive
 
 
 def test_a_guard_never_overspends_with_forgets_audits_contexts_and_alarms():
-    rng, policy = np.random.default_rng(0), cb.policies.GuardedThompsonSampling(prior="beta", draws=2, audit=0.3)
+    rng, policy = np.random.default_rng(0), cb.policies.GuardedThompsonSampling(prior="beta", samples=2, audit=0.3)
     every = [{"segment": s} for s in ("new", "regular", "lapsed")]
     for problem, contexts in ((PRICED, [None]), (SEGMENTS.problem, [*every, None])):
         for rounds, total in ((30, 0.9), (40, 2.4), (25, 3.0), (20, 0.05)):
@@ -201,7 +205,7 @@ def test_a_guard_never_overspends_with_forgets_audits_contexts_and_alarms():
             for t in range(rounds + 10):
                 try:
                     decision = agent.ask(context=contexts[int(rng.integers(len(contexts)))])
-                    paid[decision.id] = problem.cost(decision.intervention)
+                    paid[decision.id] = problem.cost(decision.action)
                 except BudgetError:
                     assert agent.budget.rounds_left == 0
                 if t == rounds // 2:
@@ -209,13 +213,13 @@ def test_a_guard_never_overspends_with_forgets_audits_contexts_and_alarms():
                 if paid and rng.random() < 0.4:
                     id = next(iter(paid))
                     if id in agent.pending and rng.random() < 0.5:
-                        agent.forget(id)
+                        agent.cancel(id)
                         del paid[id]
                     elif id in agent.pending:
                         parents = {"subject": "short", "template": "1", "send_time": "morning"}
                         known = agent._pending[id].choice.action.intervention.get("send_time", "morning")
                         with warnings.catch_warnings():
                             warnings.simplefilter("ignore", EvidenceWarning)
-                            agent.tell(id, {**parents, "send_time": known}, 1)
+                            agent.tell(id, reward=1, observed={**parents, "send_time": known})
                 assert math.fsum(paid.values()) <= total * (1 + 1e-12)
                 assert agent.budget.spent == pytest.approx(math.fsum(paid.values()), abs=1e-9)

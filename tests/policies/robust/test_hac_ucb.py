@@ -79,8 +79,8 @@ def test_it_advises_by_the_view_that_it_takes():
     agent, rng = cb.Agent(belief, cb.policies.HACUCB(horizon=1500), seed=1), np.random.default_rng(0)
     for _ in range(1500):
         decision = agent.ask()
-        found = env.pull(decision.intervention, rng)
-        agent.tell(decision.id, {"z": found.parents["z"]}, found.reward)
+        found = env.pull(decision.action, rng)
+        agent.tell(decision.id, reward=found.reward, observed={"z": found.parents["z"]})
     assert agent._statistic.left
     best = agent.recommend()
     assert env.gap(best.intervention) == 0
@@ -127,9 +127,13 @@ def taste(*, wrong):
             cb.Variable("z", [0, 1], parents=["x", "segment"], table=rng.dirichlet([1, 1], (4, 2))),
         ]
     )
-    belief = cb.Problem(model, ["x"], ["z"], context=["segment"], always=["x"], reduce=False)
+    belief = cb.Problem(
+        model, manipulable=["x"], reward_parents=["z"], context=["segment"], optional=False, reduce=False
+    )
     parents = ["z", "x"] if wrong else ["z"]
-    true = cb.Problem(model, ["x"], parents, context=["segment"], always=["x"], reduce=False)
+    true = cb.Problem(
+        model, manipulable=["x"], reward_parents=parents, context=["segment"], optional=False, reduce=False
+    )
     means = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9]]) if wrong else np.array([0.2, 0.7])
     return cb.Environment(true, cb.rewards.BernoulliReward(means)), belief
 
@@ -169,8 +173,8 @@ def test_in_contexts_it_advises_for_each_and_needs_all_of_the_context(tmp_path):
     for _ in range(800):
         known = env.draw_context(rng)
         decision = agent.ask(context=known)
-        found = env.pull(decision.intervention, rng, context=known)
-        agent.tell(decision.id, {"z": found.parents["z"]}, found.reward)
+        found = env.pull(decision.action, rng, context=known)
+        agent.tell(decision.id, reward=found.reward, observed={"z": found.parents["z"]})
     assert agent._statistic.left
     agent.save(tmp_path / "agent.json")
     for one in (agent, cb.Agent.load(tmp_path / "agent.json")):

@@ -48,7 +48,13 @@ def by_bayes(candidates, problem, told):
         for outcome in told:
             do, values = outcome.action.intervention, problem.decode_parents(outcome.z)
             if parents:
-                whole = cb.Problem(candidate.model, problem.manipulable, problem.parents, reduce=False)
+                whole = cb.Problem(
+                    candidate.model,
+                    manipulable=problem.manipulable,
+                    reward_parents=problem.parents,
+                    reduce=False,
+                    optional=True,
+                )
                 logs[m] += math.log(max(1e-12, float(whole.parent_distribution(do)[outcome.z])))
                 cell = tuple(values[name] for name in parents)
             else:
@@ -64,7 +70,7 @@ def by_bayes(candidates, problem, told):
 
 
 def test_the_belief_is_bayes_rule_step_by_step():
-    fewer = cb.Problem(TRUE.model, TRUE.manipulable, ["subject", "template"])
+    fewer = cb.Problem(TRUE.model, manipulable=TRUE.manipulable, reward_parents=["subject", "template"], optional=True)
     candidates = [TRUE, other(1), fewer, None]
     policy = cb.policy("c-ts-models", problems=candidates)
     told, statistic = played(policy, TRUE, 12)
@@ -90,9 +96,9 @@ def test_eight_candidates_of_which_one_is_right_lose_as_little_as_the_right_one(
     wrong = [other(seed) for seed in range(7)]
     policy = cb.policy("c-ts-models", problems=[*wrong[:3], TRUE, *wrong[3:]])
     run = cb.simulate(EMAIL, policy, horizon=500, replications=6, seed=0, progress=False)
-    right = cb.simulate(EMAIL, ["c-ts-beta"], horizon=500, replications=6, seed=0, progress=False)
-    regret = run.measures["regret"]["c-ts-models"][:, -1]
-    assert regret.mean() < right.measures["regret"]["c-ts-beta"][:, -1].mean() + 8
+    right = cb.simulate(EMAIL, ["c-ts(prior=beta)"], horizon=500, replications=6, seed=0, progress=False)
+    regret = run.measures["regret"][run.policies[0]][:, -1]
+    assert regret.mean() < right.measures["regret"]["c-ts(prior=beta)"][:, -1].mean() + 8
     _, statistic = played(policy, TRUE, 200)
     assert policy.posterior_weights(TRUE, statistic).argmax() == 3
     assert policy.posterior_weights(TRUE, statistic)[3] > 0.99
@@ -105,7 +111,9 @@ def test_rewards_tell_which_parents_are_right():
         cb.Variable("a", [0, 1], parents=["x"], table=[[.7, .3], [.3, .7]]),
         cb.Variable("b", [0, 1], table=[.5, .5]),
     ])  # fmt: skip
-    both, one = (cb.Problem(model, ["x"], parents) for parents in (["a", "b"], ["a"]))
+    both, one = (
+        cb.Problem(model, manipulable=["x"], reward_parents=parents, optional=True) for parents in (["a", "b"], ["a"])
+    )
     env = cb.Environment(both, cb.rewards.BernoulliReward([[0.1, 0.9], [0.9, 0.1]]))
     policy = cb.policy("c-ts-models", problems=[one, both])
     _, statistic = played(policy, both, 200, env=env)
@@ -117,7 +125,7 @@ def test_rewards_tell_which_parents_are_right():
 
 def test_no_graph_wins_where_every_table_is_wrong_and_actions_are_few():
     few = [{"purpose": "Promo"}, {"purpose": "Nurture"}]
-    problem = cb.Problem(TRUE.model, TRUE.manipulable, TRUE.parents, actions=few)
+    problem = cb.Problem(TRUE.model, manipulable=TRUE.manipulable, reward_parents=TRUE.parents, actions=few)
     env = cb.Environment(problem, EMAIL.reward)
     wrong = other(3, problem)
     policy = cb.policy("c-ts-models", problems=[wrong, None])
@@ -132,10 +140,10 @@ def test_a_candidate_by_actions_tries_what_is_worth_trying_only():
     model = cb.zoo.coins().problem.model
     env = cb.zoo.coins()
     graph = model.causal_graph.with_hidden(cb.zoo.HIDDEN["coins"])
-    worth = cb.Problem(graph, ["A", "B", "C"], reward="Y")
+    worth = cb.Problem(graph, manipulable=["A", "B", "C"], reward="Y", reward_parents=[], optional=True)
     policy = cb.policy("c-ts-models", problems=[worth])
     agent = cb.Agent(env.problem, policy, seed=0)
-    assert {agent.ask().intervention for _ in range(60)} == set(worth.actions)
+    assert {cb.Intervention(agent.ask().action) for _ in range(60)} == set(worth.actions)
 
 
 def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_path):
@@ -144,10 +152,10 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_pa
     rng = np.random.default_rng(0)
     for _ in range(60):
         decision = agent.ask()
-        seen = EMAIL.pull(decision.intervention, rng=rng)
-        agent.tell(decision.id, seen.parents, seen.reward)
+        seen = EMAIL.pull(decision.action, rng=rng)
+        agent.tell(decision.id, reward=seen.reward, observed=seen.parents)
     found = agent.recommend()
-    assert "one of the 2 candidates is right; the likeliest is the 2., with probability 1" in repr(found)
+    assert "one of the 2 candidate graphs is right; the likeliest is number 2, with probability 1" in repr(found)
     assert found.lower < EMAIL.mean_reward(found.intervention) < found.upper
     agent.save(tmp_path / "agent.json")
     again, handed_in = cb.Agent.load(tmp_path / "agent.json"), cb.Agent.load(tmp_path / "agent.json", policy=policy)
@@ -156,7 +164,7 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_pa
     assert asked[0] == asked[1] == asked[2]
     with pytest.raises(StateError, match="other functions or objects as parameters"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(2), TRUE]))
-    with pytest.raises(StateError, match=r"by the policy c-ts-models with \{\}; given is"):
+    with pytest.raises(StateError, match=r"by the policy c-ts-models\(problems=\[..., ...\]\) with \{\}; given is"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(1), TRUE], failures=2))
 
 
@@ -164,13 +172,17 @@ def candidates_of_every_kind():
     """What is observed, a fit of it, tables that ignore what is hidden, a graph by actions, and none; with a world."""
     env = cb.zoo.reversal()
     world, hidden = env.problem.model, cb.zoo.HIDDEN["reversal"]
-    known = cb.ObservedModel.from_model(world, hidden=hidden)
+    known = cb.LatentModel.from_model(world, hidden=hidden)
     graph = known.causal_graph
     rows = {name: column for name, column in world.sample(200, rng=0).items() if name not in hidden}
     states = {name: graph.states[name] for name in graph.names}
-    ignored = cb.fit({name: graph.parents_of(name) for name in graph.names}, rows, states=states)
-    through = [cb.Problem(own, ["channel"], ["engagement"]) for own in (known, cb.fit(graph, rows), ignored)]
-    return env, [*through, cb.Problem(graph, ["channel"], reward="sale"), None]
+    ignored = cb.fit({name: graph.parents_of(name) for name in graph.names}, rows, values=states)
+    through = [
+        cb.Problem(own, manipulable=["channel"], reward_parents=["engagement"], optional=True)
+        for own in (known, cb.fit(graph, rows), ignored)
+    ]
+    by_actions = cb.Problem(graph, manipulable=["channel"], reward="sale", reward_parents=[], optional=True)
+    return env, [*through, by_actions, None]
 
 
 def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
@@ -181,12 +193,12 @@ def test_a_study_is_opened_with_the_candidates_that_it_was_made_with(tmp_path):
         study = cb.Study.create(tmp_path / f"{reopened}.db", problems[0], policy, seed=3)
         for number in range(6):
             decision = study.ask()
-            seen = env.pull(decision.intervention, rng=number)
-            study.tell(decision.id, {"engagement": seen.parents["engagement"]}, seen.reward)
+            seen = env.pull(decision.action, rng=number)
+            study.tell(decision.id, reward=seen.reward, observed={"engagement": seen.parents["engagement"]})
             if reopened:
                 study.close()
                 study = cb.Study.open(tmp_path / f"{reopened}.db")
-        asked.append([study.ask().intervention for _ in range(3)])
+        asked.append([study.ask().action for _ in range(3)])
         assert study.policy.parameter_fingerprint(problems[0]) == policy.parameter_fingerprint(problems[0])
         study.verify()
         study.close()
@@ -207,24 +219,24 @@ def test_what_no_candidate_allows_is_counted_and_said():
         cb.Variable("x", [0, 1], table=[.5, .5]),
         cb.Variable("m", [0, 1], parents=["x"], table=[[1., 0.], [0., 1.]]),
     ])  # fmt: skip
-    problem = cb.Problem(copy, ["x"], ["m"])
+    problem = cb.Problem(copy, manipulable=["x"], reward_parents=["m"], optional=True)
     policy = cb.policy("c-ts-models", problems=[problem])
-    agent = cb.Agent(problem, policy, seed=0, impossible="accept")
+    agent = cb.Agent(problem, policy, seed=0, zero_probability="allow")
     statistic = policy.init(problem)
     action = problem.actions.find({"x": 0})
     policy.update(situation_for(policy, problem), statistic, Outcome(action, (1,), 1.0, 1.0, 0))
     assert policy.concerns(problem, statistic) == (
-        "1 outcomes are impossible by every candidate: add one, or None, which has no graph.",
+        "1 outcomes have probability 0 under every candidate graph: add one, or None (no graph)",
     )
     assert cb.policy("c-ts-models").concerns(problem, statistic) == ()
-    assert agent.ask().intervention in problem.actions
+    assert agent.ask().action in problem.actions
 
 
 def test_in_contexts_each_is_learnt_with_what_is_known():
     env = cb.zoo.email_segments()
     policy = cb.policy("c-ts-models", problems=[other(1, env.problem), env.problem])
     run = cb.simulate(env, policy, horizon=300, replications=2, seed=0, progress=False)
-    assert run.measures["regret"]["c-ts-models"][:, -1].mean() < 40
+    assert run.measures["regret"][run.policies[0]][:, -1].mean() < 40
     agent = cb.Agent(env.problem, policy, seed=0)
     with pytest.raises(PolicyError, match="needs all of it"):
         agent.ask()
@@ -238,21 +250,22 @@ def test_in_contexts_each_is_learnt_with_what_is_known():
         ([TRUE, "x"], PolicyError, "each a Problem or None; got 'x'"),
         ([cb.zoo.figure2().problem], PolicyError, r"the 1\. manipulates \['X1'"),
         (
-            [TRUE, cb.Problem(TRUE.model, TRUE.manipulable, ["product", "subject"])],
+            [TRUE, cb.Problem(TRUE.model, manipulable=TRUE.manipulable, reward_parents=["product", "subject"],
+                              optional=True)],
             PolicyError,
             r"the 2\. has parents that are not told, \['product'\]",
         ),
         (
             [cb.Problem(
                 cb.CausalGraph({"y": ["product", "purpose", "send_time"]},
-                               states={"product": [0, 1], "purpose": [0, 1], "send_time": [0, 1]}),
-                ["product", "purpose", "send_time"], reward="y")],
+                               values={"product": [0, 1], "purpose": [0, 1], "send_time": [0, 1]}),
+                manipulable=["product", "purpose", "send_time"], reward="y", reward_parents=[], optional=True)],
             PolicyError,
             "does not know 'product' with the states",
         ),
         (
-            [cb.Problem(cb.zoo.email_segments().problem.model, TRUE.manipulable, TRUE.parents,
-                             context=["segment"])],
+            [cb.Problem(cb.zoo.email_segments().problem.model, manipulable=TRUE.manipulable,
+                        reward_parents=TRUE.parents, context=["segment"], optional=True)],
             PolicyError,
             r"has the context \['segment'\], and not \[\]",
         ),
@@ -264,11 +277,13 @@ def test_candidates_that_are_about_something_else_are_refused(problems, error, m
 
 
 def test_problems_by_actions_and_too_many_numbers_are_refused(monkeypatch):
-    worth = cb.Problem(cb.zoo.coins().problem.model, ["A", "B", "C"], [], reward="Y")
+    worth = cb.Problem(
+        cb.zoo.coins().problem.model, manipulable=["A", "B", "C"], reward_parents=[], reward="Y", optional=True
+    )
     with pytest.raises(PolicyError, match="this problem has none"):
         cb.Agent(worth, "c-ts-models")
     monkeypatch.setattr("causalbandits.policies.robust.model_averaging.CANDIDATE_LIMIT", 100)
-    fresh = cb.Problem(TRUE.model, TRUE.manipulable, TRUE.parents)
+    fresh = cb.Problem(TRUE.model, manipulable=TRUE.manipulable, reward_parents=TRUE.parents, optional=True)
     with pytest.raises(SizeError, match=r"2 x 1 x 3\^500|2 x 1 x .* x 2 of them"):
         cb.Agent(cb.zoo.lower_bound(500, 0.1).problem, "c-ts-models")
     with pytest.raises(SizeError, match="2 x 1 x 80 x 12 of them; the limit is 100"):

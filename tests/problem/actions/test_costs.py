@@ -21,7 +21,12 @@ PRICES = {"product": 0.02, "purpose": 0.03, "send_time": {"morning": 0.01}}
 def email(costs=PRICES, **keywords):
     env = cb.zoo.email_campaign()
     p = env.problem
-    return cb.Environment(cb.Problem(p.model, p.manipulable, p.parents, costs=costs, **keywords), env.reward)
+    return cb.Environment(
+        cb.Problem(
+            p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=costs, **{"optional": True, **keywords}
+        ),
+        env.reward,
+    )
 
 
 @st.composite
@@ -39,8 +44,18 @@ def priced(draw):
         else:
             levels = rng.random(len(states)) if kind == "value" else rng.integers(0, 3, len(states)) / 2
             costs[name] = {state: size * float(level) for state, level in zip(states, levels, strict=True)}
-    make = {"at_most": at_most, "always": always, "costs": costs}
-    return tuple(cb.Problem(case.model, case.manipulable, case.parents, reduce=r, **make) for r in (True, False))
+    optional = [name for name in case.manipulable if name not in always]
+    make = {"max_set": at_most, "optional": optional, "costs": costs}
+    return tuple(
+        cb.Problem(
+            case.model,
+            manipulable=case.manipulable,
+            reward_parents=case.parents,
+            reduce=r,
+            **{"optional": True, **make},
+        )
+        for r in (True, False)
+    )
 
 
 @thorough
@@ -105,7 +120,13 @@ def test_leaving_a_root_alone_goes_only_if_setting_it_costs_nothing():
 def test_of_equal_choices_the_cheapest_stays_and_of_equally_cheap_ones_the_first():
     a = cb.Variable("a", [0, 1, 2, 3], table=[0.25] * 4)
     z = cb.Variable("z", [0, 1], parents=["a"], table=[[1, 0], [1, 0], [1, 0], [0, 1]])
-    problem = cb.Problem(cb.CausalModel([a, z]), ["a"], ["z"], always=["a"], costs={"a": {0: 0.3, 1: 0.2, 2: 0.2}})
+    problem = cb.Problem(
+        cb.CausalModel([a, z]),
+        manipulable=["a"],
+        reward_parents=["z"],
+        optional=False,
+        costs={"a": {0: 0.3, 1: 0.2, 2: 0.2}},
+    )
     assert [problem.candidates.action(i).intervention for i in range(2)] == [{"a": 1}, {"a": 3}]
     assert "do(a=0) has the same effect as do(a=1), at 0.2 instead of 0.3" in repr(problem.reduction())
 
@@ -114,7 +135,9 @@ def test_of_equal_choices_the_cheapest_stays_and_of_equally_cheap_ones_the_first
 def test_a_knob_that_leads_nowhere_and_must_be_set_takes_its_cheapest_value():
     x, idle = (cb.Variable(name, [0, 1, 2], table=[0.2, 0.3, 0.5]) for name in ("x", "idle"))
     costs = {"idle": {0: 0.5, 1: 0.25, 2: 0.25}}
-    problem = cb.Problem(cb.CausalModel([x, idle]), ["x", "idle"], ["x"], always=["idle"], costs=costs)
+    problem = cb.Problem(
+        cb.CausalModel([x, idle]), manipulable=["x", "idle"], reward_parents=["x"], optional=["x"], costs=costs
+    )
     assert {problem.candidates.action(i).intervention["idle"] for i in range(problem.candidates.size)} == {1}
     env = cb.Environment(problem, cb.rewards.BernoulliReward([0.1, 0.2, 0.9]))
     assert env.best().intervention == {"x": 2, "idle": 1}
@@ -151,13 +174,13 @@ def test_costs_that_are_none_are_refused_in_words(costs, words):
 
 
 def test_a_problem_with_costs_survives_its_record_and_other_tables():
-    problem = email(at_most=2).problem
+    problem = email(max_set=2).problem
     again = cb.Problem.from_record(problem.to_record())
-    assert again.fingerprint == problem.fingerprint != email(costs=None, at_most=2).problem.fingerprint
+    assert again.fingerprint == problem.fingerprint != email(costs=None, max_set=2).problem.fingerprint
     other = problem.with_model(problem.model)
     assert other.costs == problem.costs
     assert problem.is_same_but_for_tables(other)
-    assert not problem.is_same_but_for_tables(email(costs={"product": 0.01}, at_most=2).problem)
+    assert not problem.is_same_but_for_tables(email(costs={"product": 0.01}, max_set=2).problem)
     for wrong in ([[0.1]], "x", [[-1] * 3, [0] * 4, [0] * 3]):
         with pytest.raises(cb.CausalBanditsError, match="cost"):
             cb.Problem.from_record({**problem.to_record(), "costs": wrong})
@@ -167,17 +190,23 @@ def test_costs_are_written_in_a_file_and_on_the_command_line(tmp_path):
     from causalbandits.cli.options import parse_target
     from causalbandits.planning.experiment_spec import read_spec, read_spec_file
 
-    lines = ["[environment]", 'zoo = "email_campaign"', "[simulation]", "horizon = 50", "[policies]", "c-ts-beta = {}"]
+    lines = [
+        'environment = { zoo = "email_campaign" }',
+        "[simulation]",
+        "horizon = 50",
+        "[policies]",
+        '"c-ts(prior=beta)" = {}',
+    ]
     table = ["[costs]", "product = 0.02", "purpose = 0.03", "send_time = { morning = 0.01 }"]
     path = tmp_path / "priced.toml"
-    path.write_text("\n".join([*lines, *table]))
+    path.write_text("\n".join([lines[0], *lines[1:], *table]))
     assert read_spec(path).environment.fingerprint == email().fingerprint
     prices = "{ product = 0.02, purpose = 0.03, send_time = { morning = 0.01 } }"
-    inline = f'[environment]\nzoo = "email_campaign"\ncosts = {prices}'
+    inline = f'costs = {prices}\n[environment]\nzoo = "email_campaign"'
     path.write_text(inline)
     assert read_spec_file(path).parse_environment().fingerprint == email().fingerprint
     path.write_text("\n".join([inline, *table]))
-    with pytest.raises(cb.CausalBanditsError, match="Costs must be said once"):
+    with pytest.raises(cb.CausalBanditsError, match="is no TOML file"):
         read_spec_file(path)
     typed = ["product=0.02", "purpose=0.03", "send_time:morning=0.01"]
     assert (
@@ -186,7 +215,7 @@ def test_costs_are_written_in_a_file_and_on_the_command_line(tmp_path):
     for wrong, words in (
         (["product=cheap"], "expected a number"),
         (["product=-1"], "expected a number from 0"),
-        (["subject=1"], "Unknown variable that can be set"),
+        (["subject=1"], "Unknown manipulable variable"),
         (["prodct=1"], "Did you mean 'product'"),
         (["product:Photshop=1"], "Did you mean 'Photoshop'"),
         (["product=1", "product:Photoshop=1"], "or one for each value; got both"),
@@ -203,15 +232,16 @@ def test_a_description_says_what_is_subtracted_and_a_forecast_counts_it():
     assert "Costs are subtracted: product 0.02, purpose 0.03, send_time 0 to 0.01." in said
     dear = email(costs={"product": 0.5, "purpose": 0.5, "send_time": 0.5}).problem
     cheap, costly = (
-        cb.forecast(p, ["c-ts-beta", "uniform"], horizon=200, replications=10, progress=False) for p in (problem, dear)
+        cb.forecast(p, ["c-ts(prior=beta)", "uniform"], horizon=200, replications=10, progress=False)
+        for p in (problem, dear)
     )
     assert costly.at_stake > 3 * cheap.at_stake  # what is chosen blindly pays for what it sets
-    assert costly.run.regret("c-ts-beta")[:, -1].mean() < costly.run.regret("uniform")[:, -1].mean() / 5
+    assert costly.run.regret("c-ts(prior=beta)")[:, -1].mean() < costly.run.regret("uniform")[:, -1].mean() / 5
 
 
 def test_bounds_know_that_costs_move_actions_apart():
     env = email(costs={"product": 1.0})
     assert cb.theory.bound("c-ucb", env).largest_gap == pytest.approx(env.gaps().max())
     assert env.gaps().max() > 1
-    free, priced = (cb.theory.bound("c-ts-beta", email(costs=c).problem) for c in (None, {"product": 1.0}))
+    free, priced = (cb.theory.bound("c-ts(prior=beta)", email(costs=c).problem) for c in (None, {"product": 1.0}))
     assert priced.largest_gap == pytest.approx(free.largest_gap + 1)

@@ -29,7 +29,7 @@ def forty():
 def brute_force(space):
     """Every action's choices, by the definition."""
     rows = itertools.product(*(range(len(v.states) + 1) for v in space.variables))
-    most = len(space.variables) if space.at_most is None else space.at_most
+    most = len(space.variables) if space.max_set is None else space.max_set
     forced = [space.names.index(name) for name in space.always]
     values = [{0, *(v.code(state) + 1 for state in space.values.get(v.name, v.states))} for v in space.variables]
     rows = (row for row in rows if all(c in own for c, own in zip(row, values, strict=True)))
@@ -43,7 +43,7 @@ def spaces(draw):
     always = draw(st.sets(st.sampled_from([v.name for v in variables])))
     at_most = draw(st.none() | st.integers(len(always), len(variables) + 1))
     some = {v.name: draw(st.none() | st.lists(st.sampled_from(v.states), min_size=1, unique=True)) for v in variables}
-    return ActionSpace(variables, at_most=at_most, always=always, values=some)
+    return ActionSpace(variables, max_set=at_most, always=always, values=some)
 
 
 @patient
@@ -118,7 +118,7 @@ def test_a_space_beyond_any_memory_is_numbered_without_being_listed():
 
 
 def test_constraints_on_a_huge_space_are_counted_not_listed():
-    sparse = ActionSpace(forty(), at_most=2, always=["k7"])
+    sparse = ActionSpace(forty(), max_set=2, always=["k7"])
     assert sparse.size == 3 * (1 + 39 * 3)
     assert all(sparse.index(action) == i for i, action in enumerate(sparse))
     assert ActionSpace(forty(), always=["k0"]).size == 3 * 4**39
@@ -132,7 +132,7 @@ def test_constraints_on_a_huge_space_are_counted_not_listed():
     ],
 )
 def test_listing_a_huge_space_is_refused_with_its_size_and_a_way_out(refused):
-    with pytest.raises(SizeError, match=rf"there are {4**40} of them .*Allow fewer: .*at_most=, or a list"):
+    with pytest.raises(SizeError, match=rf"there are {4**40} of them .*Allow fewer: .*max_set=, or a list"):
         refused(ActionSpace(forty()))
 
 
@@ -187,20 +187,23 @@ def test_a_predicate_keeps_what_satisfies_it_and_is_asked_once_about_each(space,
 
 
 def test_lists_and_predicates_combine():
-    space = ActionSpace(knobs(2, 2), at_most=1).only([{"k0": "k00"}, {"k1": "k11"}, {}])
+    space = ActionSpace(knobs(2, 2), max_set=1).only([{"k0": "k00"}, {"k1": "k11"}, {}])
     assert list(space.where(lambda action: "k0" not in action)) == [{"k1": "k11"}, {}]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ActionSpace(knobs(2, 2), always=["k2"]), r"Unknown manipulable variable in always=: 'k2'. Did you"),
-        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names, such as \['x'\]; got 'k1'"),
-        (lambda: ActionSpace(knobs(2, 2), at_most=-1), r"at_most must be a whole number.*got -1"),
-        (lambda: ActionSpace(knobs(2, 2), at_most=1.5), r"at_most must be a whole number.*got 1.5"),
-        (lambda: ActionSpace(knobs(2, 2), at_most=True), r"at_most must be a whole number.*got True"),
         (
-            lambda: ActionSpace(knobs(2, 2), at_most=1, always=["k0", "k1"]),
+            lambda: ActionSpace(knobs(2, 2), always=["k2"]),
+            r"Unknown manipulable variable that is always set: 'k2'. Did you",
+        ),
+        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names, such as \['x'\]; got 'k1'"),
+        (lambda: ActionSpace(knobs(2, 2), max_set=-1), r"max_set must be a whole number.*got -1"),
+        (lambda: ActionSpace(knobs(2, 2), max_set=1.5), r"max_set must be a whole number.*got 1.5"),
+        (lambda: ActionSpace(knobs(2, 2), max_set=True), r"max_set must be a whole number.*got True"),
+        (
+            lambda: ActionSpace(knobs(2, 2), max_set=1, always=["k0", "k1"]),
             r"no less than the 2 variables that are always set; got 1",
         ),
         (lambda: ActionSpace(knobs(2)).only([]), r"No action is left"),
@@ -233,7 +236,7 @@ def test_spaces_that_cannot_be_are_refused(make, message):
 )
 def test_actions_that_do_not_exist_are_refused_with_the_reason(ask, message):
     with pytest.raises(InterventionError, match=message):
-        ask(ActionSpace(knobs(2, 2, 2), at_most=2, always=["k1"]))
+        ask(ActionSpace(knobs(2, 2, 2), max_set=2, always=["k1"]))
 
 
 def test_numbers_outside_the_space_are_refused_with_its_range():

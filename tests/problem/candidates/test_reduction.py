@@ -26,8 +26,11 @@ def constrained(draw):
     at_most = draw(st.one_of(st.none(), st.integers(len(always), 3)))
     some = {k: st.none() | st.lists(st.sampled_from(case.model[k].states), min_size=1) for k in case.manipulable}
     values = {k: None if (found := draw(own)) is None else list(dict.fromkeys(found)) for k, own in some.items()}
-    make = {"at_most": at_most, "always": always}
-    return tuple(cb.Problem(case.model, values, case.parents, reduce=r, **make) for r in (True, False))
+    make = {"max_set": at_most, "optional": [name for name in case.manipulable if name not in always]}
+    return tuple(
+        cb.Problem(case.model, manipulable=values, reward_parents=case.parents, reduce=r, **{"optional": True, **make})
+        for r in (True, False)
+    )
 
 
 def best_mean(problem, mean):
@@ -57,7 +60,7 @@ def test_every_removed_choice_is_a_mixture_of_kept_ones_that_touch_no_more_where
             assert min(weights.values()) > 0
             assert sum(weights.values()) == pytest.approx(1, abs=1e-12)
             assert block.residual(removed) <= hull.RESIDUAL_TOLERANCE
-            if problem.actions.at_most is not None:
+            if problem.actions.max_set is not None:
                 touched = block.choices[removed] > 0
                 assert all(not ((block.choices[k] > 0) & ~touched).any() for k in weights)
 
@@ -80,7 +83,7 @@ def test_searched_positions_are_allowed_actions_with_the_distribution_they_are_s
 @given(cases(most=5, knobs=3))
 def test_nothing_that_stays_is_a_mixture_of_the_others_that_stay(case):
     """Where this holds the reduction is as small as it can be."""
-    problem = cb.Problem(case.model, case.manipulable, case.parents)
+    problem = cb.Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     assert all(map(is_minimal, problem.reduction().blocks))
 
 
@@ -101,7 +104,12 @@ def test_a_row_goes_that_is_a_mixture_of_what_is_only_found_after_it():
         cb.Variable("w", range(4), parents=["u"], table=random_table(rng, [3], 4)),
         cb.Variable("z", range(4), parents=["u", "x"], table=random_table(rng, [3, 4], 4)),
     ])  # fmt: skip
-    assert all(map(is_minimal, cb.Problem(model, ["x", "u", "w"], ["z", "w"]).reduction().blocks))
+    assert all(
+        map(
+            is_minimal,
+            cb.Problem(model, manipulable=["x", "u", "w"], reward_parents=["z", "w"], optional=True).reduction().blocks,
+        )
+    )
 
 
 def test_sixty_thousand_choices_of_two_configurations_are_reduced_in_seconds():
@@ -112,7 +120,7 @@ def test_sixty_thousand_choices_of_two_configurations_are_reduced_in_seconds():
         *(cb.Variable(x, [0, 1], parents=["u"], table=rng.dirichlet([1, 1], 2)) for x in knobs),
         cb.Variable("z", [0, 1], parents=knobs, table=rng.dirichlet([1, 1], (2,) * 10)),
     ])  # fmt: skip
-    problem = cb.Problem(model, knobs, ["z"])
+    problem = cb.Problem(model, manipulable=knobs, reward_parents=["z"], optional=True)
     started = time.process_time()
     assert (problem.actions.size, problem.candidates.size) == (3**10, 2)
     assert time.process_time() - started < 10
@@ -129,7 +137,7 @@ def test_among_equal_choices_the_one_that_touches_the_fewest_stays():
     """b copies a, so do(a=1) and do(a=1, b=1) do the same."""
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     b = cb.Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
-    problem = cb.Problem(cb.CausalModel([a, b]), ["a", "b"], ["b"])
+    problem = cb.Problem(cb.CausalModel([a, b]), manipulable=["a", "b"], reward_parents=["b"], optional=True)
     searched = [problem.candidates.action(i).intervention for i in range(problem.candidates.size)]
     assert all(len(do) == 1 for do in searched)
     assert len(searched) == 2
@@ -140,7 +148,7 @@ def confounded():
     u = cb.Variable("u", [0, 1], table=[0.5, 0.5])
     knob = cb.Variable("knob", [0, 1], parents=["u"], table=[[0.9, 0.1], [0.1, 0.9]])
     w = cb.Variable("w", [0, 1], parents=["u"], table=[[0.8, 0.2], [0.2, 0.8]])
-    return cb.Problem(cb.CausalModel([u, knob, w]), ["knob"], ["knob", "w"])
+    return cb.Problem(cb.CausalModel([u, knob, w]), manipulable=["knob"], reward_parents=["knob", "w"], optional=True)
 
 
 def test_leaving_alone_stays_where_it_can_be_the_only_best():
@@ -154,11 +162,17 @@ def test_leaving_alone_stays_where_it_can_be_the_only_best():
 
 def test_a_list_of_actions_and_reduce_false_step_aside():
     p = cb.zoo.figure2().problem
-    listed = cb.Problem(p.model, p.manipulable, p.parents, actions=[{}, {"X1": 2}])
+    listed = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, actions=[{}, {"X1": 2}])
     assert listed.candidates.size == 2
     assert repr(listed.reduction()) == "All 2 actions are searched: the action set is a list."
-    assert "reduce=False" in repr(cb.Problem(p.model, p.manipulable, p.parents, reduce=False).reduction())
-    forbidden = cb.Problem(p.model, p.manipulable, p.parents, forbid=lambda do: len(do) == 4)
+    assert "reduce=False" in repr(
+        cb.Problem(
+            p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True
+        ).reduction()
+    )
+    forbidden = cb.Problem(
+        p.model, manipulable=p.manipulable, reward_parents=p.parents, forbid=lambda do: len(do) == 4, optional=True
+    )
     env = cb.Environment(forbidden, cb.rewards.LinearReward([0.25, 0.25, -0.25, -0.25], sd=0.1))
     assert env.best().mean == pytest.approx(env.means.max())
     assert len(env.best().intervention) == 3
@@ -218,15 +232,17 @@ def test_the_report_says_what_went_and_why():
 
 def test_eligible_actions_may_be_ones_that_are_not_searched():
     problem = cb.zoo.email_campaign().problem
-    agent = cb.Agent(problem, "c-ts-beta", seed=0)
+    agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     some = [{"purpose": "Nurture"}, {"product": "Acrobat XI Pro"}]
-    assert {d.intervention for d in agent.ask(40, eligible=some)} == {cb.Intervention(a) for a in some}
+    assert {cb.Intervention(d.action) for d in agent.ask(40, eligible=some)} == {cb.Intervention(a) for a in some}
 
 
 def test_a_knob_without_effect_that_must_be_set_is_set():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
-    problem = cb.Problem(cb.CausalModel([a, idle]), ["a", "idle"], ["a"], always=["idle"], at_most=2)
+    problem = cb.Problem(
+        cb.CausalModel([a, idle]), manipulable=["a", "idle"], reward_parents=["a"], optional=["a"], max_set=2
+    )
     searched = [problem.candidates.action(i).intervention for i in range(problem.candidates.size)]
     assert all(do["idle"] == "x" for do in searched)
     assert {do.get("a") for do in searched} >= {0, 1}
@@ -235,17 +251,19 @@ def test_a_knob_without_effect_that_must_be_set_is_set():
 def test_four_to_the_sixteenth_actions_are_ordinary():
     env = cb.zoo.random_parallel(3, 16, theta=np.linspace(-0.5, 0.5, 16), rng=1)
     assert env.problem.candidates.size == 2**16
-    agent = cb.Agent(env.problem, "c-ts-gaussian", seed=0)
+    agent = cb.Agent(env.problem, "c-ts(scales=given)", seed=0)
     decision = agent.ask()
-    outcome = env.pull(decision.intervention, 0)
-    agent.tell(decision.id, outcome.parents, outcome.reward)
+    outcome = env.pull(decision.action, 0)
+    agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     assert agent.recommend().seen > 0
 
 
 def test_a_knob_without_effect_that_must_be_set_is_set_to_a_value_that_it_may_be_set_to():
     a = cb.Variable("a", [0, 1], table=[0.5, 0.5])
     idle = cb.Variable("idle", ["x", "y"], table=[0.5, 0.5])
-    problem = cb.Problem(cb.CausalModel([a, idle]), {"a": None, "idle": ["y"]}, ["a"], always=["idle"])
+    problem = cb.Problem(
+        cb.CausalModel([a, idle]), manipulable={"a": None, "idle": ["y"]}, reward_parents=["a"], optional=["a"]
+    )
     assert {problem.candidates.action(i).intervention["idle"] for i in range(problem.candidates.size)} == {"y"}
     assert problem.candidates.array()[:, 1].tolist() == [2] * problem.candidates.size
 
@@ -254,29 +272,32 @@ def test_the_best_of_two_to_the_thousandth_actions_sets_what_may_be_set():
     n = 1000
     p = cb.zoo.random_parallel(3, n, theta=np.full(n, 0.02), rng=1).problem
     values = {name: [2, 3] if i % 2 else [1] for i, name in enumerate(p.manipulable)}
-    env = cb.Environment(cb.Problem(p.model, values, p.parents), cb.rewards.LinearReward(np.full(n, 0.02), sd=0.1))
+    env = cb.Environment(
+        cb.Problem(p.model, manipulable=values, reward_parents=p.parents, optional=True),
+        cb.rewards.LinearReward(np.full(n, 0.02), sd=0.1),
+    )
     best = env.best()
     assert best.intervention in env.problem.actions
     for i in range(0, n, 97):
         others = [{**best.intervention, f"X{i + 1}": value} for value in values[f"X{i + 1}"]]
         without = {name: value for name, value in best.intervention.items() if name != f"X{i + 1}"}
         assert max(map(env.mean_reward, [*others, without])) <= best.mean + 1e-12
-    assert cb.Agent(env.problem, "cl-ts-observed", seed=0).ask().intervention in env.problem.actions
+    assert cb.Agent(env.problem, "cl-ts(regressor=observed)", seed=0).ask().action in env.problem.actions
 
 
 def test_four_to_the_thousandth_actions_are_decided_block_by_block():
     n = 1000
     env = cb.zoo.random_parallel(3, n, theta=np.full(n, 0.02), rng=1)
-    agent = cb.Agent(env.problem, "cl-ts-observed", seed=0)
+    agent = cb.Agent(env.problem, "cl-ts(regressor=observed)", seed=0)
     decision = agent.ask()
-    outcome = env.pull(decision.intervention, 0)
-    agent.tell(decision.id, outcome.parents, outcome.reward)
+    outcome = env.pull(decision.action, 0)
+    agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     assert env.mean_reward(agent.recommend().intervention) <= env.best().mean
     with pytest.raises(cb.CausalBanditsError, match=r"about 10\^301 actions can each be the best .* Use cl-ts"):
         cb.Agent(env.problem, "cl-ucb").ask()
 
 
-@pytest.mark.parametrize("id", ["cl-ts", "cl-ts-observed"])
+@pytest.mark.parametrize("id", ["cl-ts", "cl-ts(regressor=observed)"])
 def test_deciding_block_by_block_is_the_first_best_of_all_scores(id):
     env = cb.zoo.email_campaign()
     policy = cb.policy(id)
@@ -294,8 +315,17 @@ def test_deciding_block_by_block_is_the_first_best_of_all_scores(id):
 def test_all_policies_reach_the_same_means_with_and_without_the_reduction():
     """In distribution, not in trajectory: regrets over 6 replications differ by less than 5 joint standard errors."""
     p = cb.zoo.email_campaign()
-    full = cb.Environment(cb.Problem(p.problem.model, p.problem.manipulable, p.problem.parents, reduce=False), p.reward)
-    ids = ["c-ucb", "c-ts-beta", "c-kl-ucb", "cl-ts-observed"]
+    full = cb.Environment(
+        cb.Problem(
+            p.problem.model,
+            manipulable=p.problem.manipulable,
+            reward_parents=p.problem.parents,
+            reduce=False,
+            optional=True,
+        ),
+        p.reward,
+    )
+    ids = ["c-ucb", "c-ts(prior=beta)", "c-kl-ucb", "cl-ts(regressor=observed)"]
     runs = [cb.simulate(env, ids, horizon=600, replications=6, seed=s) for s, env in enumerate((p, full))]
     for one, other in zip(runs[0].summary(), runs[1].summary(), strict=True):
         assert abs(one.mean - other.mean) < 5 * np.hypot(one.standard_error, other.standard_error)

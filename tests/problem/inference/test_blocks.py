@@ -35,13 +35,18 @@ def assert_close(found, exact):
 @given(cases())
 def test_all_actions_at_once_are_what_enumeration_gives(case):
     exact = [distribution(case.model, do, case.parents) for do in all_interventions(case.model, case.manipulable)]
-    assert_close(Problem(*case).parent_distributions(), np.array(exact))
+    assert_close(
+        Problem(
+            case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True
+        ).parent_distributions(),
+        np.array(exact),
+    )
 
 
 @patient
 @given(cases(), st.data())
 def test_one_action_is_what_enumeration_gives(case, data):
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     number = data.draw(st.integers(0, problem.actions.size - 1))
     do = problem.actions[number]
     exact = distribution(case.model, do, case.parents)
@@ -77,7 +82,10 @@ def mixed_model():
 def test_knobs_and_parents_may_overlap_and_cause_each_other(manipulable, parents):
     model = mixed_model()
     exact = [distribution(model, do, parents) for do in all_interventions(model, manipulable)]
-    assert_close(Problem(model, manipulable, parents).parent_distributions(), np.array(exact))
+    assert_close(
+        Problem(model, manipulable=manipulable, reward_parents=parents, optional=True).parent_distributions(),
+        np.array(exact),
+    )
 
 
 def test_parents_of_two_blocks_may_alternate():
@@ -88,7 +96,7 @@ def test_parents_of_two_blocks_may_alternate():
         Variable(k, range(n), parents=above[k], table=random_table(rng, [sizes[p] for p in above[k]], n))
         for k, n in sizes.items()
     )
-    problem = Problem(model, ["U", "X"], ["C", "B", "D", "A"])
+    problem = Problem(model, manipulable=["U", "X"], reward_parents=["C", "B", "D", "A"], optional=True)
     exact = np.array([distribution(model, do, problem.parents) for do in problem.actions])
     x = rng.standard_normal(problem.shape)
     assert [block.parents for block in problem.blocks] == [(0, 2), (1, 3)]
@@ -99,12 +107,12 @@ def test_parents_of_two_blocks_may_alternate():
 
 
 def test_setting_a_variable_does_not_change_its_causes():
-    problem = Problem(mixed_model(), ["b"], ["u"])
+    problem = Problem(mixed_model(), manipulable=["b"], reward_parents=["u"], optional=True)
     assert_close(problem.parent_distributions(), np.tile(problem.model["u"].table, (4, 1)))
 
 
 def test_what_comes_back_is_the_callers_to_change():
-    problem = Problem(mixed_model(), ["a"], ["b", "c"])
+    problem = Problem(mixed_model(), manipulable=["a"], reward_parents=["b", "c"], optional=True)
     first = problem.parent_distribution(1)
     kept = first.copy()
     first[:] = 0
@@ -174,7 +182,7 @@ NETWORKS = {
 def test_pyagrum_agrees_on_published_networks(name, tmp_path):
     # In each the knobs cause each other, and some parent is a knob or a cause of another parent.
     model = read_network(name, tmp_path)
-    problem = Problem(model, *NETWORKS[name])
+    problem = Problem(model, manipulable=NETWORKS[name][0], reward_parents=NETWORKS[name][1], optional=True)
     everywhere = problem.parent_distributions()
     numbers = np.random.default_rng(0).permutation(problem.actions.size)[:60]
     for number in [0, problem.actions.size - 1, *numbers.tolist()]:
@@ -187,7 +195,7 @@ def test_pyagrum_agrees_on_published_networks(name, tmp_path):
 @given(cases(knobs=2, fewest_states=2))
 def test_pyagrum_agrees_on_random_models(case):
     # Two states or more: pyAgrum's joint posterior gains and loses variables that have only one.
-    problem = Problem(*case)
+    problem = Problem(case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True)
     for do, found in zip(problem.actions, problem.parent_distributions(), strict=True):
         assert_close(found, by_pyagrum(case.model, do, case.parents))
 
@@ -312,9 +320,9 @@ def no_contraction(monkeypatch):
 
 
 def test_a_table_too_large_is_refused_before_it_is_made_with_its_size(no_contraction):
-    problem = Problem(chain(30), [f"X{i}" for i in range(30)], ["Z"])
+    problem = Problem(chain(30), manipulable=[f"X{i}" for i in range(30)], reward_parents=["Z"], optional=True)
     with pytest.raises(
-        SizeError, match=rf"P\(Z \| do\(X0, .*\)\) needs an array of {2 * 3**30} numbers .* itself; .*at_most="
+        SizeError, match=rf"P\(Z \| do\(X0, .*\)\) needs an array of {2 * 3**30} numbers .* itself; .*max_set="
     ):
         _ = problem.blocks[0].table
 
@@ -322,7 +330,7 @@ def test_a_table_too_large_is_refused_before_it_is_made_with_its_size(no_contrac
 def test_an_intermediate_too_large_is_refused_before_it_is_made_with_its_size(no_contraction, monkeypatch):
     causes = [Variable(f"u{i}", [0, 1], table=[0.5, 0.5]) for i in range(5)]
     effect = Variable("Z", [0, 1], parents=[u.name for u in causes], table=np.full((2,) * 6, 0.5))
-    problem = Problem(CausalModel([*causes, effect]), ["u0"], ["Z"])
+    problem = Problem(CausalModel([*causes, effect]), manipulable=["u0"], reward_parents=["Z"], optional=True)
     monkeypatch.setattr(inference, "ENTRY_LIMIT", 8)
     with pytest.raises(
         SizeError, match=r"P\(Z \| do\(u0\)\) needs an array of \d+ numbers .* on the way; the limit is 8"
@@ -332,7 +340,7 @@ def test_an_intermediate_too_large_is_refused_before_it_is_made_with_its_size(no
 
 def test_few_actions_on_many_knobs_need_no_table_over_all_of_them():
     knobs = [f"X{i}" for i in range(30)]
-    problem = Problem(chain(30), knobs, ["Z"], at_most=1)
+    problem = Problem(chain(30), manipulable=knobs, reward_parents=["Z"], max_set=1)
     exact = [distribution(chain(3), do, ["Z"]) for do in ({"X2": 0}, {"X2": 1}, {"X1": 1})]
     found = [problem.parent_distribution(do) for do in ({"X29": 0}, {"X29": 1}, {"X28": 1})]
     assert_close(found, exact)
@@ -348,10 +356,16 @@ def test_variables_may_have_any_name(name):
     graph = {"X": [], name: ["X"], "W": ["X", name]}
     renamed = [{"Y" if k == name else k: ["Y" if p == name else p for p in ps] for k, ps in graph.items()}]
     fitted = fit(graph, data), fit(*renamed, {"Y" if k == name else k: column for k, column in data.items()})
-    problems = [Problem(m, ["X", n], [n, "W"]) for m, n in zip(fitted, (name, "Y"), strict=True)]
+    problems = [
+        Problem(m, manipulable=["X", n], reward_parents=[n, "W"], optional=True)
+        for m, n in zip(fitted, (name, "Y"), strict=True)
+    ]
     for action in range(problems[0].actions.size):
-        found, exact = (p.parent_distribution(action, interval=True, draws=50) for p in problems)
+        found, exact = (p.parent_distribution(action, interval=True, samples=50) for p in problems)
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(found, exact, strict=True))
     with mock.patch.object(inference, "SMALL_TABLE", 0):
-        found, exact = (Problem(p.model, p.manipulable, p.parents).parent_distributions() for p in problems)
+        found, exact = (
+            Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, optional=True).parent_distributions()
+            for p in problems
+        )
         assert np.array_equal(found, exact)

@@ -36,7 +36,8 @@ def tangle(knobs=12, outcomes=7, *, values=3, seed=0):
 
 
 def large(**narrowing):
-    problem = cb.Problem(*tangle(), **narrowing)
+    model, knobs, outcomes = tangle()
+    problem = cb.Problem(model, manipulable=knobs, reward_parents=outcomes, **{"optional": True, **narrowing})
     (block,) = problem.blocks
     assert block.choices * block.configurations > blocks.SMALL_TABLE
     return problem
@@ -94,7 +95,9 @@ def wide(values, outcomes, **more):
     rng = np.random.default_rng(0)
     own = cb.Variable("X", range(values), table=rng.dirichlet(np.ones(values)))
     effect = cb.Variable("W", range(outcomes), parents=["X"], table=rng.dirichlet(np.ones(outcomes), values))
-    return cb.Problem(cb.CausalModel([own, effect]), ["X"], ["W"], **more)
+    return cb.Problem(
+        cb.CausalModel([own, effect]), manipulable=["X"], reward_parents=["W"], **{"optional": True, **more}
+    )
 
 
 @pytest.mark.parametrize(("values", "outcomes"), [(3000, 400), (6000, 2)], ids=["large", "small"])
@@ -117,7 +120,9 @@ def test_nor_does_it_where_causes_are_hidden():
     whole = wide(3000, 400).model
     sale = cb.Variable("sale", [0, 1], parents=["W", "U"], table=np.full((400, 2, 2), 0.5))
     model = cb.CausalModel([cb.Variable("U", [0, 1], table=[0.5, 0.5]), *whole.variables.values(), sale])
-    problem = cb.Problem(cb.ObservedModel.from_model(model, hidden=["U"]), ["X"], ["W"])
+    problem = cb.Problem(
+        cb.LatentModel.from_model(model, hidden=["U"]), manipulable=["X"], reward_parents=["W"], optional=True
+    )
     tracemalloc.start()
     table, (_, peak) = problem.blocks[0].table, tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -141,11 +146,11 @@ def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
 
 
 def test_an_agent_decides_where_a_knob_and_its_effect_have_many_values():
-    agent = cb.Agent(wide(1500, 800), "c-ts-gaussian", seed=0)
+    agent = cb.Agent(wide(1500, 800), "c-ts(scales=given)", seed=0)
     assert agent.problem.candidates.size == 1500
     first = agent.ask()
-    agent.tell(first.id, {"W": 5}, 1.0)
-    assert agent.ask().intervention["X"] in range(1500)
+    agent.tell(first.id, reward=1.0, observed={"W": 5})
+    assert agent.ask().action["X"] in range(1500)
 
 
 def test_what_is_pickled_finds_the_same_rows_again():
@@ -160,7 +165,7 @@ def rewards(problem):
     yield cb.rewards.LinearReward(rng.standard_normal(len(problem.parents)), sd=0.3)
 
 
-@pytest.mark.parametrize("narrowing", [{"at_most": 2}, {"at_most": 3}, {"at_most": 2, "reduce": False}], ids=str)
+@pytest.mark.parametrize("narrowing", [{"max_set": 2}, {"max_set": 3}, {"max_set": 2, "reduce": False}], ids=str)
 def test_a_gap_does_not_depend_on_the_actions_that_it_is_computed_with(narrowing):
     problem = large(**narrowing)
     for reward in rewards(problem):
@@ -175,19 +180,20 @@ def test_a_gap_does_not_depend_on_the_actions_that_it_is_computed_with(narrowing
 
 def test_the_best_of_all_actions_has_no_gap():
     """Found block by block from the whole table, and asked for alone."""
-    problem = cb.Problem(*tangle(8, 7))
+    model, knobs, outcomes = tangle(8, 7)
+    problem = cb.Problem(model, manipulable=knobs, reward_parents=outcomes, optional=True)
     env = cb.Environment(problem, cb.rewards.LinearReward(np.linspace(-1, 1, 7), sd=0.3))
     assert env.gap(problem.actions.index(env.best().intervention)) == 0.0
     assert min(env.gap(number) for number in range(0, problem.actions.size, 997)) > 0.0
 
 
-@pytest.mark.parametrize("id", ["c-ucb", "c-ts-gaussian", "cl-ucb", "cl-ts"])
+@pytest.mark.parametrize("id", ["c-ucb", "c-ts(scales=given)", "cl-ucb", "cl-ts"])
 def test_compiled_and_plain_runs_have_the_same_regret_in_every_bit(id, monkeypatch):
     monkeypatch.setattr("causalbandits.environments.environment.LISTED", 100)  # so that gaps are asked for one by one
     runs = []
     for compiled_from in (0, 10**12):
         monkeypatch.setattr(simulate_module, "COMPILED_FROM", compiled_from)
-        problem = large(at_most=2)
+        problem = large(max_set=2)
         for reward in rewards(problem):
             env = cb.Environment(problem, reward)
             runs.append(cb.simulate(env, [id], horizon=150, replications=2, seed=3, progress=False).regret(id))

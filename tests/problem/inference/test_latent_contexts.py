@@ -42,10 +42,10 @@ def test_in_every_context_what_is_observed_says_what_the_whole_model_says(seed):
             continue
         knobs, parents, context = drawn
         model = random_model(rng, graph, sharp=2.0)
-        known = cb.ObservedModel.from_model(model, hidden=[name for name in model.names if name not in graph.names])
-        whole = cb.Problem(model, knobs, parents, context=context)
+        known = cb.LatentModel.from_model(model, hidden=[name for name in model.names if name not in graph.names])
+        whole = cb.Problem(model, manipulable=knobs, reward_parents=parents, context=context, optional=True)
         try:
-            problem = cb.Problem(known, knobs, parents, context=context)
+            problem = cb.Problem(known, manipulable=knobs, reward_parents=parents, context=context, optional=True)
         except NotIdentifiedError:
             refused += 1
             continue
@@ -85,9 +85,9 @@ def test_in_every_context_the_best_of_what_is_worth_trying_is_the_best_of_all(se
         if drawn is None:
             continue
         knobs, _, context = drawn
-        own = graph.with_states({name: [0, 1] for name in (*knobs, *context)})
+        own = graph.with_values({name: [0, 1] for name in (*knobs, *context)})
         try:
-            kept = cb.Problem(own, knobs, reward="Y", context=context)
+            kept = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], context=context, optional=True)
         except ProblemError:  # no knob leads to the reward, or the context comes after it
             continue
         for _ in range(8):
@@ -103,9 +103,9 @@ def test_in_every_context_the_best_of_what_is_worth_trying_is_the_best_of_all(se
 
 def test_what_is_known_may_tie_together_what_was_not():
     """Given an effect of two hidden causes, setting A is no longer as good as leaving it alone."""
-    graph = cb.CausalGraph.from_text("A -> Y; c; c <-> A; c <-> Y").with_states({"A": [0, 1], "c": [0, 1]})
-    without = cb.Problem(graph, ["A"], reward="Y")
-    known = cb.Problem(graph, ["A"], reward="Y", context=["c"])
+    graph = cb.CausalGraph.from_text("A -> Y; c; c <-> A; c <-> Y").with_values({"A": [0, 1], "c": [0, 1]})
+    without = cb.Problem(graph, manipulable=["A"], reward="Y", reward_parents=[], optional=True)
+    known = cb.Problem(graph, manipulable=["A"], reward="Y", reward_parents=[], context=["c"], optional=True)
     assert list(without.actions) == [{"A": 0}, {"A": 1}]
     assert list(known.actions) == [{}, {"A": 0}, {"A": 1}]
 
@@ -116,13 +116,19 @@ def test_what_is_required_is_judged_by_what_is_observed(seed):
     narrowed = 0
     for _ in range(12):
         model = random_model(rng, GRAPH, sharp=1.0)
-        known = cb.ObservedModel.from_model(model, hidden=["U0", "U1"])
-        asked = {"require": {"visits": {1: 0.5}}, "always": ["mail"]}
+        known = cb.LatentModel.from_model(model, hidden=["U0", "U1"])
+        asked = {"max_probability": {"visits": {1: 0.5}}, "optional": False}
         outcomes = []
         for knowledge in (model, known):
             for context in ([], ["segment"]):
                 try:
-                    p = cb.Problem(knowledge, ["mail"], ["visits", "segment"], context=context, **asked)
+                    p = cb.Problem(
+                        knowledge,
+                        manipulable=["mail"],
+                        reward_parents=["visits", "segment"],
+                        context=context,
+                        **asked,
+                    )
                     views = [p.condition_codes((c,)) for c in (0, 1)] if context else [p]
                     left = [
                         [p.actions[n] for n in v._feasible_or_empty]
@@ -141,19 +147,25 @@ def test_what_is_required_is_judged_by_what_is_observed(seed):
 def world():
     """Segments are known, and share a hidden cause with visits; of these mails cause more or fewer."""
     model = random_model(np.random.default_rng(5), GRAPH, sharp=0.5)
-    true = cb.Problem(model, ["mail"], ["visits", "segment"], context=["segment"])
+    true = cb.Problem(
+        model, manipulable=["mail"], reward_parents=["visits", "segment"], context=["segment"], optional=True
+    )
     return cb.Environment(true, cb.rewards.BernoulliReward([[0.2, 0.6], [0.7, 0.1]])), model
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="equal bits are promised on x86-64")
-@pytest.mark.parametrize("id", ["ts-beta", "ucb", "kl-ucb", "uniform", "c-ts-beta", "c-ucb"])
+@pytest.mark.parametrize("id", ["ts(prior=beta)", "ucb", "kl-ucb", "uniform", "c-ts(prior=beta)", "c-ucb"])
 def test_the_compiled_rounds_give_the_plain_drivers_numbers_in_contexts(id):
     env, model = world()
-    known = cb.ObservedModel.from_model(model, hidden=["U0", "U1"])
+    known = cb.LatentModel.from_model(model, hidden=["U0", "U1"])
     problem = (
-        cb.Problem(known, ["mail"], ["visits", "segment"], context=["segment"])
+        cb.Problem(
+            known, manipulable=["mail"], reward_parents=["visits", "segment"], context=["segment"], optional=True
+        )
         if id.startswith("c-")
-        else cb.Problem(known.causal_graph, ["mail"], reward="Y", context=["segment"], always=["mail"])
+        else cb.Problem(
+            known.causal_graph, manipulable=["mail"], reward="Y", reward_parents=[], context=["segment"], optional=False
+        )
     )
     policy, rounds = cb.policy(id).for_horizon(400), checkpoints(400)
     assert can_play(env, policy, problem)
@@ -164,54 +176,59 @@ def test_the_compiled_rounds_give_the_plain_drivers_numbers_in_contexts(id):
 
 
 def test_an_agent_learns_a_number_for_every_action_in_every_context(tmp_path):
-    graph = GRAPH.with_states(STATES)
-    problem = cb.Problem(graph, ["mail"], reward="Y", context=["segment"], always=["mail"])
-    assert repr(problem) == "Problem(2 actions on mail; context segment)"
-    agent = cb.Agent(problem, "ts-beta", seed=0)
+    graph = GRAPH.with_values(STATES)
+    problem = cb.Problem(
+        graph, manipulable=["mail"], reward="Y", reward_parents=[], context=["segment"], optional=False
+    )
+    assert repr(problem) == "Problem(2 actions on mail; a mean per action is learned; context segment)"
+    agent = cb.Agent(problem, "ts(prior=beta)", seed=0)
     for segment in (0, 1) * 100:
         decision = agent.ask(context={"segment": segment})
-        agent.tell(decision.id, reward=float(decision.intervention["mail"] == segment))
+        agent.tell(decision.id, reward=float(decision.action["mail"] == segment))
     for segment in (0, 1):
         assert agent.recommend(context={"segment": segment}).intervention == {"mail": segment}
     with pytest.raises(PolicyError, match="segment"):
         agent.ask()
     agent.save(tmp_path / "agent.json")
     again = cb.Agent.load(tmp_path / "agent.json", problem=cb.Problem.from_record(problem.to_record()))
-    assert again.ask(context={"segment": 1}).intervention == agent.ask(context={"segment": 1}).intervention
+    assert again.ask(context={"segment": 1}).action == agent.ask(context={"segment": 1}).action
     with pytest.raises(ProblemError, match=r"How likely the values of segment are is not known: a CausalGraph has no"):
         problem.context_distribution  # noqa: B018
 
 
 def test_contexts_that_cannot_be_are_refused():
     model = random_model(np.random.default_rng(0), GRAPH, sharp=1.0)
-    known = cb.ObservedModel.from_model(model, hidden=["U0", "U1"])
-    bow = cb.CausalGraph.from_text("c -> A -> B -> Y; A <-> B").with_states({n: [0, 1] for n in "cABY"})
-    observed = cb.ObservedModel.from_model(random_model(np.random.default_rng(1), bow), hidden=["U0"])
-    bent = cb.CausalGraph.from_text("A -> B -> Y; c <-> Y").with_states({n: [0, 1] for n in "ABcY"})
-    tied = cb.ObservedModel.from_model(random_model(np.random.default_rng(1), bent), hidden=["U0"])
+    known = cb.LatentModel.from_model(model, hidden=["U0", "U1"])
+    bow = cb.CausalGraph.from_text("c -> A -> B -> Y; A <-> B").with_values({n: [0, 1] for n in "cABY"})
+    observed = cb.LatentModel.from_model(random_model(np.random.default_rng(1), bow), hidden=["U0"])
+    bent = cb.CausalGraph.from_text("A -> B -> Y; c <-> Y").with_values({n: [0, 1] for n in "ABcY"})
+    tied = cb.LatentModel.from_model(random_model(np.random.default_rng(1), bent), hidden=["U0"])
     late = "comes after"
+    mail = {"manipulable": ["mail"], "reward_parents": ["visits"], "optional": True}
+    a_to_b = {"manipulable": ["A"], "reward_parents": ["B"], "optional": True}
     unknown = r"P\(B \| do\(A\)\) cannot be computed from what is observed: A leads to B"
     for make, error, message in (
-        (lambda: cb.Problem(known, ["mail"], ["visits"], context=["Y"], reward="Y"), ProblemError, late),
-        (lambda: cb.Problem(known, ["mail"], ["visits"], context=["visits"]), ProblemError, late),
+        (lambda: cb.Problem(known, **mail, context=["Y"], reward="Y"), ProblemError, late),
+        (lambda: cb.Problem(known, **mail, context=["visits"]), ProblemError, late),
         (
-            lambda: cb.Problem(tied, ["A"], ["B"], reward="Y", context=["c"]),
+            lambda: cb.Problem(tied, manipulable=["A"], reward_parents=["B"], reward="Y", context=["c"], optional=True),
             ProblemError,
-            r"'c' must tell nothing more of the reward 'Y': c <- U0 -> Y is open. Add 'c' to parents: that is enough",
+            r"'c' must tell nothing more of the reward 'Y': c <- U0 -> Y is open. Add 'c' to reward_parents: that is",
         ),
-        (lambda: cb.Problem(observed, ["A"], ["B"], context=["c"]), NotIdentifiedError, unknown),
-        (lambda: cb.Problem(observed, ["A"], ["B"], require={"B": 0.5}), NotIdentifiedError, unknown),
-        (lambda: cb.Problem(observed, ["A"], ["B"], always=["A"]), NotIdentifiedError, unknown),
+        (lambda: cb.Problem(observed, **a_to_b, context=["c"]), NotIdentifiedError, unknown),
+        (lambda: cb.Problem(observed, **a_to_b, max_probability={"B": 0.5}), NotIdentifiedError, unknown),
+        (lambda: cb.Problem(observed, **{**a_to_b, "optional": False}), NotIdentifiedError, unknown),
         (
             lambda: cb.Problem(
-                cb.CausalGraph({"Y": ["A", "u"]}, hidden=["u"], states={"A": [0, 1], "u": [0, 1]}),
-                ["A"], reward="Y", context=["u"],
+                cb.CausalGraph({"Y": ["A", "u"]}, hidden=["u"], values={"A": [0, 1], "u": [0, 1]}),
+                manipulable=["A"], reward="Y", reward_parents=[], context=["u"], optional=True
             ),
             ProblemError,
             "'u' is hidden. Take it out of context",
         ),
-        (lambda: cb.Problem(GRAPH.with_states({"mail": [0, 1]}), ["mail"], reward="Y", context=["segment"]),
-         ModelError, "'segment' needs states"),
+        (lambda: cb.Problem(GRAPH.with_values({"mail": [0, 1]}), manipulable=["mail"], reward="Y", reward_parents=[],
+                            context=["segment"], optional=True),
+         ModelError, "no values of 'segment'"),
     ):  # fmt: skip
         with pytest.raises(error, match=message):
             make()
@@ -230,16 +247,18 @@ def test_contexts_of_probability_0_are_refused_in_words_unless_a_prior_allows_th
     ])  # fmt: skip
     graph = model.causal_graph.with_hidden(["u"])
     rows = {name: column for name, column in model.sample(2000, rng=0).items() if name != "u"}
-    exact = cb.ObservedModel.from_model(model, hidden=["u"])
-    plain, smoothed = (cb.fit(graph, rows, states=graph.states, prior=prior) for prior in (0, 1))
-    whole = cb.Problem(model, ["x"], ["y"], context=["c", "d"])
+    exact = cb.LatentModel.from_model(model, hidden=["u"])
+    plain, smoothed = (cb.fit(graph, rows, values=graph.states, prior=prior) for prior in (0, 1))
+    whole = cb.Problem(model, manipulable=["x"], reward_parents=["y"], context=["c", "d"], optional=True)
     for known in (exact, plain):
-        problem = cb.Problem(known, ["x"], ["y"], context=["c", "d"])
+        problem = cb.Problem(known, manipulable=["x"], reward_parents=["y"], context=["c", "d"], optional=True)
         for context in ({"c": 2}, {"c": 2, "d": 0}, {"c": 0, "d": 1}):
             assert not problem.condition(context).can_occur
-            for accept in ("refuse", "accept"):
-                agent = cb.Agent(problem, "c-ts-beta", seed=0, impossible=accept)
-                with pytest.raises(cb.errors.CausalBanditsError, match=r"The context .* has probability 0"):
+            for accept in ("raise", "allow"):
+                agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0, zero_probability=accept)
+                with pytest.raises(
+                    cb.errors.CausalBanditsError, match=r"the context .*probability 0|The context .* has probability 0"
+                ):
                     agent.ask(context=context)
             with pytest.raises(ProblemError, match=r"The context c=\d.* Gather rows of that kind, fit with a prior"):
                 problem.condition(context).parent_distribution({"x": 1})
@@ -247,7 +266,9 @@ def test_contexts_of_probability_0_are_refused_in_words_unless_a_prior_allows_th
         for context in ({"d": 1}, {"c": 1, "d": 1}, {"c": 0, "d": 0}):
             found, true = (own.condition(context).parent_distribution({"x": 1}) for own in (problem, whole))
             np.testing.assert_allclose(found, true, rtol=0, atol=atol)
-    allowed = cb.Problem(smoothed, ["x"], ["y"], context=["c", "d"]).condition({"c": 2, "d": 0})
+    allowed = cb.Problem(
+        smoothed, manipulable=["x"], reward_parents=["y"], context=["c", "d"], optional=True
+    ).condition({"c": 2, "d": 0})
     assert allowed.can_occur
     _, lower, upper = allowed.parent_distribution({"x": 1}, interval=True)
     assert upper[1] - lower[1] > 0.3  # nobody knows
@@ -262,8 +283,10 @@ def test_what_is_always_set_may_be_required_of_a_fit_as_of_what_is_known():
             cb.Variable("y", [0, 1], parents=["z", "u"], table=[[[0.2, 0.8], [0.9, 0.1]], [[0.1, 0.9], [0.8, 0.2]]]),
         ]
     )
-    exact = cb.ObservedModel.from_model(model, hidden=["u"])
+    exact = cb.LatentModel.from_model(model, hidden=["u"])
     rows = {name: column for name, column in model.sample(500, rng=1).items() if name != "u"}
     for known in (exact, cb.fit(exact.causal_graph, rows)):
-        problem = cb.Problem(known, ["x"], ["z"], reward="y", always=["x"], require={"x": {0: 0.3}})
+        problem = cb.Problem(
+            known, manipulable=["x"], reward_parents=["z"], reward="y", optional=False, max_probability={"x": {0: 0.3}}
+        )
         assert [dict(do) for do in problem.actions] == [{"x": 1}, {"x": 2}]

@@ -82,38 +82,34 @@ def problem():
         cb.Variable("light", ["off", "on"], parents=["knob"], table=[[1, 0], [0.5, 0.5]]),
         cb.Variable("seen", ["no", "yes"], parents=["light"], table=[[1, 0], [0.1, 0.9]]),
     ])  # fmt: skip
-    return cb.Problem(model, ["knob"], ["seen"])
+    return cb.Problem(model, manipulable=["knob"], reward_parents=["seen"], optional=True)
 
 
 def test_an_agent_refuses_what_was_observed_if_it_is_impossible(problem):
     agent = cb.Agent(problem, "c-ucb")
     on = agent.ask(eligible=[{"knob": 1}]).id
     off = agent.ask(eligible=[{"knob": 0}]).id
-    with pytest.raises(
-        TellError, match=r"\{'seen': 'yes', 'light': 'off'\} is impossible under do\(knob=1\), says the mo"
-    ):
-        agent.tell(on, {"seen": "yes"}, 1, observed={"light": "off"})
-    with pytest.raises(
-        TellError, match=r"\{'seen': 'no', 'light': 'on'\} is impossible under do\(knob=0\), says the model"
-    ):
-        agent.tell(off, {"seen": "no"}, 1, observed={"light": "on"})
-    assert agent.rounds == 0
-    agent.tell(on, {"seen": "yes"}, 1, observed={"light": "on"})
-    agent.tell(off, {"seen": "no"}, 1, observed={"light": "off"})
-    with pytest.raises(TellError, match="is impossible under"):
-        agent.correct(on, {"seen": "yes"}, 1, observed={"light": "off"})
-    assert agent.rounds == 2
+    with pytest.raises(TellError, match=r"\{'seen': 'yes', 'light': 'off'\} probability 0 under do\(knob=1\)"):
+        agent.tell(on, reward=1, observed={"seen": "yes", "light": "off"})
+    with pytest.raises(TellError, match=r"\{'seen': 'no', 'light': 'on'\} probability 0 under do\(knob=0\)"):
+        agent.tell(off, reward=1, observed={"seen": "no", "light": "on"})
+    assert agent.n_outcomes == 0
+    agent.tell(on, reward=1, observed={"seen": "yes", "light": "on"})
+    agent.tell(off, reward=1, observed={"seen": "no", "light": "off"})
+    with pytest.raises(TellError, match="probability 0 under"):
+        agent.correct(on, reward=1, observed={"seen": "yes", "light": "off"})
+    assert agent.n_outcomes == 2
 
 
 def test_a_reward_without_its_parents_is_asked_the_same(problem):
     agent = cb.Agent(problem, "ucb")
     off = agent.ask(eligible=[{"knob": 0}]).id
-    with pytest.raises(TellError, match=r"\{'light': 'on'\} is impossible under do\(knob=0\)"):
-        agent.tell(off, None, 1, observed={"light": "on"})
-    agent.tell(off, None, 1, observed={"light": "off"})
+    with pytest.raises(TellError, match=r"\{'light': 'on'\} probability 0 under do\(knob=0\)"):
+        agent.tell(off, reward=1, observed={"light": "on"})
+    agent.tell(off, reward=1, observed={"light": "off"})
 
 
 def test_an_agent_that_accepts_the_impossible_takes_it_in(problem):
-    agent = cb.Agent(problem, "c-ucb", impossible="accept")
-    agent.tell(agent.ask(eligible=[{"knob": 0}]).id, {"seen": "yes"}, 1, observed={"light": "off"})
-    assert agent.rounds == 1
+    agent = cb.Agent(problem, "c-ucb", zero_probability="allow")
+    agent.tell(agent.ask(eligible=[{"knob": 0}]).id, reward=1, observed={"seen": "yes", "light": "off"})
+    assert agent.n_outcomes == 1

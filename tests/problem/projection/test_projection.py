@@ -26,13 +26,27 @@ def narrowed_problems(draw):
     model, manipulable, parents = draw(cases())
     always = draw(st.sets(st.sampled_from(manipulable))) if draw(st.booleans()) else set()
     at_most = draw(st.none() | st.integers(len(always), len(manipulable)))
-    space = Problem(model, manipulable, parents, always=always, at_most=at_most).actions
+    space = Problem(
+        model,
+        manipulable=manipulable,
+        reward_parents=parents,
+        optional=[name for name in manipulable if name not in always],
+        max_set=at_most,
+    ).actions
     narrower = draw(st.sampled_from(["none", "list", "forbid"]))
     some = st.lists(st.integers(0, space.size - 1), unique=True, min_size=1, max_size=12)
     actions = [space[i] for i in draw(some)] if narrower == "list" else None
     kept = {space[i] for i in draw(some)} if narrower == "forbid" else None
     forbid = None if kept is None else lambda action: action not in kept
-    return Problem(model, manipulable, parents, always=always, at_most=at_most, actions=actions, forbid=forbid)
+    return Problem(
+        model,
+        manipulable=manipulable,
+        reward_parents=parents,
+        optional=[name for name in manipulable if name not in always],
+        max_set=at_most,
+        actions=actions,
+        forbid=forbid,
+    )
 
 
 def numbers(problem, seed=0):
@@ -43,7 +57,12 @@ def numbers(problem, seed=0):
 
 def alone(problem, number):
     """The same problem with this action only."""
-    return Problem(problem.model, problem.manipulable, problem.parents, actions=[problem.actions[number]])
+    return Problem(
+        problem.model,
+        manipulable=problem.manipulable,
+        reward_parents=problem.parents,
+        actions=[problem.actions[number]],
+    )
 
 
 @patient
@@ -72,16 +91,18 @@ def test_no_bit_of_an_actions_value_depends_on_the_other_actions(problem):
     together = problem.projection(x)
     for number in range(min(problem.actions.size, 8)):
         assert alone(problem, number).projection(x)[0] == together[number]
-    whole = Problem(problem.model, problem.manipulable, problem.parents)
+    whole = Problem(problem.model, manipulable=problem.manipulable, reward_parents=problem.parents, optional=True)
     of_all = dict(zip(whole.actions, whole.projection(x).tolist(), strict=True))
     assert together.tolist() == [of_all[action] for action in problem.actions]
 
 
-@pytest.mark.parametrize("narrowing", [{}, {"at_most": 2}, {"always": ["X1"]}])
+@pytest.mark.parametrize("narrowing", [{}, {"max_set": 2}, {"optional": ["X0", "X2"]}])
 def test_no_bit_depends_on_the_other_actions_where_blocks_have_many_configurations(narrowing):
     # NumPy sums 8 and more terms pairwise where it may: 12 configurations a block are enough to show it.
     model = pairs(3, np.random.default_rng(3), outcomes=12)
-    problem = Problem(model, ["X0", "X1", "X2"], ["W1", "W0", "W2"], **narrowing)
+    problem = Problem(
+        model, manipulable=["X0", "X1", "X2"], reward_parents=["W1", "W0", "W2"], **{"optional": True, **narrowing}
+    )
     x = numbers(problem)
     together = problem.projection(x)
     for number in range(problem.actions.size):
@@ -98,7 +119,7 @@ def test_tables_made_whole_or_in_part_agree_to_rounding():
         Variable(name, [0, 1], parents=above, table=rng.dirichlet([1, 1], (2,) * len(above)))
         for name, above in causes.items()
     )
-    problem = Problem(model, knobs, ["Z0", "Z1", "Z2"])
+    problem = Problem(model, manipulable=knobs, reward_parents=["Z0", "Z1", "Z2"], optional=True)
     x = numbers(problem)
     together = problem.projection(x)
     rounding = 1e-14 * np.abs(x).max()
@@ -135,10 +156,12 @@ def test_only_long_lists_over_blocks_are_summed_by_sparse_matrices():
     def is_long(size, narrowing):
         knobs = [f"X{i}" for i in range(size)]
         model = pairs(size, np.random.default_rng(3), outcomes=6)
-        return Problem(model, knobs, [f"W{i}" for i in range(size)], **narrowing).projection.is_long_list
+        return Problem(
+            model, manipulable=knobs, reward_parents=[f"W{i}" for i in range(size)], **{"optional": True, **narrowing}
+        ).projection.is_long_list
 
-    assert is_long(4, {"at_most": 3})
-    assert not is_long(2, {"at_most": 1})
+    assert is_long(4, {"max_set": 3})
+    assert not is_long(2, {"max_set": 1})
     assert not is_long(4, {})
 
 
@@ -165,19 +188,30 @@ def test_equal_rows_have_equal_values():
     table = random_table(np.random.default_rng(4), [3], 12)
     table[2] = table[1]
     cause = Variable("X", ["a", "b", "c"], table=[0, 1, 0])
-    problem = Problem(CausalModel([cause, Variable("W", range(12), parents=["X"], table=table)]), ["X"], ["W"])
+    problem = Problem(
+        CausalModel([cause, Variable("W", range(12), parents=["X"], table=table)]),
+        manipulable=["X"],
+        reward_parents=["W"],
+        optional=True,
+    )
     leave, a, b, c = problem.projection(numbers(problem))
     assert leave == b == c != a
 
 
 def test_one_configuration_and_one_action_are_a_projection_too():
     constant = CausalModel([Variable("X", ["only"], table=[1.0])])
-    assert Problem(constant, ["X"], ["X"]).projection(np.array([0.3])).tolist() == [0.3, 0.3]
-    assert Problem(constant, ["X"], ["X"], actions=[{}]).projection(np.array([0.3])).tolist() == [0.3]
+    assert Problem(constant, manipulable=["X"], reward_parents=["X"], optional=True).projection(
+        np.array([0.3])
+    ).tolist() == [0.3, 0.3]
+    assert Problem(constant, manipulable=["X"], reward_parents=["X"], actions=[{}]).projection(
+        np.array([0.3])
+    ).tolist() == [0.3]
 
 
 def test_the_numbers_that_are_projected_stay_as_they_were():
-    problem = Problem(pairs(2, np.random.default_rng(5)), ["X0"], ["W1", "W0"])
+    problem = Problem(
+        pairs(2, np.random.default_rng(5)), manipulable=["X0"], reward_parents=["W1", "W0"], optional=True
+    )
     x = numbers(problem)
     kept = x.copy()
     problem.projection(x)[:] = 0
@@ -187,8 +221,8 @@ def test_the_numbers_that_are_projected_stay_as_they_were():
 def test_actions_come_in_their_own_order_in_a_list():
     model = pairs(2, np.random.default_rng(6))
     every = list(all_interventions(model, ["X0", "X1"]))
-    forwards = Problem(model, ["X0", "X1"], ["W0", "W1"])
-    backwards = Problem(model, ["X0", "X1"], ["W0", "W1"], actions=every[::-1])
+    forwards = Problem(model, manipulable=["X0", "X1"], reward_parents=["W0", "W1"], optional=True)
+    backwards = Problem(model, manipulable=["X0", "X1"], reward_parents=["W0", "W1"], actions=every[::-1])
     x = numbers(forwards)
     assert backwards.projection(x).tolist() == forwards.projection(x).tolist()[::-1]
 
@@ -198,7 +232,7 @@ def test_actions_come_in_their_own_order_in_a_list():
 
 def test_too_many_configurations_are_refused_with_their_number_and_a_way_out():
     model = pairs(25, np.random.default_rng(7))
-    problem = Problem(model, ["X0"], [f"W{i}" for i in range(25)])
+    problem = Problem(model, manipulable=["X0"], reward_parents=[f"W{i}" for i in range(25)], optional=True)
     with pytest.raises(SizeError, match=rf"25 parents have {2**25} configurations; .*{2**24}. Use a linear policy"):
         problem.projection(np.zeros(1))
 
@@ -206,7 +240,7 @@ def test_too_many_configurations_are_refused_with_their_number_and_a_way_out():
 def test_too_many_numbers_at_once_are_refused_with_their_number(monkeypatch):
     monkeypatch.setattr(tree, "ENTRY_LIMIT", 15)
     model = pairs(2, np.random.default_rng(8), outcomes=4)
-    problem = Problem(model, ["X0", "X1"], ["W0", "W1"])
+    problem = Problem(model, manipulable=["X0", "X1"], reward_parents=["W0", "W1"], optional=True)
     with pytest.raises(
         SizeError, match=r"Scoring 16 actions over 16 configurations needs 16 numbers at once; the limit is 15"
     ):
@@ -215,6 +249,6 @@ def test_too_many_numbers_at_once_are_refused_with_their_number(monkeypatch):
 
 def test_too_many_actions_are_refused_with_their_number():
     model = pairs(12, np.random.default_rng(9))
-    problem = Problem(model, [f"X{i}" for i in range(12)], ["W0"])
+    problem = Problem(model, manipulable=[f"X{i}" for i in range(12)], reward_parents=["W0"], optional=True)
     with pytest.raises(SizeError, match=rf"there are {4**12} of them"):
         problem.projection(np.zeros(2))

@@ -24,7 +24,7 @@ def problem_of(edges, knobs, goal):
         cb.Variable(name, [0, 1], parents=parents[name], table=np.full((2,) * (len(parents[name]) + 1), 0.5))
         for name in names
     ]
-    return cb.Problem(cb.CausalModel(variables), knobs, reward=goal)
+    return cb.Problem(cb.CausalModel(variables), manipulable=knobs, reward=goal, optional=True)
 
 
 def random_edges(rng):
@@ -172,7 +172,9 @@ def test_the_context_has_a_colour_of_its_own_and_is_never_left_out():
             for n, causes in names.items()
         ]
     )
-    figure = plot_graph(cb.Problem(model, ["purpose"], reward="click", context=["segment", "visits"]))
+    figure = plot_graph(
+        cb.Problem(model, manipulable=["purpose"], reward="click", context=["segment", "visits"], optional=True)
+    )
     (ax,) = figure.axes
     colours = {text.get_text(): text.get_bbox_patch().get_facecolor() for text in ax.texts}
     assert colours["segment"] == colours["visits"]

@@ -25,7 +25,13 @@ Mixtures = Callable[[int, float], np.ndarray]
 def make_problem() -> cb.Problem:
     segment = cb.Variable("segment", ["new", "known", "loyal"], table=SHARES)
     ad = cb.Variable("ad", range(ACTIONS), table=UNIFORM)
-    return cb.Problem(cb.CausalModel([segment, ad]), ["ad"], ["segment", "ad"], context=["segment"])
+    return cb.Problem(
+        cb.CausalModel([segment, ad]),
+        manipulable=["ad"],
+        reward_parents=["segment", "ad"],
+        context=["segment"],
+        optional=True,
+    )
 
 
 PROBLEM = make_problem()
@@ -104,15 +110,15 @@ def test_a_cells_mean_by_actions_is_of_its_context(tmp_path: Path) -> None:
 
 
 def test_contexts_whose_decisions_have_no_outcomes_count(tmp_path: Path) -> None:
-    policy = cb.policy("c-ts-beta", draws=8)
-    with cb.Study.create(tmp_path / "ads.db", PROBLEM, policy, seed=1, floor=0.5) as study:
+    policy = cb.policy("c-ts", prior="beta", samples=8)
+    with cb.Study.create(tmp_path / "ads.db", PROBLEM, policy, seed=1, min_propensity=0.5) as study:
         rng = np.random.default_rng(3)
         for k in range(80):
             segment = ("new", "known")[k % 2]
             decision = study.ask(context={"segment": segment})
             if segment == "known":
-                ad = decision.intervention.get("ad", 0)
-                study.tell(decision.id, {"segment": segment, "ad": ad}, float(rng.random() < 0.5))
+                ad = decision.action.get("ad", 0)
+                study.tell(decision.id, reward=float(rng.random() < 0.5), observed={"segment": segment, "ad": ad})
         found = study.evaluate(TARGET)
         assert found.estimates["dr"] is None
         assert "segment=new (50.0%)" in found.reasons["dr"]
@@ -120,11 +126,11 @@ def test_contexts_whose_decisions_have_no_outcomes_count(tmp_path: Path) -> None
 
 
 def evaluate_log(problem: cb.Problem, rewards: list[float], folder: Path) -> Evaluation:
-    with cb.Study.create(folder / "log.db", problem, cb.policy("c-ts-gaussian-scaled", draws=8), seed=1) as study:
+    with cb.Study.create(folder / "log.db", problem, cb.policy("c-ts", samples=8), seed=1) as study:
         with study.together():
             for reward in rewards:
                 decision = study.ask()
-                study.tell(decision.id, {"offer": decision.intervention["offer"]}, reward)
+                study.tell(decision.id, reward=reward, observed={"offer": decision.action["offer"]})
         return study.evaluate({"offer": "a"})
 
 
@@ -135,7 +141,9 @@ def test_a_declared_range_widens_intervals_by_what_rare_rewards_could_add(tmp_pa
     for name, reward_range in (("none", None), ("wide", (-1.0, 60.0)), ("narrow", (0.0, 1.0))):
         folder = tmp_path / name
         folder.mkdir()
-        problem = cb.Problem(model, ["offer"], ["offer"], always=["offer"], reward_range=reward_range)
+        problem = cb.Problem(
+            model, manipulable=["offer"], reward_parents=["offer"], optional=False, reward_range=reward_range
+        )
         in_range = np.clip(rewards, *reward_range).tolist() if reward_range else rewards
         found[name] = evaluate_log(problem, in_range if name != "narrow" else np.round(in_range).tolist(), folder)
     plain, wide = found["none"].estimates["dr"], found["wide"].estimates["dr"]
@@ -143,7 +151,7 @@ def test_a_declared_range_widens_intervals_by_what_rare_rewards_could_add(tmp_pa
     assert wide is not None
     assert plain.high < 1.0
     assert wide.high > 0.5 + 60 * 0.02  # a chance of 2% would go unseen in 100 rewards
-    assert "rare and far larger than those seen" in repr(found["none"])
+    assert "if no rare rewards are far larger than those observed" in repr(found["none"])
     assert found["wide"].assumes == ""
     assert found["narrow"].assumes == ""
 
@@ -157,8 +165,8 @@ def test_intervals_know_that_estimated_cpts_are_uncertain() -> None:
         truth = cb.CausalModel(
             [cb.Variable("ad", [0, 1], table=[0.5, 0.5]), cb.Variable("z", [0, 1, 2], parents=["ad"], table=rows)]
         )
-        fitted = cb.fit(truth, truth.sample(30, rng=rng), states={"ad": [0, 1], "z": [0, 1, 2]})
-        problem = cb.Problem(fitted, ["ad"], ["z"], always=["ad"])
+        fitted = cb.fit(truth, truth.sample(30, rng=rng), values={"ad": [0, 1], "z": [0, 1, 2]})
+        problem = cb.Problem(fitted, manipulable=["ad"], reward_parents=["z"], optional=False)
         actions = [problem.actions.find({"ad": ad}) for ad in (0, 1)]
         support, outcomes = ((actions[0], 0.3), (actions[1], 0.7)), []
         for k in range(600):

@@ -43,13 +43,13 @@ def play(study: cb.Study, rounds: int, seed: int = 0) -> None:
     with study.together():
         for _ in range(rounds):
             decision = study.ask()
-            seen = ENV.pull(decision.intervention, rng)
-            study.tell(decision.id, seen.parents, seen.reward)
+            seen = ENV.pull(decision.action, rng)
+            study.tell(decision.id, reward=seen.reward, observed=seen.parents)
 
 
 @pytest.mark.parametrize(
     ("policy", "rules"),
-    [(cb.policy("c-ts-beta", draws=8), {"floor": 0.1}), ("c-ts-beta-guarded", {})],
+    [(cb.policy("c-ts", prior="beta", samples=8), {"min_propensity": 0.1}), ("c-ts-guarded(prior=beta)", {})],
     ids=["floor", "guarded"],
 )
 def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
@@ -65,9 +65,9 @@ def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
             study.set_mode("shadow", baseline={"send_time": "evening"}, by="ann", why="'; DROP TABLE facts; --")
             play(study, 10, seed=1)
             study.retract(5)
-            study.forget(5)
-            study.tell("later", {"subject": "short", "template": "1", "send_time": "morning"}, 1)
-            assert study.ask(key="later", eligible=[{"send_time": "evening"}]).id == 50
+            study.cancel(5)
+            study.tell("later", reward=1, observed={"subject": "short", "template": "1", "send_time": "morning"})
+            assert study.ask(key="later", eligible=[{"send_time": "evening"}]).number == 50
         assert json.dumps(there.statistic.to_record()) == json.dumps(here.statistic.to_record())
         assert there.report() == here.report()
         assert list(there._log.decisions()) == list(here._log.decisions())
@@ -77,18 +77,24 @@ def test_a_study_there_is_the_same_as_in_a_file_bit_for_bit(
         assert there.modes() == here.modes()
         assert there.export(tmp_path / "a.csv").decisions == 51
     with cb.Study.open(address) as again:
-        assert again.rounds == 49
+        assert again.n_outcomes == 49
         assert again.verify()
 
 
 def test_what_was_learnt_from_the_past_and_what_is_held_is_the_same_there(address: str, tmp_path: Path) -> None:
     now = [1000.0]
-    common: dict[str, Any] = {"seed": 1, "clock": lambda: now[0], "window": 60, "default": 0, "hold": True}
+    common: dict[str, Any] = {
+        "seed": 1,
+        "clock": lambda: now[0],
+        "attribution_window": 60,
+        "default_reward": 0,
+        "hold_until_window": True,
+    }
     mail = {"subject": ["short", "long"], "template": ["1", "2"], "send_time": ["morning", "evening"]}
     found = []
     for where in (address, tmp_path / "here.db"):
         now[0] = 1000.0
-        with cb.Study.create(where, ENV.problem, "c-ts-beta", **common) as study:
+        with cb.Study.create(where, ENV.problem, "c-ts(prior=beta)", **common) as study:
             for _ in range(2):
                 study.learn({**mail, "clicked": [1, 0.5]}, reward="clicked")
             play(study, 6)
@@ -107,18 +113,18 @@ def test_what_was_learnt_from_the_past_and_what_is_held_is_the_same_there(addres
 def test_what_is_there_or_not_there_is_said(address: str) -> None:
     with pytest.raises(StateError, match="There is no study"):
         cb.Study.open(address)
-    cb.Study.create(address, ENV.problem, "c-ts-beta").close()
+    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)").close()
     with pytest.raises(StateError, match="exists already"):
-        cb.Study.create(address, ENV.problem, "c-ts-beta")
+        cb.Study.create(address, ENV.problem, "c-ts(prior=beta)")
     with pytest.raises(StateError, match="small letters"):
-        cb.Study.create('postgresql://me:secret@nowhere/x?study=a"b', ENV.problem, "c-ts-beta")
+        cb.Study.create('postgresql://me:secret@nowhere/x?study=a"b', ENV.problem, "c-ts(prior=beta)")
     with pytest.raises(StorageError) as raised:
         cb.Study.open("postgresql://me:secret@127.0.0.1:1/x")
     assert "secret" not in str(raised.value)
 
 
 def test_older_tables_are_brought_up_to_date_there_too(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+    with cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1) as study:
         play(study, 5)
         bits = json.dumps(study.statistic.to_record())
     later = ("ALTER TABLE early ADD COLUMN note TEXT", "CREATE INDEX events_at ON events (at)")
@@ -131,22 +137,28 @@ def test_older_tables_are_brought_up_to_date_there_too(address: str, monkeypatch
 
 
 def test_backends_that_are_killed_lose_nothing_and_count_nothing_twice(address: str, server: str) -> None:
-    with cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1) as study:
+    with cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1) as study:
         killed, told = used_while_killed(address, server, processes=3, rounds=40, kills=80)
         assert killed > 10
         assert len(told) == 120
         # Its own connection was killed as well, and is made anew without a word.
-        assert study.rounds == 120 == sum(n for (n,) in study._session.store.query("SELECT n FROM statistic"))
+        assert study.n_outcomes == 120 == sum(n for (n,) in study._session.store.query("SELECT n FROM statistic"))
         assert study.statistic.total.sum() == sum(told.values())
-        assert study.decided == 120
+        assert study.n_decisions == 120
         assert study.verify()
 
 
 def test_a_budget_is_kept_to_by_processes_there(address: str) -> None:
     p = ENV.problem
-    problem = cb.Problem(p.model, p.manipulable, p.parents, costs={"product": 0.1, "purpose": 0.1})
+    problem = cb.Problem(
+        p.model,
+        manipulable=p.manipulable,
+        reward_parents=p.parents,
+        costs={"product": 0.1, "purpose": 0.1},
+        optional=True,
+    )
     with (
-        cb.Study.create(address, problem, "c-ts-beta", seed=1, budget=Budget(1, rounds=20)) as one,
+        cb.Study.create(address, problem, "c-ts(prior=beta)", seed=1, budget=Budget(1, rounds=20)) as one,
         cb.Study.open(address) as two,
     ):
         for k in range(20):
@@ -154,8 +166,8 @@ def test_a_budget_is_kept_to_by_processes_there(address: str) -> None:
         assert one.budget == two.budget
         assert one.budget is not None
         assert 0 < one.budget.spent <= 1
-        one.forget(3)
-        assert two.ask().id == 20
+        one.cancel(3)
+        assert two.ask().number == 20
 
 
 def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +178,7 @@ def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monk
     from causalbandits.service.server import build_service
 
     monkeypatch.chdir(tmp_path)
-    cb.Study.create(address, ENV.problem, "c-ts-beta", seed=1).close()
+    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1).close()
     running = Served(build_service([address]))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/{location_name(address)}") as there:
@@ -175,3 +187,89 @@ def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monk
             assert running.send("GET", "/readyz")[0] == 200
     finally:
         running.stop()
+
+
+def test_units_and_the_control_group_are_there_as_in_a_file(address: str, tmp_path: Path) -> None:
+    rules: dict[str, Any] = {"holdout": 0.4, "baseline": {"send_time": "morning"}, "seed": 1, "clock": lambda: 1000.0}
+    policy = cb.policy("c-ts", prior="beta", samples=8)
+    with (
+        cb.Study.create(address, ENV.problem, policy, **rules) as there,
+        cb.Study.create(tmp_path / "here.db", ENV.problem, policy, **rules) as here,
+        cb.Study.open(address) as other,
+    ):
+        rng = np.random.default_rng(0)
+        for k in range(40):
+            decision = (there, other)[k % 2].ask(unit=f"v{k % 15}", key=f"e{k}")
+            assert decision[1:] == here.ask(unit=f"v{k % 15}", key=f"e{k}")[1:]
+            seen = ENV.pull(decision.action, rng)
+            for study in (there, here):
+                study.tell(decision.number, reward=seen.reward, observed=seen.parents)
+        assert there.state_hash() == here.state_hash()
+        assert there.report().holdout == here.report().holdout == other.report().holdout
+        assert there.verify()
+        assert all(there.replay(k) for k in range(40))
+
+
+def test_all_hosts_have_the_servers_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("causalbandits.study.session._steady_clock", lambda: 0.0)  # this host's clock is 50 years late
+    with (
+        cb.Study.create(address, ENV.problem, attribution_window=3600, default_reward=0) as study,
+        psycopg.connect(address.split("&study=")[0]) as connection,
+    ):
+        study.ask(key="a")
+        ((now,),) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
+        assert now - 60 < study.explain("a")["asked"] <= now
+        assert 0 <= study.counts()["oldest_open_seconds"] < 60
+        assert study.expire() == 0
+        with study.reader() as reader:
+            assert reader.counts()["oldest_open_seconds"] >= 0
+
+
+def test_a_host_that_hangs_within_a_transaction_is_told_of_and_then_ended(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from causalbandits.study.storage import postgres
+
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1.5)
+    with cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1) as hanging, cb.Study.open(address) as other:
+        refusals, decisions = list[str](), list[cb.Decision]()
+
+        def hang() -> None:
+            with hanging.together():
+                hanging.ask(key="lost")
+                while not decisions:  # it does nothing any more, and holds the lock
+                    try:
+                        decisions.append(other.ask(key="a"))
+                    except StorageError as error:
+                        refusals.append(str(error))
+
+        with pytest.raises(StorageError, match="idle-in-transaction timeout"):
+            hang()
+        assert len(refusals) >= 2
+        assert all("busy for 0.2 seconds" in refusal for refusal in refusals)
+        (decision,) = decisions
+        assert decision.id.startswith("d0-")
+        assert hanging.ask(key="a") == decision  # it is back, and knows what happened meanwhile
+        assert hanging.ask(key="lost").id.startswith("d1-")
+        assert other.verify()
+
+
+def test_to_catch_up_takes_as_many_queries_for_one_outcome_as_for_a_hundred(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from causalbandits.study.storage.postgres import Postgres
+
+    with cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1) as busy, cb.Study.open(address) as other:
+        queries, query, counts = list[str](), Postgres.query, list[int]()
+        monkeypatch.setattr(
+            Postgres, "query", lambda store, sql, *rest: (queries.append(sql), query(store, sql, *rest))[1]
+        )
+        for number in (1, 100):
+            play(busy, number)
+            queries.clear()
+            other.ask()
+            counts.append(len(queries))
+        assert counts[0] == counts[1]
+        assert other.n_outcomes == busy.n_outcomes == 101
+        assert other.state_hash() == busy.state_hash()

@@ -188,7 +188,7 @@ class CellRule(NamedTuple):
     moving: bool
     """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
     explorations: Array
-    draws: int
+    samples: int
     costs: ActionCosts | None
 
 
@@ -199,7 +199,7 @@ class LinearRule(NamedTuple):
     observed: bool
     spread: float
     betas: Array
-    draws: int
+    samples: int
     costs: ActionCosts | None
     in_units_of_noise: bool
     """Whether draws are relative to a noise that is estimated: where nothing costs anything."""
@@ -322,7 +322,7 @@ class GittinsRule(NamedTuple):
     """Whether every cell's belief moves with every reward."""
     patiences: Array
     """By round."""
-    draws: int
+    samples: int
     costs: ActionCosts | None
     windows: Array
     """By round: the fields of `policies.cells.discovery.Window`."""
@@ -360,7 +360,7 @@ class ShareArrays(NamedTuple):
 class TrackingRule(NamedTuple):
     """`policies.exploration.CausalTrackAndStop`."""
 
-    epsilon: float
+    tolerance: float
     costs: ActionCosts | None
 
 

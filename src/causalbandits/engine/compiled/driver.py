@@ -20,7 +20,7 @@ from causalbandits.environments import (
     StudentReward,
 )
 from causalbandits.policies import (
-    POLICIES,
+    FAMILIES,
     AnyPolicy,
     CausalGittins,
     CausalLinearThompsonSampling,
@@ -62,7 +62,7 @@ class Recorder:
         return Record(end - start, checkpoints, *sums, slot, self._counts_plays, self.plays)
 
 
-CELL_POLICIES = {kind for kind, _ in POLICIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
+CELL_POLICIES = {kind for kind in FAMILIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
 """Subclasses may define anything, so only the library's own policies are taken."""
 
@@ -86,7 +86,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     ):
         return False
     if problem.unit == "actions":
-        return not policy.traits.learns_tables and _can_play_by_actions(env, policy, problem)
+        return not policy.traits.learns_cpts and _can_play_by_actions(env, policy, problem)
     if problem.parents != env.problem.parents:
         return False
     if policy.traits.unit_rewards and env.reward.bounded is not True:
@@ -96,7 +96,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.traits.learns_tables and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_cpts and (_learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False

@@ -88,7 +88,7 @@ def squared_difference(rows, first, second):
 
 
 @register_jitable
-def marginal_gains_jit(rows, start, best, values, actions, counts, epsilon, distances, weights, gains):
+def marginal_gains_jit(rows, start, best, values, actions, counts, tolerance, distances, weights, gains):
     """As `tracking.marginal_gains`, into `gittins_bonus`; `values` are of the actions, `weights` is room for theirs."""
     cells, largest_distance = len(counts), 0.0
     for z in range(cells):
@@ -98,7 +98,7 @@ def marginal_gains_jit(rows, start, best, values, actions, counts, epsilon, dist
         variance = squared_difference(rows, start + b * cells, start + best * cells) * gains[0]
         for z in range(1, cells):
             variance += squared_difference(rows, start + b * cells + z, start + best * cells + z) * gains[z]
-        gap = max(values[best] - values[b] + epsilon, LEAST_GAP * math.sqrt(variance))
+        gap = max(values[best] - values[b] + tolerance, LEAST_GAP * math.sqrt(variance))
         weights[b] = gap * gap
         distances[b] = variance / weights[b] if variance > 0.0 else 0.0
         largest_distance = max(largest_distance, distances[b])
@@ -136,7 +136,7 @@ def _track_and_stop_rounds(version):
             subtract_costs(values, rule.costs, first, actions)
             best = first_tied(values, actions, max(largest_magnitude(means, cells), min_tie_scale(rule.costs)))
             marginal_gains_jit(
-                rows.values, start, best, values, actions, statistic.counts, rule.epsilon, distances, weights, gains
+                rows.values, start, best, values, actions, statistic.counts, rule.tolerance, distances, weights, gains
             )
             dot_in_order_jit(rows.values, start, gains, actions, values)
             most = largest(values, actions)

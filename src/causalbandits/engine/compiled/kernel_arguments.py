@@ -79,7 +79,7 @@ def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
         numbers = [moment.situation.problem.context_number for moment in by_context]
         return Scene(problem, env, tuple(by_context), tuple(number or 0 for number in numbers))
 
-    return env.compute_once(("scene", problem, searches_all, policy.traits.learns_tables), build)
+    return env.compute_once(("scene", problem, searches_all, policy.traits.learns_cpts), build)
 
 
 def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
@@ -111,7 +111,7 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
     has_fixed_index = not policy.traits.randomised and not anytime and not policy.traits.learns_scales
     moving = anytime or policy.traits.learns_scales
     explorations = np.array([policy.exploration(n) for n in (rewards_before if anytime else [0])])
-    samples = policy.draws if isinstance(policy, SamplingPolicy) else 1
+    samples = policy.samples if isinstance(policy, SamplingPolicy) else 1
     rule = arrays.CellRule(
         _index_parameters(policy, cells),
         policy.causal,
@@ -162,7 +162,7 @@ def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cell
         _effective_horizons(policy.horizon, rewards_before) if isinstance(policy, GittinsPolicy) else np.zeros(1)
     )
     samples = (
-        policy.draws if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
+        policy.samples if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
     moving, action_costs = policy.traits.learns_scales, _action_costs(scene, True)
     windows = _discovery_windows(policy, rewards_before) if isinstance(policy, CausalGittins) else np.zeros((1, 2))
@@ -188,7 +188,7 @@ def _exploration_call(
             ("rows of a design", scene.context_codes),
             lambda: arrays.build_design_rows([action_distributions(situation) for situation in situations]),
         )
-        return "tracked", (arrays.TrackingRule(policy.epsilon, _action_costs(scene, True)), rows, world, sums)
+        return "tracked", (arrays.TrackingRule(policy.tolerance, _action_costs(scene, True)), rows, world, sums)
     if isinstance(policy, CausalElimination):
         assert isinstance(cells, BatchedCells)
         shares = [policy.allocation(situation, cells.cells_at_batch_start) for situation in situations]
@@ -276,7 +276,7 @@ def _linear_rule(
     observed, in_units_of_noise = policy.regressor == "observed", problem.costs is None
     if isinstance(policy, CausalLinearThompsonSampling):
         spread = float(policy.posterior_scale)
-        return arrays.LinearRule(True, observed, spread, np.zeros(1), policy.draws, action_costs, in_units_of_noise)
+        return arrays.LinearRule(True, observed, spread, np.zeros(1), policy.samples, action_costs, in_units_of_noise)
     if isinstance(policy, CausalLinearUCB):
         dimension, rounds = policy.dimension(problem), [0] if policy.horizon is not None else rewards_before
         betas = np.array([policy.beta(dimension, n) for n in rounds])
@@ -311,7 +311,7 @@ def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
         )
 
     return scene.env.compute_once(
-        ("world", scene.problem, policy.traits.searches_all, policy.traits.learns_tables), build
+        ("world", scene.problem, policy.traits.searches_all, policy.traits.learns_cpts), build
     )
 
 

@@ -85,7 +85,7 @@ def linear_rounds(version):
         codes, theta, x = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
         columns, workspace, last = room.reshape(d, most), room.reshape(d, most), -1
-        best = np.empty(rule.draws, dtype=np.int64)
+        best = np.empty(rule.samples, dtype=np.int64)
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first = first_of[context]
@@ -94,7 +94,7 @@ def linear_rounds(version):
                 last, start = context, regressors.columns.starts[context]
                 columns = regressors.columns.values[start : start + d * actions].reshape(d, actions)
                 workspace = room[: d * actions].reshape(d, actions)
-            for draw in range(rule.draws):
+            for draw in range(rule.samples):
                 if rule.thompson:
                     sample_theta(rule, statistic, rng, theta)
                 else:
@@ -111,7 +111,7 @@ def linear_rounds(version):
                     for a in range(actions):
                         scores[a] = upper_confidence_bound(scores[a], beta, norms[a])
                 best[draw] = first_best_net_of_costs(scores, costs, first, actions)
-            action = best[pick_sample(rule.draws, rng)]
+            action = best[pick_sample(rule.samples, rng)]
             position = first + action
             z = sample_number(law, law_starts, position, codes, world_rng)
             reward = sample_reward(reward_noise, world.mean[z], world_rng)
@@ -148,14 +148,14 @@ def by_block_rounds(version):
         )
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
-        best, rows = np.empty((rule.draws, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
+        best, rows = np.empty((rule.samples, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
         costs, knob_costs = by_block.costs, knob_buffer(by_block.costs)
         where, means, features, additive = by_block.where, by_block.means, by_block.features, by_block.additive
         law, row_counts = world.law, by_block.rows
         for t in range(1, record.last + 1):
             context = sample_context(before, world.context_starts, context_codes, world_rng)
             first_block = context * blocks
-            for draw in range(rule.draws):
+            for draw in range(rule.samples):
                 sample_theta(rule, statistic, rng, theta)
                 for b in range(blocks):
                     first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
@@ -169,7 +169,7 @@ def by_block_rounds(version):
                     best[draw, b] = first_best_net_of_row_costs(
                         scores, costs, first_block + b, row_counts[first_block + b]
                     )
-            sample = pick_sample(rule.draws, rng)
+            sample = pick_sample(rule.samples, rng)
             action = 0
             for b in range(blocks):
                 rows[b] = best[sample, b]

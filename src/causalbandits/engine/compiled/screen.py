@@ -63,7 +63,7 @@ def screen_rounds(version):
         rows, has_row = np.empty((positions if caches_columns else 2, cells)), np.zeros(positions, dtype=np.bool_)
         changed, changes = np.empty(RECOMPUTE_EVERY + 1, dtype=np.int64), np.empty(RECOMPUTE_EVERY + 1)
         synced_at, logged, z = np.full(contexts, -1), 0, -1
-        best = np.empty(rule.draws, dtype=np.int64)
+        best = np.empty(rule.samples, dtype=np.int64)
         for t in range(1, record.last + 1):
             p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
             if t == 1 or rule.moving:
@@ -83,7 +83,7 @@ def screen_rounds(version):
             if recomputes:
                 for i in range(length):
                     expected[i] = mean[compatible_cell(tree.cells, context, i)]
-            for draw in range(rule.draws):
+            for draw in range(rule.samples):
                 q = sample_parameters(p, rng)
                 for i in range(length):
                     c = compatible_cell(tree.cells, context, i)
@@ -132,7 +132,7 @@ def screen_rounds(version):
                 scores[a] = means[first + a]
             subtract_costs(scores, costs, first, actions)
             b = first_tied(scores, actions, scale)
-            action = best[pick_sample(rule.draws, rng)]
+            action = best[pick_sample(rule.samples, rng)]
             if action != b:
                 ia, ib = (first + action, first + b) if caches_columns else (0, 1)
                 for at, candidate in ((ia, action), (ib, b)):

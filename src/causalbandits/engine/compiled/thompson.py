@@ -49,7 +49,7 @@ def thompson_rounds(version):
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
         scores = np.empty(len(world.gap))
         costs, floor = rule.costs, min_tie_scale(rule.costs)
-        best = np.empty(rule.draws, dtype=np.int64)
+        best = np.empty(rule.samples, dtype=np.int64)
         changed = -1
         for t in range(1, record.last + 1):
             p, exploration = update_parameters(rule.p, statistic), rule.explorations[min(t, len(rule.explorations)) - 1]
@@ -67,7 +67,7 @@ def thompson_rounds(version):
                 for i in range(length):
                     c = base + compatible_cell(tree.cells, context, i)
                     centre[c], width[c] = prepare_cell(p, statistic, c, exploration)
-            for draw in range(rule.draws):
+            for draw in range(rule.samples):
                 q = sample_parameters(p, rng)
                 for i in range(length):
                     c = base + compatible_cell(tree.cells, context, i)
@@ -84,7 +84,7 @@ def thompson_rounds(version):
                         scores[a] = values[a]
                 subtract_costs(scores, costs, first, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
-            action = best[pick_sample(rule.draws, rng)]
+            action = best[pick_sample(rule.samples, rng)]
             position = first + action
             z = sample_number(law, law_starts, position, codes, world_rng)
             reward = sample_reward(reward_noise, world.mean[z], world_rng)
@@ -107,13 +107,13 @@ def learned_table_rounds(version):
         values, centre, width = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
         scores = np.empty(actions)
-        best, codes = np.empty(rule.draws, dtype=np.int64), np.empty(len(mechanisms.sizes), dtype=np.int64)
+        best, codes = np.empty(rule.samples, dtype=np.int64), np.empty(len(mechanisms.sizes), dtype=np.int64)
         for c in range(cells):
             centre[c], width[c] = prepare_cell(p, statistic, c, rule.explorations[0])
         t, due = 0, False
         while t < record.last and not due:
             t += 1
-            for draw in range(rule.draws):
+            for draw in range(rule.samples):
                 for c in range(cells):
                     values[c] = noise(p, centre[c], width[c], rng)
                 for c in range(cells):
@@ -123,7 +123,7 @@ def learned_table_rounds(version):
                 write_in_action_order(tree, 0, nodes, actions, scores)
                 subtract_costs(scores, costs, 0, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
-            action = best[pick_sample(rule.draws, rng)]
+            action = best[pick_sample(rule.samples, rng)]
             z, due = 0, statistic.told + t >= statistic.due
             for v in range(len(mechanisms.sizes)):
                 if mechanisms.knobs[v] >= 0 and choices[action, mechanisms.knobs[v]] > 0:

@@ -56,7 +56,7 @@ def ts_ucb_rounds(version):
             first = first_of[context]
             actions, length = first_of[context + 1] - first, cell_count(tree.cells, context, cells)
             target = 0.0
-            for _draw in range(rule.draws):
+            for _draw in range(rule.samples):
                 q = sample_parameters(p, rng)
                 for i in range(length):
                     c = compatible_cell(tree.cells, context, i)
@@ -75,7 +75,7 @@ def ts_ucb_rounds(version):
                 tree, context, project(tree, context, sampled, length, buffer_a, buffer_b), actions, means
             )
             subtract_costs(means, costs, first, actions)
-            target = max(target / rule.draws, largest(means, actions))
+            target = max(target / rule.samples, largest(means, actions))
             for i in range(length):
                 sampled[i] = sd[compatible_cell(tree.cells, context, i)]
             write_in_action_order(

@@ -91,7 +91,10 @@ def email_campaign() -> Environment:
         ]
     )
     problem = Problem(
-        model, manipulable=["product", "purpose", "send_time"], parents=["subject", "template", "send_time"]
+        model,
+        manipulable=["product", "purpose", "send_time"],
+        reward_parents=["subject", "template", "send_time"],
+        optional=True,
     )
     subject, template_, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
     return Environment(problem, BernoulliReward(1 - (subject + template_ + send_time) / 9))
@@ -127,7 +130,9 @@ def email_segments(tastes: bool = False) -> Environment:
         ]
     )
     parents = ["subject", "template", "send_time", *(["segment"] if tastes else [])]
-    problem = Problem(model, [v.name for v in knobs], parents, context=["segment"])
+    problem = Problem(
+        model, manipulable=[v.name for v in knobs], reward_parents=parents, context=["segment"], optional=True
+    )
     subject, template, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
     clicks = 1 - (subject + template + send_time) / 9
     if tastes:  # regular customers like the other template, lapsed ones read in the evening
@@ -161,7 +166,12 @@ def parallel(
         variables.append(Variable(f"X{i}", values, table=x))
         variables.append(Variable(f"W{i}", [1, 2], parents=[f"X{i}"], table=np.stack([ones, 1 - ones], axis=-1)))
     names = range(1, len(px) + 1)
-    problem = Problem(CausalModel(variables), manipulable=[f"X{i}" for i in names], parents=[f"W{i}" for i in names])
+    problem = Problem(
+        CausalModel(variables),
+        manipulable=[f"X{i}" for i in names],
+        reward_parents=[f"W{i}" for i in names],
+        optional=True,
+    )
     return Environment(problem, LinearReward(theta, sd=sd))
 
 
@@ -208,7 +218,9 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
         )
     variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
-        problem = Problem(CausalModel(variables), manipulable=[v.name for v in variables], parents=["X1"])
+        problem = Problem(
+            CausalModel(variables), manipulable=[v.name for v in variables], reward_parents=["X1"], optional=True
+        )
     return Environment(problem, LinearReward([delta], sd=1.0))
 
 
@@ -237,7 +249,10 @@ def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> En
             Variable("response", ["none", "some", "prize"], parents=["offer"], table=responses),
         ]
     )
-    return Environment(Problem(model, ["offer"], ["response"]), GaussianReward([0.0, 1.0, float(prize)], sd))
+    return Environment(
+        Problem(model, manipulable=["offer"], reward_parents=["response"], optional=True),
+        GaussianReward([0.0, 1.0, float(prize)], sd),
+    )
 
 
 def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
@@ -309,7 +324,7 @@ def random_world(
     for each of their configurations.
 
     >>> random_world(12, rng=0).problem
-    Problem(27 actions on X1, X8, X9; 4 configurations of X3, X6)
+    Problem(27 actions on X1, X8, X9; 4 configurations of X3, X6; observe X3, X6)
     """
     _check_whole(knobs=knobs, reward_parents=reward_parents)
     generator = random_generator(rng)
@@ -321,7 +336,9 @@ def random_world(
     manipulable, effects = _sample_knobs(model, int(knobs), int(reward_parents), generator)
     parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
     means = generator.random([int(states)] * len(parents))
-    return Environment(Problem(model, manipulable, parents), BernoulliReward(means))
+    return Environment(
+        Problem(model, manipulable=manipulable, reward_parents=parents, optional=True), BernoulliReward(means)
+    )
 
 
 def _sample_knobs(

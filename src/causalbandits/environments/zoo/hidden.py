@@ -5,8 +5,8 @@ A world is made from the whole model. What a learner does not see of it is in `H
 >>> from causalbandits import Problem, CausalGraph, zoo
 >>> env = zoo.coins()
 >>> graph = env.problem.model.causal_graph.with_hidden(zoo.HIDDEN["coins"])
->>> Problem(graph, ["A", "B", "C"], reward="Y")
-Problem(8 actions on A, B, C)
+>>> Problem(graph, manipulable=["A", "B", "C"], reward="Y", reward_parents=[], optional=True)
+Problem(8 actions on A, B, C; a mean per action is learned)
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def coins() -> Environment:
             Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity_table(3, 0.1)),
         ]
     )
-    return Environment.from_model(model, ["A", "B", "C"], reward="Y")
+    return Environment.from_model(model, manipulable=["A", "B", "C"], reward="Y", optional=True)
 
 
 def detour() -> Environment:
@@ -86,7 +86,7 @@ def detour() -> Environment:
             Variable("Y", [0, 1], parents=["C", "U"], table=_binary_table([[0.4, 0.1], [0.8, 0.9]])),
         ]
     )
-    return Environment.from_model(model, ["A", "B"], reward="Y")
+    return Environment.from_model(model, manipulable=["A", "B"], reward="Y", optional=True)
 
 
 def reversal() -> Environment:
@@ -110,7 +110,7 @@ def reversal() -> Environment:
             Variable("sale", [0, 1], parents=["engagement"], table=_binary_table([0.2, 0.8])),
         ]
     )
-    return Environment.from_model(model, ["channel"], reward="sale")
+    return Environment.from_model(model, manipulable=["channel"], reward="sale", optional=True)
 
 
 def confounded_casino() -> Environment:
@@ -136,7 +136,9 @@ def confounded_casino() -> Environment:
             Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_binary_table(pays)),
         ]
     )
-    return Environment.from_model(model, ["machine"], reward="payout", shown=["intent"], context=["intent"])
+    return Environment.from_model(
+        model, manipulable=["machine"], reward="payout", optional=True, shown=["intent"], context=["intent"]
+    )
 
 
 def _binary_table(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -51,11 +51,11 @@ def validate_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[Sta
         return {}
     if not isinstance(states, Mapping):
         raise ModelError(
-            f"states must map variables to lists of values, such as {{'x': [0, 1]}}; got {short_repr(states)}."
+            f"values must map variables to lists of values, such as {{'x': [0, 1]}}; got {short_repr(states)}."
         )
     for name in states:
         if name not in names:
-            raise ModelError(f"states: {unknown_name_message('variable', name, names)}")
+            raise ModelError(f"values: {unknown_name_message('variable', name, names)}")
     return dict(states)
 
 
@@ -156,7 +156,7 @@ class CausalGraph:
     """Variables and arrows, some causes hidden; immutable.
 
     `parents` maps each variable to its causes; one without an entry of its own has none. `hidden` lists what nobody
-    observes: a variable's name, or a group of variables that share a cause without a name. `states` are the values of
+    observes: a variable's name, or a group of variables that share a cause without a name. `values` are those of
     some variables: what is to be set needs them, where there are no data.
 
     >>> graph = CausalGraph({"exposure": ["channel"], "sale": ["exposure"]}, hidden=[("channel", "sale")])
@@ -178,7 +178,7 @@ class CausalGraph:
         parents: Mapping[str, Iterable[str]],
         *,
         hidden: Iterable[Hidden] = (),
-        states: Mapping[str, Iterable[State]] | None = None,
+        values: Mapping[str, Iterable[State]] | None = None,
     ) -> None:
         if not isinstance(parents, Mapping):
             raise ModelError(
@@ -188,7 +188,7 @@ class CausalGraph:
         parents_by_name = with_roots(parents)
         if not parents_by_name:
             raise ModelError("The graph needs at least one variable.")
-        states_by_name = validate_states(states, parents_by_name)
+        states_by_name = validate_states(values, parents_by_name)
         # A variable checks its name, its states and its parents' names; it has no table here.
         variables = {
             name: Variable(name, states_by_name.get(name, [0]), parents=p, table=[])
@@ -232,12 +232,11 @@ class CausalGraph:
         return nx.freeze(graph)
 
     def __getitem__(self, name: str) -> Variable:
-        """A variable with its states, and without a table; refused where its states are not known."""
-        self._validate_variable(name)
+        """A variable with its states, and without a CPT; refused where its states are not known."""
+        self.validate_name(name)
         if name not in self.states:
             raise ModelError(
-                f"{name!r} needs states that it can be set to: CausalGraph(..., states={{{name!r}: [...]}}), or "
-                f"graph.with_states({{{name!r}: [...]}})."
+                f"The graph has no values of {name!r}, which are needed here: give them, values={{{name!r}: [...]}}."
             )
         return Variable(name, self.states[name], parents=self.parents[name], table=[])
 
@@ -261,23 +260,24 @@ class CausalGraph:
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild_causal_graph, (dict(self.parents), self.hidden, dict(self.states)))
 
-    def with_states(self, states: Mapping[str, Iterable[State]]) -> CausalGraph:
+    def with_values(self, values: Mapping[str, Iterable[State]]) -> CausalGraph:
         """The same graph where these variables have these values."""
         return CausalGraph(
-            self.parents, hidden=self.hidden, states={**self.states, **validate_states(states, self.parents)}
+            self.parents, hidden=self.hidden, values={**self.states, **validate_states(values, self.parents)}
         )
 
     def validate_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
         """Names of variables of the graph, hidden or not, each once."""
-        return validate_unique_names(kind, names, self._validate_variable)
+        return validate_unique_names(kind, names, self.validate_name)
 
-    def _validate_variable(self, name: str) -> None:
+    def validate_name(self, name: str) -> None:
+        """Refuse what is not the name of a variable."""
         if not isinstance(name, str) or name not in self.parents:
             raise ModelError(unknown_name_message("variable", name, self.parents))
 
     def parents_of(self, name: str) -> Group:
         """The observed causes of a variable, itself observed or not."""
-        self._validate_variable(name)
+        self.validate_name(name)
         return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
 
     def projected(self, names: Iterable[str]) -> CausalGraph:
@@ -296,7 +296,7 @@ class CausalGraph:
         ]
         hidden = [name for name in admg.names if name in self.hidden]
         return CausalGraph(
-            parents, hidden=[*hidden, *pairs], states={n: s for n, s in self.states.items() if n in parents}
+            parents, hidden=[*hidden, *pairs], values={n: s for n, s in self.states.items() if n in parents}
         )
 
     def admg(self, names: Sequence[str]) -> ADMG:
@@ -321,12 +321,12 @@ class CausalGraph:
         reward: str,
         *,
         manipulable: Iterable[str] | None = None,
-        at_most: int | None = None,
+        max_set: int | None = None,
         always: Iterable[str] = (),
     ) -> tuple[Group, ...]:
         """The sets that may each be the best to set, whatever the tables are; others need not be tried.
 
-        With `at_most` so many variables at once, some of them `always`. All observed variables but the reward may be
+        With `max_set` so many variables at once, some of them `always`. All observed variables but the reward may be
         set, unless `manipulable` names some.
 
         >>> graph = CausalGraph.from_text("A -> B -> Y; C -> Y; A <-> C; B <-> Y")
@@ -338,12 +338,12 @@ class CausalGraph:
         for name in always_set:
             if name not in admg.names or name == reward:
                 raise ModelError(f"always: {name!r} is not manipulable.")
-        if at_most is not None and (not is_integer(at_most) or at_most < len(always_set)):
+        if max_set is not None and (not is_integer(max_set) or max_set < len(always_set)):
             raise ModelError(
-                f"at_most must be a whole number, no less than the {len(always_set)} variables that are always set; "
-                f"got {short_repr(at_most)}."
+                f"max_set must be a whole number, no less than the {len(always_set)} variables that are always set; "
+                f"got {short_repr(max_set)}."
             )
-        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, at_most, admg.bits(always_set)))
+        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(always_set)))
 
     def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Estimand:
         """P(of | do(do)) as a formula of what is observed.
@@ -388,7 +388,7 @@ class CausalGraph:
 
     def _settable_admg(self, reward: str, manipulable: Iterable[str] | None) -> tuple[ADMG, int]:
         """The projection onto what can be set and the reward, and the reward in it."""
-        self._validate_variable(reward)
+        self.validate_name(reward)
         default = [name for name in self.names if name != reward]
         knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
         if reward in knobs:
@@ -427,12 +427,12 @@ class CausalGraph:
     def from_record(cls, record: Any) -> CausalGraph:
         """The graph that `to_record` describes."""
         graph_record_fields = decode_graph(record)
-        return cls(graph_record_fields.parents, hidden=graph_record_fields.hidden, states=graph_record_fields.states)
+        return cls(graph_record_fields.parents, hidden=graph_record_fields.hidden, values=graph_record_fields.states)
 
     def with_hidden(self, hidden: Iterable[Hidden]) -> CausalGraph:
         """The same graph with more of it hidden: variables by name, and groups that share an unobserved cause."""
         more = parse_hidden(hidden, tuple(self.parents))
-        return CausalGraph(self.parents, hidden=[*self.hidden, *more], states=self.states)
+        return CausalGraph(self.parents, hidden=[*self.hidden, *more], values=self.states)
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalGraph:
@@ -443,7 +443,7 @@ class CausalGraph:
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {short_repr(graph)}.")
         parents, hidden, states = parse_digraph(graph)
-        return cls(parents, hidden=hidden, states=states)
+        return cls(parents, hidden=hidden, values=states)
 
 
 def _names_of_sets(admg: ADMG, sets: Iterable[int]) -> tuple[Group, ...]:
@@ -456,4 +456,4 @@ def _names_of_sets(admg: ADMG, sets: Iterable[int]) -> tuple[Group, ...]:
 def _rebuild_causal_graph(
     parents: Mapping[str, Group], hidden: Sequence[Hidden], states: Mapping[str, Any]
 ) -> CausalGraph:
-    return CausalGraph(parents, hidden=hidden, states=states)
+    return CausalGraph(parents, hidden=hidden, values=states)

@@ -259,7 +259,7 @@ class IdentificationQuery:
             f"{format_effect(self._of, self._do)} cannot be computed from what is observed: "
             f"{self.explain_hedge(hedge)}. "
             f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per action: "
-            "parents=[]."
+            "reward_parents=[]."
         )
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
@@ -272,7 +272,7 @@ class IdentificationQuery:
             f"{format_effect(self._of, self._do)} hangs on how {names} come{'s' * (hedge.outer.bit_count() == 1)} "
             "about, "
             f"and no rows tell: in each, some of that was set. Add rows that leave {names} alone; or learn a number "
-            "per action: parents=[]."
+            "per action: reward_parents=[]."
         )
         error.of, error.do = tuple(self._of), tuple(self._do)
         return error

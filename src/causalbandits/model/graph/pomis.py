@@ -40,12 +40,12 @@ def minimal_subset(graph: ADMG, reward: int, nodes: int) -> int:
     return graph.parents_of(inner) & nodes
 
 
-def minimal_intervention_sets(graph: ADMG, reward: int, at_most: int | None = None) -> list[int]:
+def minimal_intervention_sets(graph: ADMG, reward: int, max_set: int | None = None) -> list[int]:
     """The sets of which every member counts, up to a size. Their subsets are such sets, so they grow one by one."""
     knobs = graph.ancestors(reward, graph.all_nodes) & ~reward
     sets = [0]
     for smaller in sets:
-        if at_most is not None and smaller.bit_count() >= at_most:
+        if max_set is not None and smaller.bit_count() >= max_set:
             continue
         for node in members(knobs >> smaller.bit_length() << smaller.bit_length()):
             larger = smaller | 1 << node
@@ -82,24 +82,24 @@ def interventional_borders(graph: ADMG, reward: int) -> list[int]:
     return queue
 
 
-def pomis_sets(graph: ADMG, reward: int, at_most: int | None = None, always: int = 0) -> list[int]:
+def pomis_sets(graph: ADMG, reward: int, max_set: int | None = None, always: int = 0) -> list[int]:
     """The sets that may each be the best to set, with at most so many variables, some of which are always set."""
     cut_graph = graph.without_edges_of(always)
     sets = (
         interventional_borders(cut_graph, reward)
-        if at_most is None
-        else _undominated_sets(cut_graph, reward, at_most - always.bit_count())
+        if max_set is None
+        else _undominated_sets(cut_graph, reward, max_set - always.bit_count())
     )
     return [always | nodes for nodes in sets]
 
 
-def _undominated_sets(graph: ADMG, reward: int, at_most: int) -> list[int]:
+def _undominated_sets(graph: ADMG, reward: int, max_set: int) -> list[int]:
     """Of the sets with at most so many variables, those that no other of them replaces."""
-    allowed = minimal_intervention_sets(graph, reward, at_most)
+    allowed = minimal_intervention_sets(graph, reward, max_set)
     if len(allowed) > COMPARISON_LIMIT:
         raise SizeError(
-            f"{len(allowed)} sets of at most {at_most} variables would be compared with each other; the limit is "
-            f"{COMPARISON_LIMIT}. Allow fewer: at_most=, or fewer manipulable variables."
+            f"{len(allowed)} sets of at most {max_set} variables would be compared with each other; the limit is "
+            f"{COMPARISON_LIMIT}. Allow fewer: max_set=, or fewer manipulable variables."
         )
     return [nodes for nodes in allowed if next(dominating_sets(graph, reward, nodes, allowed), None) is None]
 
@@ -121,4 +121,4 @@ def is_mixture(graph: ADMG, reward: int, nodes: int, candidate: int) -> bool:
 
 
 def _too_many_message(subject: str) -> str:
-    return f"More than {SETS_LIMIT} {subject}; the limit is {SETS_LIMIT}. Use at_most=, or fewer manipulable variables."
+    return f"More than {SETS_LIMIT} {subject}; the limit is {SETS_LIMIT}. Use max_set=, or fewer manipulable variables."

@@ -1,4 +1,4 @@
-"""Graphs as a line of text: `a -> b -> c; a <-> c; u [hidden]`."""
+"""Graphs as a line of text: `a, b -> c -> d; a <-> c; u [hidden]`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ class _GraphTextParser:
 
     def parse_operand(self) -> list[str]:
         if not self.accept("{"):
-            return [self.parse_name()]
+            names = [self.parse_name()]
+            while self.accept(","):
+                names.append(self.parse_name())
+            return names
         names = [self.parse_name()]
         while not self.accept("}"):
             self.accept(",")

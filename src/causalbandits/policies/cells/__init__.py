@@ -13,7 +13,13 @@ from causalbandits.policies.cells.gittins import (
     variance_reduction,
 )
 from causalbandits.policies.cells.ids import CausalIDS
-from causalbandits.policies.cells.policy import CellPolicy, PosteriorPolicy, action_cell_count, incumbent_by_means
+from causalbandits.policies.cells.policy import (
+    MIN_COVERAGE,
+    CellPolicy,
+    PosteriorPolicy,
+    action_cell_count,
+    incumbent_by_means,
+)
 from causalbandits.policies.cells.thompson import CausalThompsonSampling, SamplingPolicy, ThompsonSampling
 from causalbandits.policies.cells.ts_ucb import CausalTSUCB, regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.cells.ucb import KLUCB, UCB, CausalKLUCB, CausalUCB
@@ -22,6 +28,7 @@ from causalbandits.policies.cells.uniform import Uniform
 __all__ = [
     "EQUAL_ROWS",
     "KLUCB",
+    "MIN_COVERAGE",
     "ROWS_LIMIT",
     "UCB",
     "CausalGittins",

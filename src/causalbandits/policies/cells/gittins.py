@@ -37,7 +37,7 @@ import numpy as np
 
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.policies.base import HorizonPolicy, validate_draws
+from causalbandits.policies.base import HorizonPolicy, validate_samples
 from causalbandits.policies.cells.discovery import (
     DISCOVERY_SHARE,
     Window,
@@ -60,7 +60,7 @@ from causalbandits.policies.posteriors import (
     main_effects_mean,
 )
 from causalbandits.policies.statistics import Cells
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.traits import HasTraits, Traits
 from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
 
@@ -175,12 +175,12 @@ ROWS_LIMIT = 2**22
 """Searched actions times configurations are no more than this: every action has a row of its own."""
 
 
-def validate_row_count(id: str, actions: int, configurations: int) -> None:
+def validate_row_count(policy: HasTraits, actions: int, configurations: int) -> None:
     """Every action is compared with the best, cell by cell."""
     if actions * configurations > ROWS_LIMIT:
         raise SizeError(
-            f"The policy {id!r} looks at {actions} actions in each of {configurations} configurations; the limit is "
-            f"{ROWS_LIMIT} in all. Use 'c-gittins-scaled', or 'c-ts-effects', which draws."
+            f"The policy {policy.id!r} looks at {actions} actions in each of {configurations} configurations; the "
+            f"limit is {ROWS_LIMIT} in all. Use 'c-gittins', or 'c-ts(prior=main-effects)', which draws."
         )
 
 
@@ -224,7 +224,7 @@ def effective_horizon(horizon: int | None, rounds: int) -> float:
     return max(REMAINING_FACTOR * remaining, MIDWAY_FACTOR * min(rounds + 1, remaining))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
     """What the two share: what an action is worth beyond its mean, and for how many rounds it pays to know better."""
 
@@ -233,13 +233,6 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
         PosteriorPolicy.__post_init__(self)
-
-    @property
-    def belief_id(self) -> str:
-        """The belief's part of an id."""
-        if self.scales == "learnt":
-            return "scaled" if self.prior == "gaussian" else f"{self.prior_id}-scaled"
-        return self.prior_id
 
     def value_estimates(self, situation: Situation, p: IndexParameters, cells: Cells) -> ValueEstimates:
         """What is thought of the actions' values, by the posterior of the cells that matter now."""
@@ -257,20 +250,21 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
         return effective_horizon(self.horizon, rounds)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalGittins(GittinsPolicy):
     """Play the action that is worth most, by its mean and by what can still be learnt from it.
 
     Only among equal indices, such as those of what is not known at all, it is drawn which action is played. So as long
     as outcomes are late, asking again mostly gives the same action; several decisions of an agent at once, `ask(n)`,
-    are drawn by Thompson sampling from the same posterior. Where outcomes are late, use that: `Agent(late=True)`.
+    are drawn by Thompson sampling from the same posterior. Where outcomes are late, use that: `Agent(delayed=True)`.
 
-    With `prior="main effects"`, a few rounds are spent on configurations that have never been observed and that the
+    With `prior="main-effects"`, a few rounds are spent on configurations that have never been observed and that the
     favourite does not lead to (`policies.cells.discovery`): `discovery` is the share of the horizon for that, and 0
     turns it off. Not under a budget, whose scores are mixed.
     """
 
     discovery: float = DISCOVERY_SHARE
+    family, family_label = "c-gittins", "C-Gittins"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -278,17 +272,13 @@ class CausalGittins(GittinsPolicy):
             raise PolicyError(f"discovery must be a share of the rounds from 0 to 0.5; got {self.discovery!r}.")
         if self.discovery != DISCOVERY_SHARE and not self.has_main_effects:
             raise PolicyError(
-                f"discovery= is for prior='main effects'; with prior={self.prior!r} leave it out. Got "
+                f"discovery= is for prior='main-effects'; with prior={self.prior!r} leave it out. Got "
                 f"{self.discovery!r}."
             )
 
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(randomised=False)
-
-    @property
-    def id(self) -> str:
-        return f"c-gittins-{self.belief_id}"
 
     @property
     def batch_policy(self) -> CausalThompsonSampling:
@@ -302,7 +292,7 @@ class CausalGittins(GittinsPolicy):
         net = situation.net_of_costs(means)
         b = net.best_position()
         if isinstance(estimates.posterior, MainEffects):
-            validate_row_count(self.id, situation.size, len(estimates.posterior.shrink))
+            validate_row_count(self, situation.size, len(estimates.posterior.shrink))
             window = self.discovery_window(statistic.rounds)
             if window.length and not situation.is_paced:
                 scores = self.discovery_scores(situation, statistic, estimates, net, b, window)
@@ -339,22 +329,19 @@ class CausalGittins(GittinsPolicy):
         return sample_tied(self.score(situation, statistic, rng), situation.action, rng)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalScreen(GittinsPolicy):
     """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that.
 
-    With `draws=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
+    With `samples=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
     """
 
-    draws: int = 1
+    samples: int = 1
+    family, family_label = "c-screen", "C-Screen"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate_draws(self.draws)
-
-    @property
-    def id(self) -> str:
-        return f"c-screen-{self.belief_id}"
+        validate_samples(self.samples)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """The means, and what the proposed action is worth."""
@@ -362,17 +349,17 @@ class CausalScreen(GittinsPolicy):
         return proposal.screen(proposal.positions[0])
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        if self.draws == 1:
+        if self.samples == 1:
             return super().decide(situation, statistic, rng)
-        proposal = self.propose(situation, statistic, rng, self.draws)
+        proposal = self.propose(situation, statistic, rng, self.samples)
         positions = proposal.positions
         best_after_screen = {a: proposal.screen(a).best_position() for a in dict.fromkeys(positions)}
         return sample_choice_by_position([best_after_screen[a] for a in positions], situation.action, rng)
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if self.draws == 1:
+        if self.samples == 1:
             return HorizonPolicy.score_each(self, situations, statistic, rng)
-        proposals = [self.propose(situation, statistic, rng, self.draws) for situation in situations]
+        proposals = [self.propose(situation, statistic, rng, self.samples) for situation in situations]
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 
     def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:

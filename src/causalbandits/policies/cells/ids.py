@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.policies.base import validate_draws
+from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.feedback import Choice, sample_choice_by_position
 from causalbandits.policies.statistics import Cells
@@ -49,7 +49,7 @@ class ActionMixture(NamedTuple):
     """Squared regret over information."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalIDS(PosteriorPolicy):
     """Play the mixture of two actions that loses least for what it tells of the best action.
 
@@ -58,22 +58,19 @@ class CausalIDS(PosteriorPolicy):
 
     causal = True
     has_kernel = False
+    family, family_label = "c-ids", "C-IDS"
     samples: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate_draws(self.samples, "samples")
+        validate_samples(self.samples)
 
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(
             searches_dominated=True,
-            no_budget="regret is weighed against information. Use c-ts-beta, c-gittins-beta",
+            no_budget="regret is weighed against information. Use c-ts(prior=beta), c-gittins(prior=beta)",
         )
-
-    @property
-    def id(self) -> str:
-        return f"c-ids-{self.prior if not self.traits.learns_scales else 'scaled'}"
 
     def regret_and_information(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator

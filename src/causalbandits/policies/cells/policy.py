@@ -15,15 +15,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
-from causalbandits.model import FittedModel, FittedObservedModel
-from causalbandits.policies.base import Policy
+from causalbandits.model import CausalModel, LatentModel
+from causalbandits.policies.base import FamilyPolicy
 from causalbandits.policies.feedback import (
     Bounds,
     Incumbent,
@@ -58,6 +58,7 @@ from causalbandits.policies.statistics import Cells, PooledCells
 from causalbandits.policies.stopping import (
     UNIT_NOISE,
     declared_noise_scale,
+    drop_rounding,
     error_probability_by_pairs,
     error_probability_by_rows,
     stopping_obstacle,
@@ -66,7 +67,16 @@ from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of, validate_parents, validate_positive
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import ENUMERATION_LIMIT
-from causalbandits.problem.projection import CELL_LIMIT, TIE, PowerSums
+from causalbandits.problem.projection import CELL_LIMIT, PowerSums
+
+PRIORS = ("beta", "gaussian", "main-effects")
+
+
+class DefaultScale(float):
+    """1, where a scale is left out: tells that from noise_scale=1.0, which says that scales are given."""
+
+
+DEFAULT_SCALE = DefaultScale(1.0)
 
 TABLE_SAMPLES = 250
 """Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
@@ -103,8 +113,8 @@ def action_cell_count(id: str, problem: Problem) -> int:
     return size * contexts
 
 
-@dataclass(frozen=True, kw_only=True)
-class CellPolicy(Policy[Cells]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CellPolicy(FamilyPolicy[Cells]):
     """Statistic, index, projection; a subclass names its index and which cells it keeps."""
 
     causal: ClassVar[bool]
@@ -256,7 +266,7 @@ class CellPolicy(Policy[Cells]):
         None where estimated CPTs cannot be drawn: by their means alone, what is said would be too certain.
         """
         problem = situation.problem
-        if self.causal and isinstance(problem.knowledge, FittedObservedModel):
+        if self.causal and isinstance(problem.knowledge, LatentModel) and problem.posterior is not None:
             if self.relevant_cells(problem) is not None:
                 return None
             sampled = situation.project_sampled_tables(means)
@@ -272,11 +282,14 @@ class CellPolicy(Policy[Cells]):
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
         """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
-        if not self.causal or not isinstance(problem.knowledge, FittedModel):
+        posterior = problem.posterior
+        if not self.causal or not isinstance(problem.knowledge, CausalModel) or posterior is None:
             return None
-        return split_draws(problem.knowledge.draw_tables(n, rng))
+        return split_draws(posterior.draw_tables(n, rng, stacklevel=3))
 
-    def error_probability(self, situation: Situation, statistic: Cells, action: Action, epsilon: float) -> float | None:
+    def error_probability(
+        self, situation: Situation, statistic: Cells, action: Action, tolerance: float
+    ) -> float | None:
         """By the rule of `policies.stopping`; of the contexts, for this one."""
         if stopping_obstacle(self, situation.problem):
             return None
@@ -287,7 +300,7 @@ class CellPolicy(Policy[Cells]):
         if not self.causal:
             count, best = situation.without_costs.take(cells.count).values, situation.position(action)
             values = situation.take(cells.means()).values
-            return error_probability_by_pairs(count, best, values[best] - values + epsilon, noise)
+            return error_probability_by_pairs(count, best, values[best] - values + tolerance, noise)
         situation = self.expected_situation(situation, statistic)
         powers = situation.compute_once("powers", lambda: PowerSums(situation.candidates.projection))
         weights = self.parent_distribution(situation, statistic, action).expected
@@ -297,22 +310,23 @@ class CellPolicy(Policy[Cells]):
         )
         values = situation.net_of_costs(Scores(powers.sums(means, 1), 1.0)).values
         leads = float(row @ means) - situation.problem.cost(action) - values
-        rounding = TIE * max(1.0, float(np.abs(means).max(initial=0.0)))
-        leads[np.abs(leads) <= rounding] = 0.0  # an action leads itself by nothing, not by what rounding leaves
-        return error_probability_by_rows(powers, row, cells.count, leads + epsilon, noise)
+        # An action leads itself by nothing, not by what rounding leaves.
+        costs = situation.problem.costs
+        leads = drop_rounding(leads, float(np.abs(means).max(initial=0.0)), 0.0 if costs is None else costs.largest)
+        return error_probability_by_rows(powers, row, cells.count, leads + tolerance, noise)
 
-    def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: Cells, action: Action, confidence: float) -> Bounds:
         if not self.causal:
             weights = np.zeros(len(statistic.count))
             weights[self.first_cell(situation.problem) + action.number] = 1.0
             return bounds_of_weighted_mean(
-                self.index_parameters_after(statistic), statistic, weights, level=level, cell="action"
+                self.index_parameters_after(statistic), statistic, weights, confidence=confidence, cell="action"
             )
         return bounds_of_weighted_mean(
             self.index_parameters_after(statistic),
             statistic,
             *self.parent_distribution(situation, statistic, action),
-            level=level,
+            confidence=confidence,
         )
 
     def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
@@ -323,7 +337,7 @@ class CellPolicy(Policy[Cells]):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PosteriorPolicy(CellPolicy):
     """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
 
@@ -331,54 +345,76 @@ class PosteriorPolicy(CellPolicy):
     been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
     for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
 
-    With `scales="learnt"` nobody needs to know the scales: they, and the centre of the means, are learnt from the
+    With `scales="estimated"` nobody needs to know the scales: they, and the centre of the means, are estimated from the
     rewards (see `posteriors.empirical_gaussian`), and rewards in other units, or counted from elsewhere, lead to the
-    same decisions. A Beta prior is learnt likewise (see `posteriors.empirical_beta`), which pays where rates are low.
+    same decisions. A Beta prior is estimated likewise (see `posteriors.empirical_beta`), which pays off if rates are
+    low.
 
-    With `prior="main effects"` they are learnt, too, and means may be sums over the parents: it is learnt how far they
-    are (see `posteriors.main_effects`).
+    With `prior="main-effects"` they are estimated, too, and means may be sums over the parents: it is learned how far
+    they are (see `posteriors.main_effects`).
+
+    If `scales` is left out, they are estimated, unless `noise_scale` or `prior_scale` is given, or the prior is Beta.
     """
 
-    prior: Literal["beta", "gaussian", "main effects"] = "gaussian"
-    noise_scale: float = 1.0
-    prior_scale: float = 1.0
+    prior: Literal["beta", "gaussian", "main-effects"] = "gaussian"
+    noise_scale: float = DEFAULT_SCALE
+    prior_scale: float = DEFAULT_SCALE
     successes: npt.ArrayLike = 1.0
     failures: npt.ArrayLike = 1.0
-    scales: Literal["given", "learnt"] = "given"
+    scales: Literal["given", "estimated"] | None = None
 
     def __post_init__(self) -> None:
-        validate_one_of("prior", self.prior, ("beta", "gaussian", "main effects"))
+        validate_one_of("prior", self.prior, PRIORS)
+        if self.has_main_effects and not self.causal:
+            raise PolicyError(
+                f"prior='main-effects' is one of the reward's parents, which the family {self.family!r} does not use. "
+                "Possible here: prior='beta', prior='gaussian'."
+            )
+        if self.scales is None:
+            has_scales = not (isinstance(self.noise_scale, DefaultScale) and isinstance(self.prior_scale, DefaultScale))
+            object.__setattr__(self, "scales", self._default_scales(has_scales))
+        for name in ("noise_scale", "prior_scale"):
+            if isinstance(getattr(self, name), DefaultScale):
+                object.__setattr__(self, name, 1.0)
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         for name in ("successes", "failures"):
             object.__setattr__(self, name, parse_pseudo_counts(name, getattr(self, name)))
-        validate_one_of("scales", self.scales, ("given", "learnt"))
+        validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
             raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
-        if self.prior == "main effects" and not self.causal:
-            raise PolicyError("prior='main effects' is of the reward's parents, and this policy has no use for them.")
         if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
-            raise PolicyError("A Gaussian prior has no successes and failures; these are for prior='beta'.")
+            raise PolicyError(f"successes and failures are for prior='beta'; leave them out with prior={self.prior!r}.")
+        if self.has_main_effects and (self.scales == "given" or (self.noise_scale, self.prior_scale) != (1.0, 1.0)):
+            raise PolicyError(
+                "prior='main-effects' estimates the scales: leave out scales='given', noise_scale and prior_scale, or "
+                "use prior='gaussian'."
+            )
         if self.traits.learns_scales and (self.successes, self.failures) != (1.0, 1.0):
             raise PolicyError(
-                "scales='learnt' learns the Beta prior from the rewards: leave successes and failures out."
+                "scales='estimated' estimates the Beta prior from the rewards: leave successes and failures out, or "
+                "use scales='given'."
             )
         if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
+    def _default_scales(self, has_scales: bool) -> Literal["given", "estimated"]:
+        if self.has_main_effects:
+            return "estimated"
+        return "given" if has_scales or self.prior == "beta" else "estimated"
+
+    def parameter_defaults(self) -> dict[str, Any]:
+        has_scales = (self.noise_scale, self.prior_scale) != (1.0, 1.0)
+        return {**super().parameter_defaults(), "scales": self._default_scales(has_scales)}
+
     @cached_property
     def traits(self) -> Traits:
-        is_beta, learns_scales = self.prior == "beta", self.scales == "learnt" or self.has_main_effects
+        is_beta, learns_scales = self.prior == "beta", self.scales == "estimated"
         return super().traits._replace(unit_rewards=is_beta, counts_successes=is_beta, learns_scales=learns_scales)
 
     @property
     def has_main_effects(self) -> bool:
         """Whether means may be sums over the parents, as far as rewards say so."""
-        return self.prior == "main effects"
-
-    @property
-    def prior_id(self) -> str:
-        """The prior's part of an id."""
-        return "effects" if self.has_main_effects else self.prior
+        return self.prior == "main-effects"
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
         if isinstance(statistic, BetaGridCells):

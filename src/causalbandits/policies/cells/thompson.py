@@ -16,8 +16,8 @@ import numpy as np
 
 from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
-from causalbandits.model import FittedModel
-from causalbandits.policies.base import validate_draws
+from causalbandits.model import CausalModel
+from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells.policy import PosteriorPolicy, split_draws
 from causalbandits.policies.cpts import (
     CellsAndTables,
@@ -43,25 +43,25 @@ from causalbandits.policies.validation import validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SamplingPolicy(PosteriorPolicy):
     """A policy that draws from the posterior.
 
-    With `draws=M`, M posteriors are drawn and one of their M best actions is played, each draw being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M draws.
+    With `samples=M`, M posteriors are drawn and one of their M best actions is played, each being as likely: still
+    Thompson sampling, and the decision knows its propensity. It costs M samples.
     """
 
-    draws: int = 1
+    samples: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate_draws(self.draws)
+        validate_samples(self.samples)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
-        if self.draws == 1:
+        if self.samples == 1:
             return Choice(situation.action(self.score(situation, statistic, rng).best_position()))
         sampled_situation = self.sample_situation(situation, statistic, rng)
-        index = self.current_index(situation, statistic, rng, self.draws)
+        index = self.current_index(situation, statistic, rng, self.samples)
         best = (
             sampled_situation.best_of_draws(index)
             if self.causal
@@ -72,59 +72,50 @@ class SamplingPolicy(PosteriorPolicy):
         )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        if self.draws == 1:
+        if self.samples == 1:
             return super().score_each(situations, statistic, rng)
-        index = self.index(statistic, rng, self.draws)
+        index = self.index(statistic, rng, self.samples)
         return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ThompsonSampling(SamplingPolicy):
     """Play the action whose posterior draw is the largest; what the graph says is not used."""
 
     causal = False
-
-    @property
-    def id(self) -> str:
-        return f"ts-{self.prior}" + ("-scaled" if self.traits.learns_scales else "")
+    family, family_label = "ts", "TS"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalThompsonSampling(SamplingPolicy):
     """Draw a mean for every configuration, play the action that is best if the draws were true.
 
-    With `tables="learnt"` the model's tables are drawn as well, from what is known of them by now: the problem's
-    FittedModel, and what was observed since. `trust` is the probability, beforehand, that a row of a table is as past
-    data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `tables.learned`).
+    With `cpts="learned"` the model's CPTs are drawn as well, from what is known of them by now: the posterior of the
+    problem's model, and what was observed since. `trust` is the probability, beforehand, that a row of a CPT is as
+    past data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `cpts.online_posterior`).
     """
 
-    tables: Literal["known", "learnt"] = "known"
+    cpts: Literal["known", "learned"] = "known"
     trust: float | None = None
     causal = True
+    family, family_label = "c-ts", "C-TS"
 
     def __post_init__(self) -> None:
+        validate_one_of("cpts", self.cpts, ("known", "learned"))
         super().__post_init__()
-        validate_one_of("tables", self.tables, ("known", "learnt"))
-        if self.traits.learns_tables and (
-            self.has_main_effects or (self.prior == "beta" and self.traits.learns_scales)
-        ):
+        if self.traits.learns_cpts and (self.has_main_effects or (self.prior == "beta" and self.traits.learns_scales)):
             raise PolicyError(
-                "With tables='learnt' neither main effects nor a Beta prior are learnt besides: use prior='gaussian', "
-                "scales='learnt'."
+                "cpts='learned' goes with prior='gaussian', and with prior='beta', scales='given'; got "
+                f"prior={self.prior!r}, scales={self.scales!r}."
             )
-        if self.trust is not None and self.tables == "known":
-            raise PolicyError("trust= says how far past data are believed where tables='learnt'; here they are known.")
+        if self.trust is not None and self.cpts == "known":
+            raise PolicyError("trust= says how far past data are believed where cpts='learned'; here they are known.")
         if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
             raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
 
-    @property
-    def id(self) -> str:
-        tables_suffix = "-learnt" if self.traits.learns_tables else ""
-        return f"c-ts-{self.prior_id}{tables_suffix}" + ("-scaled" if self.scales == "learnt" else "")
-
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(learns_tables=self.tables == "learnt")
+        return super().traits._replace(learns_cpts=self.cpts == "learned")
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
@@ -132,11 +123,11 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""
-        return self.traits.learns_tables and self.trust_in(problem) < 1.0
+        return self.traits.learns_cpts and self.trust_in(problem) < 1.0
 
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
-        return init_cells_and_tables(problem, cells) if self.traits.learns_tables else cells
+        return init_cells_and_tables(problem, cells) if self.traits.learns_cpts else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
@@ -145,7 +136,7 @@ class CausalThompsonSampling(SamplingPolicy):
             count_outcome(learned_tables(situation.problem), statistic, outcome)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
-        if self.traits.learns_tables:
+        if self.traits.learns_cpts:
             raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
         return super().from_sums(problem, outcome_sums)
 
@@ -178,7 +169,7 @@ class CausalThompsonSampling(SamplingPolicy):
         tables = learned_tables(problem)
         return split_draws(tables.split_by_name(tables.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
 
-    def learned_model(self, problem: Problem, statistic: Cells) -> FittedModel | None:
+    def learned_model(self, problem: Problem, statistic: Cells) -> CausalModel | None:
         if not isinstance(statistic, CellsAndTables):
             return None
         return learned_tables(problem).learned_model(statistic, self.trust_in(problem))

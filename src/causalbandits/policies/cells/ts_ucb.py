@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import validate_draws
+from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.posteriors import INDEX
 from causalbandits.policies.statistics import Cells
@@ -39,7 +39,7 @@ def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncert
     return Scores.of(-regret_per_uncertainty(best_value, means, uncertainties))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalTSUCB(PosteriorPolicy):
     """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
 
@@ -48,18 +48,17 @@ class CausalTSUCB(PosteriorPolicy):
 
     causal = True
     samples: int = 20
+    family, family_label = "c-ts-ucb", "C-TS-UCB"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate_draws(self.samples, "samples")
+        validate_samples(self.samples)
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(no_budget="a ratio is compared, which is none. Use c-ts-beta, c-gittins-beta")
-
-    @property
-    def id(self) -> str:
-        return f"c-ts-ucb-{self.prior if not self.traits.learns_scales else 'scaled'}"
+        return super().traits._replace(
+            no_budget="a ratio is compared, which is none. Use c-ts(prior=beta), c-gittins(prior=beta)"
+        )
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         """What each action gives up for a unit of uncertainty, the least being the best."""

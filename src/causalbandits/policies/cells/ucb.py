@@ -30,29 +30,30 @@ from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Problem
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
-    `prior_scale`: size of the unknown means, the bonus of an unseen cell. With `scales="learnt"` both, and the centre
-    of the means, are learnt from the rewards (see `posteriors.empirical_gaussian`):
+    `prior_scale`: size of the unknown means, the bonus of an unseen cell. Both are 1 if they are left out: confidence
+    bounds need a scale that is declared. With `scales="estimated"` both, and the centre of the means, are estimated
+    from the rewards (see `posteriors.empirical_gaussian`), and no bound is guaranteed:
 
     UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
     """
 
     noise_scale: float = 1.0
     prior_scale: float = 1.0
-    scales: Literal["given", "learnt"] = "given"
+    scales: Literal["given", "estimated"] = "given"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        validate_one_of("scales", self.scales, ("given", "learnt"))
+        validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(randomised=False, learns_scales=self.scales == "learnt")
+        return super().traits._replace(randomised=False, learns_scales=self.scales == "estimated")
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
         if isinstance(statistic, PooledCells):
@@ -70,29 +71,23 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
         return math.inf if self.traits.learns_scales else 3 * (self.noise_scale + self.prior_scale)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class UCB(OptimisticPolicy):
     """Play the action with the largest optimistic mean; what the graph says is not used."""
 
     causal = False
-
-    @property
-    def id(self) -> str:
-        return "ucb-scaled" if self.traits.learns_scales else "ucb"
+    family, family_label = "ucb", "UCB"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalUCB(OptimisticPolicy):
     """Play the action with the largest expected optimistic reward under P(z | a)."""
 
     causal = True
-
-    @property
-    def id(self) -> str:
-        return "c-ucb-scaled" if self.traits.learns_scales else "c-ucb"
+    family, family_label = "c-ucb", "C-UCB"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """What the two share: the index."""
 
@@ -108,17 +103,17 @@ class KLPolicy(HorizonPolicy[Cells], CellPolicy):
         return math.log(self.clock(rounds))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KLUCB(KLPolicy):
     """Play the action with the largest optimistic mean; what the graph says is not used."""
 
     causal = False
-    id = "kl-ucb"
+    family, family_label = "kl-ucb", "KL-UCB"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalKLUCB(KLPolicy):
     """Play the action with the largest expected optimistic reward under P(z | a)."""
 
     causal = True
-    id = "c-kl-ucb"
+    family, family_label = "c-kl-ucb", "C-KL-UCB"

@@ -15,13 +15,13 @@ from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Situation
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Uniform(CellPolicy):
     """Choose at random; the scales only serve the interval of a recommendation."""
 
     causal = False
     weighs_costs = False
-    id = "uniform"
+    family, family_label = "uniform", "Uniform"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 

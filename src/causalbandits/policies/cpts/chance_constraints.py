@@ -8,8 +8,6 @@ agent that does nothing learns nothing. It is said, as a warning and in recommen
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from causalbandits._typing import Codes
-from causalbandits.errors import ProblemWarning
+from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
 from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_tables
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
@@ -58,22 +56,15 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
     is_cached = situation.candidates in cells.feasible_actions
     feasible = _feasible_actions(situation, cells, trust)
     if not feasible.is_sure and not is_cached and WARNINGS_ENABLED.get():
-        warnings.warn(
-            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, "
-            "by what is known of the tables so far: the one that is the likeliest to is played. Give past data, or say "
-            "what you believe of the tables (fit(..., prior=...)); recommend() says how sure it is.",
+        warn(
+            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} by "
+            f"the posterior of the CPTs: the action with the largest probability is played.{_trust_hint(trust)} "
+            "Past rows (data=) or a prior of the CPTs (prior=) make the posterior narrower; recommend() prints the "
+            "probability.",
             ProblemWarning,
-            stacklevel=_caller_stacklevel(),
+            stacklevel=caller_stacklevel(),
         )
     return situation if feasible.positions is None else situation.restrict_to(feasible.positions)
-
-
-def _caller_stacklevel() -> int:
-    """How far up the stack the one is who called the library."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
-        level, frame = level + 1, frame.f_back
-    return level - 1
 
 
 def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: float) -> tuple[str, ...]:
@@ -85,9 +76,19 @@ def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: flo
         return ()
     first = int(feasible.positions[0])
     return (
-        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g}, by "
-        f"what is known of the tables so far: {situation.action(first)} is the likeliest to, with "
-        f"{feasible.sureness.share[first]:.2g}",
+        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} by the "
+        f"posterior of the CPTs; the largest probability is {feasible.sureness.share[first]:.2g}, of "
+        f"{situation.action(first)}.{_trust_hint(trust)}".removesuffix("."),
+    )
+
+
+def _trust_hint(trust: float) -> str:
+    """Where past rows are not fully believed, how far they are, and the way to believe them."""
+    if trust == 1.0:
+        return ""
+    return (
+        f" Each row of a CPT is as past rows say with probability {trust:g} beforehand, because some of them were not "
+        "randomised; if they are as good as randomised, the policy c-ts(cpts=learned, trust=1) believes them."
     )
 
 

@@ -1,6 +1,6 @@
 """Conditional probability tables learnt online: counts of what was observed, and draws from their Dirichlet posterior.
 
-Every row of every table is Dirichlet(a + n) distributed: a is what the problem's FittedModel knows, n is counted. A
+Every row of every table is Dirichlet(a + n) distributed: a is of the posterior of the problem's model, n is counted. A
 round counts for a variable that was not set, if it and all its causes were seen (what was set is seen). Given that,
 tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
 
@@ -24,7 +24,7 @@ import numpy as np
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
-from causalbandits.model import FittedModel, sample_log_gammas
+from causalbandits.model import CausalModel, sample_log_gammas
 from causalbandits.policies.cpts.counts import TableRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
@@ -107,20 +107,22 @@ class LearnedTables(TableRows):
     """What is known of the tables that decide about P(z | a), and how they are drawn."""
 
     def __init__(self, problem: Problem) -> None:
-        if not isinstance(problem.model, FittedModel):
+        posterior = problem.model.posterior
+        if posterior is None:
             raise PolicyError(
-                "tables='learnt' starts from what is known of the tables, and this model's are known exactly. Fit them "
-                "to data, or say that nothing is known: fit(graph, None, states=...)."
+                "cpts='learned' starts from what is known of the tables, and this model's are known exactly. Fit them "
+                "to data, or let them be learned online, Problem(graph, values=...)."
             )
         super().__init__(problem)
-        self.fitted = problem.model
-        self.prior = self.concatenate(problem.model.concentrations)
+        self.posterior = posterior
+        self.prior = self.concatenate(posterior.concentrations)
         self.prior_totals = self.row_totals(self.prior)
+        self._always_set = problem.actions.variables_always_set()
 
     @property
     def default_trust(self) -> float:
         """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
-        return 0.5 if self.fitted.observational else 1.0
+        return 0.5 if self.posterior.observational else 1.0
 
     def belief_in_past(self, counts: Array, trust: float) -> Array:
         """For every row, the probability that it is as the past says."""
@@ -189,7 +191,8 @@ class LearnedTables(TableRows):
             return ()
         counted = int(max(counts[name] for name in unseen))
         subject = f"no more than {counted} of {cells.rounds} outcomes count" if counted else "no outcome counts"
-        reported = {*self.parents, *self._root_knobs, *(name for name in self.names if counts[name])}
+        reported = {*self.parents, *self._root_knobs, *self._always_set, *self.context}
+        reported.update(name for name in self.names if counts[name])
         missing = [name for name in self._axes_of(unseen) if name not in reported]
         return (self._explain_unseen(subject, unseen, missing or self._axes_of(unseen)),)
 
@@ -205,7 +208,7 @@ class LearnedTables(TableRows):
             if name not in is_set
             and name not in self._root_knobs
             and any(axis not in observed for axis in (*self.model[name].parents, name))
-            and self.fitted.is_unknown(name)
+            and self.posterior.is_unknown(name)
             and not counts[name].any()
         ]
         missing = [name for name in self._axes_of(unseen) if name not in observed]
@@ -217,7 +220,7 @@ class LearnedTables(TableRows):
         return [name for name in self.knobs if not self.model[name].parents]
 
     def _is_unseen(self, name: str, count: float, cells: CellsAndTables) -> bool:
-        if self.fitted.is_unknown(name):
+        if self.posterior.is_unknown(name):
             return bool(count < MIN_COUNTED_SHARE * cells.rounds)
         return cells.rounds >= ENOUGH_ROUNDS and not count
 
@@ -230,29 +233,28 @@ class LearnedTables(TableRows):
         knobs = [name for name in missing if name in self.knobs]
         unobservable = [name for name in missing if name not in self.knobs and name not in self.parents]
         declaration = (
-            "; or declare which variables can be observed, Problem(..., observable=[...]), and the others are "
+            "; or declare which variables can be observed, Problem(..., can_observe=[...]), and the others are "
             "marginalised out"
         )
-        always = f"; or set {', '.join(map(repr, knobs))} in every action, Problem(..., always={knobs})"
+        always = f"; or set {', '.join(map(repr, knobs))} in every action: take it out of optional="
+        rest = "" if any(map(self.posterior.is_unknown, unseen)) else ", which stay as past data estimated them"
         return (
-            f"{subject} for {cpts}: a CPT is learned from outcomes that show its variable and all its parents. Report "
-            f"{', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
+            f"{subject} for {cpts}{rest}: a CPT is learned from outcomes that show its variable and all its parents. "
+            f"Report {', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
             f"{declaration if unobservable else ''}{always if knobs else ''}"
         )
 
-    def learned_model(self, cells: CellsAndTables, trust: float) -> FittedModel:
+    def learned_model(self, cells: CellsAndTables, trust: float) -> CausalModel:
         """What is known of the tables by now. Where the past is doubted, tables are what is expected of them."""
-        model, observed = self.fitted, self.split_by_name(cells.seen)
-        pseudo, counts = dict(model.prior), dict(model.counts)
+        posterior, observed = self.posterior, self.split_by_name(cells.seen)
+        pseudo, counts = dict(posterior.prior), dict(posterior.counts)
         if trust == 1.0:
-            counts |= {name: model.counts[name] + observed[name] for name in self.names}
+            counts |= {name: posterior.counts[name] + observed[name] for name in self.names}
         else:
             pseudo |= self.split_by_name(self._effective_pseudo_counts(cells.seen, trust))
             counts |= observed
-        states = {name: v.states for name, v in model.variables.items()}
-        parents = {name: v.parents for name, v in model.variables.items()}
-        rows = model.rows + cells.rounds
-        return FittedModel(states, parents, counts, pseudo, rows, model.filled, model.observational)
+        learned = posterior.replace(counts=counts, prior=pseudo, rows=posterior.rows + cells.rounds)
+        return CausalModel.from_posterior(self.model.causal_graph, learned)
 
     def _effective_pseudo_counts(self, counts: Array, trust: float) -> Array:
         """Pseudo-counts that together with what was seen have the expected tables as their mean."""

@@ -56,7 +56,7 @@ def optimal_allocation(rows: Array, contrasts: Array) -> SamplingAllocation:
     return SamplingAllocation(eta, np.asarray(eta @ rows), design.value, positions, cdf / cdf[-1])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalDesign(CellPolicy):
     """Play in the shares after which every action's mean is known best, whatever the rewards.
 
@@ -65,7 +65,7 @@ class CausalDesign(CellPolicy):
     """
 
     causal = True
-    id = "c-design"
+    family, family_label = "c-design", "C-Design"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 

@@ -4,7 +4,7 @@ all actions are rivals;  for batches of b, 2b, 4b, ... rounds:
   eta = the shares after which it is known best how far the rivals are from the best so far, by the optimal design;
   play a with probability eta_a
   drop every rival a whose gap to the best exceeds s sqrt(2 beta_c sum_z (P_best - P_a)_z^2 (n_z + c) / n_z^2) for some
-  c, by the bound of `policies.stopping`, at delta = 1 - level for all times together
+  c, by the bound of `policies.stopping`, at delta = 1 - confidence for all times together
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ class BatchedCells(Cells):
             self.batch_end = 2 * self.batch_end
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalElimination(CellPolicy):
     """Feedback counts only after a batch, each twice as long as all before: for rewards that come slowly.
 
-    With probability `level`, the best action is never dropped. A batch counts as over when as many rewards were told.
+    With probability `confidence`, the best action is never dropped. A batch is over when as many rewards were told.
     """
 
     causal = True
-    id = "c-elimination"
+    family, family_label = "c-elimination", "C-Elimination"
     batch: int = 100
-    level: float = 0.95
+    confidence: float = 0.95
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_positive_integer("batch", self.batch)
-        if not is_real(self.level) or not 0.5 <= self.level <= 1 - 1e-9:
-            raise PolicyError(f"level must lie between 0.5 and 1 - 1e-9; got {self.level!r}.")
+        if not is_real(self.confidence) or not 0.5 <= self.confidence <= 1 - 1e-9:
+            raise PolicyError(f"confidence must lie between 0.5 and 1 - 1e-9; got {self.confidence!r}.")
 
     @cached_property
     def index_parameters(self) -> UpperBound:
@@ -94,7 +94,7 @@ class CausalElimination(CellPolicy):
             [
                 np.sqrt(
                     2.0
-                    * threshold(cells.count, 1 - self.level, c)
+                    * threshold(cells.count, 1 - self.confidence, c)
                     * (differences**2 @ variance_factors(cells.count, c))
                 )
                 for c in WIDTHS

@@ -42,24 +42,26 @@ LEAST_GAP = 1e-3
 """No gap counts for less than this share of its own uncertainty, so that nothing is divided by 0."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalTrackAndStop(CellPolicy):
-    """Try what tells the best action from its rivals; ask `agent.recommend()`, or the measure "risk", when to stop.
+    """Try what tells the best action from its rivals; `agent.recommend()` says when to stop.
 
-    Regret does not count, nor do costs of tries: costs are part of which action is best. `epsilon` is how much worse
+    Regret does not count, nor do costs of tries: costs are part of which action is best. `tolerance` is how much worse
     than the best is good enough. The scales serve the interval and the rule, not the choice of actions.
     """
 
     causal = True
-    id = "c-track-and-stop"
+    family, family_label = "c-track-and-stop", "C-Track-and-Stop"
     noise_scale: float = 1.0
     prior_scale: float = 1.0
-    epsilon: float = 0.0
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
-        if not is_real(self.epsilon) or not 0 <= self.epsilon < math.inf:
-            raise PolicyError(f"epsilon, how much worse is good enough, must be 0 or more; got {self.epsilon!r}.")
+        if not is_real(self.tolerance) or not 0 <= self.tolerance < math.inf:
+            raise PolicyError(
+                f"tolerance, how much worse than the best is good enough, must be 0 or more; got {self.tolerance!r}."
+            )
 
     @cached_property
     def traits(self) -> Traits:
@@ -76,7 +78,7 @@ class CausalTrackAndStop(CellPolicy):
         rows = situation.compute_once("distributions", lambda: action_distributions(situation))
         means = plug_in_means(statistic.count, statistic.total)
         current = situation.net_of_costs(Scores(dot_in_order(rows, means), largest_magnitude(means)))
-        values = dot_in_order(rows, marginal_gains(rows, current, statistic.count, self.epsilon))
+        values = dot_in_order(rows, marginal_gains(rows, current, statistic.count, self.tolerance))
         largest = float(values.max())
         scores = Scores(values / largest if largest > 0 else values, 1.0)
         return situation.net_of_costs(scores) if situation.is_paced else scores
@@ -97,14 +99,14 @@ def sharpen(x: Any) -> Any:
     return x * x2 * x4 * x8 * (x8 * x8)
 
 
-def marginal_gains(rows: Array, values: Scores, count: Array, epsilon: float) -> Array:
+def marginal_gains(rows: Array, values: Scores, count: Array, tolerance: float) -> Array:
     """g: for every configuration, how much nearer to the end one more reward there leads."""
     n, best = np.maximum(UNSEEN_COUNT, count), values.best_position()
     v, slope = (n + TRACKED_WIDTH) / (n * n), (n + 2.0 * TRACKED_WIDTH) / (n * n * n)
     differences = rows - rows[best]
     squares = np.where(np.abs(differences) <= DIFFERENCE_TOLERANCE, 0.0, differences * differences)
     variances = dot_in_order(squares, v)
-    gaps = values.values[best] - values.values + epsilon
+    gaps = values.values[best] - values.values + tolerance
     gaps = np.maximum(gaps, LEAST_GAP * np.sqrt(variances))
     distances = np.divide(variances, gaps * gaps, out=np.zeros(len(rows)), where=variances > 0)
     if not distances.any():

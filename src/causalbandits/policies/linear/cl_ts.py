@@ -3,7 +3,7 @@
 theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
 play argmax_a <m_a, theta>
 
-With scales="learnt" there is an intercept, and s and tau are estimated: see `linear.scaled_regression`.
+With scales="estimated" there is an intercept, and s and tau are estimated: see `linear.scaled_regression`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.policies._qr import back_substitute, squared_norms
-from causalbandits.policies.base import validate_draws
+from causalbandits.policies.base import validate_samples
 from causalbandits.policies.feedback import Bounds, Choice, sample_choice, with_pacing_propensity
 from causalbandits.policies.linear.policy import LinearPolicy
 from causalbandits.policies.linear.scaled_regression import ScaledRegression
@@ -31,7 +31,7 @@ from causalbandits.policies.validation import validate_one_of, validate_positive
 from causalbandits.problem import Action, Features, Problem, Scores, Situation, dot_in_order, resolve_features
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LinearPosterior(LinearPolicy):
     """What is known of theta: it is N(0, tau^2 I) beforehand, rewards vary by s; `prior_scale` and `noise_scale`."""
 
@@ -49,46 +49,47 @@ class LinearPosterior(LinearPolicy):
         noise = rng.standard_normal(len(statistic.u))
         return back_substitute(statistic.R, perturb(statistic.u, self.posterior_scale, noise))
 
-    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: Regression, action: Action, confidence: float) -> Bounds:
         row, rows = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
         centre, theta = float(row @ statistic.theta()), statistic.theta()
         feature_rows = row[None] if rows is None else rows
         variance = self.noise_scale**2 * squared_norms(feature_rows, statistic.R).mean() + (feature_rows @ theta).var()
-        half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(variance))
-        assumption = f"the mean reward is linear in the features, and rewards vary by {self.noise_scale:g} around it"
-        return Bounds(centre - half, centre + half, "posterior", assumption)
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(float(variance))
+        assumption = (
+            f"the mean reward is linear in the features, and rewards have standard deviation {self.noise_scale:g} "
+            "around it"
+        )
+        return Bounds(centre - half, centre + half, "credible", assumption)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearThompsonSampling(LinearPosterior):
     """Draw theta, play the action that is best if it were true.
 
     `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
-    With `draws=M`, one of the best actions of M draws is played, and the decision knows its propensity.
+    With `samples=M`, one of the best actions of M draws is played, and the decision knows its propensity.
 
-    With `scales="learnt"` nobody needs to know s and tau, nor the rewards' level: they are estimated from the rewards,
-    there always is an intercept, and rewards in other units, or counted from elsewhere, lead to the same decisions.
+    With `scales="estimated"` nobody needs to know s and tau, nor the rewards' level: they are estimated from the
+    rewards, there always is an intercept, and rewards in other units, or counted from elsewhere, lead to the same
+    decisions.
     """
 
     v: float = 1.0
-    draws: int = 1
-    scales: Literal["given", "learnt"] = "given"
+    samples: int = 1
+    scales: Literal["given", "estimated"] = "given"
+    family, family_label = "cl-ts", "CL-TS"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         validate_positive(v=self.v)
-        validate_draws(self.draws)
-        validate_one_of("scales", self.scales, ("given", "learnt"))
+        validate_samples(self.samples)
+        validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.traits.learns_scales:
             refuse_fixed_scales(self.noise_scale, self.prior_scale)
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(learns_scales=self.scales == "learnt")
-
-    @property
-    def id(self) -> str:
-        return f"cl-ts{self.suffix}" + ("-scaled" if self.traits.learns_scales else "")
+        return super().traits._replace(learns_scales=self.scales == "estimated")
 
     @property
     def posterior_scale(self) -> float:
@@ -110,8 +111,8 @@ class CausalLinearThompsonSampling(LinearPosterior):
     def score_each(
         self, situations: Sequence[Situation], statistic: Regression, rng: np.random.Generator
     ) -> list[Scores]:
-        thetas = [self.sample_direction(situations[0], statistic, rng) for _ in range(self.draws)]
-        if self.draws == 1:
+        thetas = [self.sample_direction(situations[0], statistic, rng) for _ in range(self.samples)]
+        if self.samples == 1:
             return [self._score_theta(situation, thetas[0]) for situation in situations]
         return [
             Scores.of(np.stack([self._score_theta(situation, theta).values for theta in thetas]))
@@ -130,31 +131,33 @@ class CausalLinearThompsonSampling(LinearPosterior):
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         best = [
-            self.best_action_for(situation, self.sample_direction(situation, statistic, rng)) for _ in range(self.draws)
+            self.best_action_for(situation, self.sample_direction(situation, statistic, rng))
+            for _ in range(self.samples)
         ]
-        if self.draws == 1:
+        if self.samples == 1:
             return Choice(best[0])
         return with_pacing_propensity(sample_choice(best, rng), situation.pacing_rule, situation.action)
 
-    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: Regression, action: Action, confidence: float) -> Bounds:
         if not isinstance(statistic, ScaledRegression):
-            return super().interval(situation, statistic, action, level)
+            return super().interval(situation, statistic, action, confidence)
         from scipy.special import stdtrit
 
         scales, theta = statistic.scales(), statistic.theta()
         if not scales.known:
-            return Bounds(-math.inf, math.inf, "posterior", SCALES_UNKNOWN)
+            return Bounds(-math.inf, math.inf, "credible", SCALES_UNKNOWN)
         row, draws = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
         rows = (row[None] if draws is None else draws) - statistic.mean_features
         norms = 1.0 / statistic.rounds + squared_norms(rows, statistic.R)
         variance = scales.noise * float(norms.mean()) + float((rows @ theta).var())
         centre = statistic.mean_reward + float((row - statistic.mean_features) @ theta)
-        half = float(stdtrit(scales.degrees, (1 + level) / 2)) * math.sqrt(variance)
+        half = float(stdtrit(scales.degrees, (1 + confidence) / 2)) * math.sqrt(variance)
         assumption = (
-            f"the mean reward is linear in the features, and rewards vary by {math.sqrt(scales.noise):.3g} around it, "
-            f"as learnt from {statistic.rounds} rewards: approximate while these are few"
+            "the mean reward is linear in the features, and rewards have standard deviation "
+            f"{math.sqrt(scales.noise):.3g} around it (estimated from {statistic.rounds} rewards; "
+            "approximate while these are few)"
         )
-        return Bounds(centre - half, centre + half, "posterior", assumption)
+        return Bounds(centre - half, centre + half, "credible", assumption)
 
     def sample_values(
         self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int

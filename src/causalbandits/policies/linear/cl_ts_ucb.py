@@ -19,7 +19,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Codes
 from causalbandits.policies._qr import squared_norms
-from causalbandits.policies.base import validate_draws
+from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells import regret_per_uncertainty, scores_by_ratio
 from causalbandits.policies.feedback import Choice
 from causalbandits.policies.linear.cl_ts import LinearPosterior
@@ -40,7 +40,7 @@ class BlockGroup(NamedTuple):
     uncertainties: Array
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearTSUCB(LinearPosterior):
     """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
 
@@ -48,18 +48,15 @@ class CausalLinearTSUCB(LinearPosterior):
     """
 
     samples: int = 20
+    family, family_label = "cl-ts-ucb", "CL-TS-UCB"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate_draws(self.samples, "samples")
+        validate_samples(self.samples)
 
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(no_budget="a ratio is compared, which is none. Use cl-ts")
-
-    @property
-    def id(self) -> str:
-        return f"cl-ts-ucb{self.suffix}"
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         """Block by block where that is possible, and the actions are never listed; else by their scores."""

@@ -23,7 +23,7 @@ from causalbandits.policies.validation import validate_positive
 from causalbandits.problem import Action, Scores, Situation, dot_in_order
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     """Play the action whose mean is largest under the most favourable plausible theta.
 
@@ -32,6 +32,7 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
 
     ridge = 1.0
     feature_bound: float = 1.0
+    family, family_label = "cl-ucb", "CL-UCB"
 
     def __post_init__(self) -> None:
         HorizonPolicy.__post_init__(self)
@@ -41,10 +42,6 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(randomised=False)
-
-    @property
-    def id(self) -> str:
-        return f"cl-ucb{self.suffix}"
 
     def beta(self, dimension: int, rounds: int) -> float:
         """The ellipsoid's radius."""
@@ -58,9 +55,9 @@ class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
         scores = upper_confidence_bound(dot_in_order(rows, statistic.theta()), beta, squared_norms(rows, statistic.R))
         return situation.net_of_costs(Scores.of(scores))
 
-    def interval(self, situation: Situation, statistic: Regression, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: Regression, action: Action, confidence: float) -> Bounds:
         row, rows = self.expected_features(situation.problem, action), self.feature_draws(situation.problem, action)
-        feature_rows, error = (row[None], 1 - level) if rows is None else (rows, (1 - level) / 2)
+        feature_rows, error = (row[None], 1 - confidence) if rows is None else (rows, (1 - confidence) / 2)
         radius = self_normalised_radius(statistic, self.ridge, self.noise_scale, self.prior_scale, 1 - error)
         centres, halves = feature_rows @ statistic.theta(), radius * np.sqrt(squared_norms(feature_rows, statistic.R))
         lower, upper = np.quantile(centres - halves, error / 2), np.quantile(centres + halves, 1 - error / 2)

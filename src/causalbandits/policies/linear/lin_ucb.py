@@ -24,7 +24,7 @@ from causalbandits.problem import Action, Problem, Scores, Situation, dot_in_ord
 from causalbandits.problem.actions import Choices2D
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ChoicePolicy(LinearPolicy):
     """What the two share: the features. They look at no parents, so that none need be told."""
 
@@ -93,23 +93,23 @@ def _features_per_context(problem: Problem) -> int:
     return 1 + sum(radix - 1 for radix in problem.actions.radices)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LinUCB(ChoicePolicy, CausalLinearUCB):
     """Optimism over linear models of what is chosen (Li et al. 2010)."""
 
-    id = "lin-ucb"
+    family, family_label = "lin-ucb", "LinUCB"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
     """A linear model of what is chosen, drawn from its posterior (Agrawal and Goyal 2013)."""
 
-    id = "lin-ts"
+    family, family_label = "lin-ts", "LinTS"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scales != "given":
             raise PolicyError(
-                f"The policy 'lin-ts' has no intercept and takes its scales as given; got scales={self.scales!r}. "
-                "Use 'cl-ts-scaled', or 'ts-gaussian-scaled', which uses no graph either."
+                f"The family 'lin-ts' has no intercept and takes its scales as given; got scales={self.scales!r}. "
+                "Use 'cl-ts(scales=estimated)', or 'ts', which uses no graph either."
             )

@@ -22,7 +22,7 @@ import numpy as np
 
 from causalbandits._typing import Array, Z
 from causalbandits.errors import SizeError
-from causalbandits.policies.base import Policy
+from causalbandits.policies.base import FamilyPolicy
 from causalbandits.policies.feedback import Incumbent, Outcome, OutcomeSums, RunnerUp, runner_up_of, two_best_positions
 from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import (
@@ -58,8 +58,8 @@ DIMENSION_LIMIT = 2**12
 """No more coefficients than this are learned: their matrix has this squared as entries."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearPolicy(Policy[Regression]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LinearPolicy(FamilyPolicy[Regression]):
     """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers.
 
     There is no intercept unless you ask for one: `intercept=True` puts a constant feature before the others.
@@ -240,7 +240,7 @@ class LinearPolicy(Policy[Regression]):
         return situation.net_of_costs(Scores.of((self.action_features(situation) @ thetas).T)).values
 
     def error_probability(
-        self, situation: Situation, statistic: Regression, action: Action, epsilon: float
+        self, situation: Situation, statistic: Regression, action: Action, tolerance: float
     ) -> float | None:
         """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
         if stopping_obstacle(self, situation.problem):
@@ -249,11 +249,11 @@ class LinearPolicy(Policy[Regression]):
         observed, noise = self.observed_directions(situation.problem, statistic), self.declared_noise(situation.problem)
         if self.is_separable(situation) and situation.size > LISTED_LIMIT:
             return blockwise_error_probability(
-                observed, self._contrasts_by_block(situation, action, row), epsilon, noise
+                observed, self._contrasts_by_block(situation, action, row), tolerance, noise
             )
         cost = situation.problem.cost(action)
         contrasts = contrasts_with_rivals(row, self.action_features(situation), size, cost, situation.costs)
-        return linear_error_probability(observed, contrasts, epsilon, noise)
+        return linear_error_probability(observed, contrasts, tolerance, noise)
 
     def observed_directions(self, problem: Problem, statistic: Regression) -> ObservedDirections:
         """What was seen of theta, for the stopping rule."""
@@ -303,13 +303,8 @@ class LinearPolicy(Policy[Regression]):
     def largest_expected_reward(self, problem: Problem) -> float:
         return 3 * (self.noise_scale + self.prior_scale * max(1.0, self.feature_size(problem)))
 
-    @property
-    def suffix(self) -> str:
-        """What the id says of the regressor."""
-        return "" if self.regressor == "expected" else "-observed"
 
-
-def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, level: float) -> float:
+def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, confidence: float) -> float:
     """How far, in V's norm, theta may be from theta_hat at all times together (Abbasi-Yadkori et al. 2011)."""
     growth = statistic.log_determinant() - len(statistic.u) * math.log(ridge)
-    return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - level))))
+    return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - confidence))))

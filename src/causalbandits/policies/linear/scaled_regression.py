@@ -111,7 +111,7 @@ class ScaledRegression(Regression):
         is_extreme = (widths > 0.0) & ((widths < low) | (widths > high))
         if is_extreme.any():
             raise PolicyError(
-                f"With scales='learnt', the range of every feature must lie between {low:g} and {high:g}: beyond, "
+                f"With scales='estimated', the range of every feature must lie between {low:g} and {high:g}: beyond, "
                 f"squares overflow; got {widths[is_extreme][0]:g}. Rescale the features."
             )
         d = len(widths)

@@ -47,7 +47,7 @@ from causalbandits.policies.posteriors.main_effects import (
 )
 from causalbandits.policies.statistics import Cells
 
-SCALES_UNKNOWN = "rewards vary: those so far are fewer than four, or all equal, and do not say by how much"
+SCALES_UNKNOWN = "the noise scale is estimated once there are four rewards that are not all equal"
 
 
 class ParentDistribution(NamedTuple):
@@ -120,23 +120,23 @@ def bounds_of_weighted_mean(
     weights: Array,
     rows: Array | None = None,
     *,
-    level: float,
+    confidence: float,
     cell: str = "configuration",
 ) -> Bounds:
     """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
     if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound | MainEffects) and not p.known:
-        kind = "confidence" if isinstance(p, EmpiricalUpperBound) else "posterior"
+        kind = "confidence" if isinstance(p, EmpiricalUpperBound) else "credible"
         return Bounds(-math.inf, math.inf, kind, SCALES_UNKNOWN)
     if isinstance(p, Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian | MainEffects):
-        return _posterior_bounds(p, cells, weights, level, rows, cell)
-    return _confidence_bounds(p, cells, weights, level, rows, cell)
+        return _posterior_bounds(p, cells, weights, confidence, rows, cell)
+    return _confidence_bounds(p, cells, weights, confidence, rows, cell)
 
 
 def _posterior_bounds(
     p: Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian | MainEffects,
     cells: Cells,
     weights: Array,
-    level: float,
+    confidence: float,
     rows: Array | None,
     cell: str,
 ) -> Bounds:
@@ -148,14 +148,16 @@ def _posterior_bounds(
     else:
         variance = float(_variance_of_sum(p, cells, rows).mean() + (rows @ means).var())
     if isinstance(p, Beta | EmpiricalBeta):
-        lower, upper = _beta_quantiles(mean, variance, (1 - level) / 2)
-        return Bounds(lower, upper, "posterior", f"means are {_format_prior(p, cell)} beforehand")
+        lower, upper = _beta_quantiles(mean, variance, (1 - confidence) / 2)
+        return Bounds(lower, upper, "credible", f"independent {_format_prior(p, cell)} priors on the {cell}s' means")
     if isinstance(p, EmpiricalGaussian | MainEffects):
-        half = _student_quantile(p.degrees, (1 + level) / 2) * math.sqrt(variance)
-        return Bounds(mean - half, mean + half, "posterior", _describe_empirical_scales(p, cell))
-    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    assumption = f"rewards vary by {p.noise_scale:g} given the {cell}, and the {cell}s' means by {p.prior_scale:g}"
-    return Bounds(mean - half, mean + half, "posterior", assumption)
+        half = _student_quantile(p.degrees, (1 + confidence) / 2) * math.sqrt(variance)
+        return Bounds(mean - half, mean + half, "credible", _describe_empirical_scales(p, cell))
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+    assumption = (
+        f"rewards have standard deviation {p.noise_scale:g} given the {cell}, and the {cell}s' means {p.prior_scale:g}"
+    )
+    return Bounds(mean - half, mean + half, "credible", assumption)
 
 
 def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | MainEffects, cell: str) -> str:
@@ -163,14 +165,15 @@ def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | Main
     noise = math.sqrt(p.noise)
     if isinstance(p, MainEffects):
         return (
-            f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by "
-            f"{math.sqrt(p.noise * p.remainder):.3g} around sums over the parents, as learnt from {p.degrees + 1:.0f} "
-            "rewards: approximate while these are few"
+            f"rewards have standard deviation {noise:.3g} given the {cell}, the same for each, and the {cell}s' means "
+            f"{math.sqrt(p.noise * p.remainder):.3g} around sums over the parents (estimated from "
+            f"{p.degrees + 1:.0f} rewards; approximate while these are few)"
         )
     spread = math.sqrt(p.spread)
     return (
-        f"rewards vary by {noise:.3g} given the {cell}, equally in all, and the {cell}s' means by {spread:.3g} around "
-        f"{p.centre:.3g}, as learnt from {p.degrees + 1:.0f} rewards: approximate while these are few"
+        f"rewards have standard deviation {noise:.3g} given the {cell}, the same for each, and the {cell}s' means "
+        f"{spread:.3g} around {p.centre:.3g} (estimated from {p.degrees + 1:.0f} rewards; approximate while these are "
+        "few)"
     )
 
 
@@ -182,9 +185,9 @@ def _student_quantile(degrees: float, probability: float) -> float:
 
 def _format_prior(p: Beta | EmpiricalBeta, cell: str) -> str:
     if isinstance(p, EmpiricalBeta):
-        return f"Beta({p.successes:.3g}, {p.failures:.3g}), as learnt from the rewards of all {cell}s,"
+        return f"Beta({p.successes:.3g}, {p.failures:.3g}) (estimated from the rewards of all {cell}s)"
     if isinstance(p.successes, np.ndarray):
-        return f"Beta with the successes and failures of each {cell}"
+        return f"Beta (successes and failures given for each {cell})"
     return f"Beta({p.successes:g}, {p.failures:g})"
 
 
@@ -233,15 +236,15 @@ def _beta_quantiles(mean: float, variance: float, tail: float) -> tuple[float, f
 
 
 def _confidence_bounds(
-    p: IndexParameters, cells: Cells, weights: Array, level: float, rows: Array | None, cell: str
+    p: IndexParameters, cells: Cells, weights: Array, confidence: float, rows: Array | None, cell: str
 ) -> Bounds:
     """The cells' own upper and lower bounds, at a delta for which all of them hold at all times together.
 
-    Cell z with n rewards gets (1 - level) / (J (n+1)(n+2)), J cells; these sum to 1 - level over z and n, so no way
-    of choosing actions, and no time of looking, breaks them. Where n = 0 the bound is the prior's scale around the
-    common mean, or [0, 1]. Uncertain weights take half of what may go wrong.
+    Cell z with n rewards gets (1 - confidence) / (J (n+1)(n+2)), J cells; these sum to 1 - confidence over z and n, so
+    no way of choosing actions, and no time of looking, breaks them. Where n = 0 the bound is the prior's scale around
+    the common mean, or [0, 1]. Uncertain weights take half of what may go wrong.
     """
-    error = 1 - level if rows is None else (1 - level) / 2
+    error = 1 - confidence if rows is None else (1 - confidence) / 2
     unit = isinstance(p, KLUpperBound)
     scales = _sub_gaussian_parameters(p)
     exploration = np.log(2 * len(cells.count) * (cells.count + 1) * (cells.count + 2) / error)

@@ -14,7 +14,7 @@ now: a martingale, too, which does not wait for knobs that are never left to cha
 counted, averaged over three prior weights of p, divided by p's own; a row that was fitted, Dirichlet(a), is compared
 with Dirichlet(1). Again a martingale, and so is the product over all rows of 3/4 + E/4: one row in four may be wrong.
 
-A martingale that starts at 1 reaches 1/level with probability `level` at most, ever (Ville 1939): that is an alarm.
+A martingale that starts at 1 reaches 1/alpha with probability `alpha` at most, ever (Ville 1939): that is an alarm.
 
     q:  mean of z + what the knob's choice adds, over all z + what it adds in z; the first is drawn towards the mean of
         all rewards by 10 rewards, the others towards 0 by 5 and by 20

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from causalbandits.fitting import PART_LABELS, format_claim_count, format_rejections
 from causalbandits.policies.robust.e_process import log_mean_exp
 from causalbandits.policies.robust.implications import testable_implications
 from causalbandits.policies.robust.monitor import ARROW, RESPONSES, ROW, AlarmRow, Monitor
@@ -40,9 +41,9 @@ class ModelClaim(NamedTuple):
 
     def __str__(self) -> str:
         if self.untested:
-            return f"{self.claim}: not tested; {self.untested}."
-        verdict = "the data contradict it" if self.contradicted else "no contradiction"
-        return f"{self.claim}: e = {format_e_value(self.log_e)}; {verdict}."
+            return f"{self.claim}: not tested, {self.untested}"
+        verdict = "rejected" if self.contradicted else "not rejected"
+        return f"{self.claim}: e-value {format_e_value(self.log_e)}, {verdict}"
 
 
 class Alarm(NamedTuple):
@@ -56,8 +57,8 @@ class Alarm(NamedTuple):
     done: str
 
     def __str__(self) -> str:
-        strength = f"decision {self.decision}, e = {format_e_value(self.log_e)}"
-        return f"the outcomes contradict the model: {self.claim} ({strength}); {self.done}"
+        strength = f"decision {self.decision}, e-value {format_e_value(self.log_e)}"
+        return f"misspecification test rejects: {self.claim} ({strength}); {self.done}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +69,7 @@ class Evidence:
     alarms: tuple[Alarm, ...]
     rounds: int
     """Outcomes that count: those before which none is missing."""
-    level: float
+    alpha: float
     later: int = 0
     """Outcomes that do not count yet, because an earlier one is missing."""
     missing: int | None = None
@@ -93,14 +94,16 @@ class Evidence:
         return tuple(claim for claim in self.claims if claim.untested)
 
     def __repr__(self) -> str:
-        later = (
-            f" {self.later} more are looked at when that of decision {self.missing} has come: tell it, or forget it."
-            if self.later
-            else ""
-        )
-        lines = [f"{self.rounds} outcomes.{later} The chance of a false alarm, ever, is {self.level:g} at most."]
-        lines += [f"Alarm: {alarm}." for alarm in self.alarms]
-        for part in ("graph", "tables", "past"):
+        lines = [
+            f"Misspecification test: {self.rounds} outcomes, by e-values",
+            f"Probability of any false alarm: at most {self.alpha:g}",
+        ]
+        if self.later:
+            lines.append(
+                f"Waiting: {self.later} outcomes, until decision {self.missing} has its outcome, or is cancelled"
+            )
+        lines += [f"Alarm: {alarm}" for alarm in self.alarms]
+        for part in PART_LABELS:
             claims = [claim for claim in self.claims if claim.part == part]
             if part != "past" or claims:
                 lines += _format_section(part, claims)
@@ -111,24 +114,11 @@ class Evidence:
 
 def _format_section(part: str, claims: list[ModelClaim]) -> list[str]:
     tested = [claim for claim in claims if not claim.untested]
-    wrong = sum(claim.contradicted for claim in claims)
-    if wrong:
-        head = f"The outcomes contradict {wrong} of the {_format_claim_count(len(tested))} of the {part} tested:"
-    elif tested:
-        head = (
-            f"The outcomes do not contradict the {part} ({_format_claim_count(len(tested))} tested). The nearest to it:"
-        )
-    else:
-        head = f"The outcomes have tested no claim of the {part}."
-    lines = [head, *(f"  {claim}" for claim in tested[: min(max(wrong, 3), MAX_CLAIMS_LISTED)])]
+    rejected = sum(claim.contradicted for claim in claims)
+    lines = [f"{PART_LABELS[part]}: {format_rejections(rejected, len(tested), 'largest e-values')}"]
+    lines += [f"  {claim}" for claim in tested[: min(max(rejected, 3), MAX_CLAIMS_LISTED)]]
     reasons = Counter(claim.untested for claim in claims if claim.untested)
-    for reason, count in reasons.items():
-        lines.append(f"{_format_claim_count(count)} of the {part} could not be tested: {reason}.")
-    return lines
-
-
-def _format_claim_count(count: int) -> str:
-    return f"{count} claim{'s' if count > 1 else ''}"
+    return lines + [f"  {format_claim_count(count)} not tested: {reason}" for reason, count in reasons.items()]
 
 
 def format_e_value(log_e: float) -> str:
@@ -140,25 +130,25 @@ def format_e_value(log_e: float) -> str:
     return f"{math.exp(log_e):.2g}" if log_e < 700 else f"about 10^{log_e / math.log(10):.0f}"
 
 
-def evidence_of(problem: Problem, monitor: Monitor, level: float) -> Evidence:
+def evidence_of(problem: Problem, monitor: Monitor, alpha: float) -> Evidence:
     """What a watch has to say. A claim is contradicted if an alarm has named it, or its own e-value is large enough."""
     rows = [log_mean_exp(logs) for logs in monitor.log_rows.tolist()]
     draw_counts = [int(count) for count in testable_implications(problem).row_totals(monitor.counted).tolist()]
     claims = [
-        *_evaluate_claims(problem, monitor, ARROW, monitor.log_arrows.tolist(), monitor.contrasts.tolist(), level),
-        *_evaluate_claims(problem, monitor, ROW, rows, draw_counts, level),
+        *_evaluate_claims(problem, monitor, ARROW, monitor.log_arrows.tolist(), monitor.contrasts.tolist(), alpha),
+        *_evaluate_claims(problem, monitor, ROW, rows, draw_counts, alpha),
     ]
     claims.sort(key=lambda claim: (claim.part, not claim.contradicted, bool(claim.untested), -claim.log_e))
     return Evidence(
-        tuple(claims), tuple(alarm_of(problem, ring) for ring in monitor.alarm_rows()), monitor.witnessed, level
+        tuple(claims), tuple(alarm_of(problem, ring) for ring in monitor.alarm_rows()), monitor.witnessed, alpha
     )
 
 
 def _evaluate_claims(
-    problem: Problem, monitor: Monitor, about: int, logs: list[float], outcomes: list[int], level: float
+    problem: Problem, monitor: Monitor, about: int, logs: list[float], outcomes: list[int], alpha: float
 ) -> Iterator[ModelClaim]:
     log_e_of_alarms = {ring.which: ring.log_e for ring in monitor.alarm_rows() if ring.about == about}
-    limit = math.log(2.0 * len(logs) / level)
+    limit = math.log(2.0 * len(logs) / alpha)
     for which, (log_e, count) in enumerate(zip(logs, outcomes, strict=True)):
         wrong = log_e >= limit or which in log_e_of_alarms
         log_e = max(log_e, log_e_of_alarms.get(which, log_e))  # which begins anew where something was mended

@@ -19,7 +19,7 @@ from causalbandits._typing import Array, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel
 from causalbandits.model.graph import ancestors
-from causalbandits.policies.base import Policy, validate_draws
+from causalbandits.policies.base import FamilyPolicy, validate_samples
 from causalbandits.policies.cells import CausalThompsonSampling, incumbent_by_means
 from causalbandits.policies.feedback import (
     Bounds,
@@ -57,11 +57,11 @@ REPAIR_LIMIT = 2**16
 numbers of their own: all of them are then searched."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GuardedThompsonSampling(Policy[MonitoredCells]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     """C-TS that says when rewards or tables contradict the graph, and mends it.
 
-    `level` is the chance of any false alarm, ever, in each run. `draws` posteriors are drawn for a decision, as for
+    `alpha` is the chance of any false alarm, ever, in each run. `samples` posteriors are drawn for a decision, as for
     `CausalThompsonSampling`: without an alarm both decide the same. A share `audit` of the decisions is made at random,
     which finds what Thompson sampling would no longer try. `on_alarm="mend"` lets the knob that the reward depends on
     join its parents, or learns the tables that are wrong; "leave" gives the graph up at once, for a number per action
@@ -73,25 +73,23 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     prior_scale: float = 1.0
     successes: float = 1.0
     failures: float = 1.0
-    draws: int = 32
-    level: float = 0.05
+    samples: int = 32
+    alpha: float = 0.05
     audit: float = 0.0
     on_alarm: Literal["mend", "warn", "leave"] = "mend"
+    family, family_label = "c-ts-guarded", "Guarded C-TS"
 
     def __post_init__(self) -> None:
+        validate_one_of("prior", self.prior, ("beta", "gaussian"))
         _ = self.inner
-        validate_draws(self.draws)
-        if self.draws < 2:
-            raise PolicyError("A guard needs chance that it knows: draws must be 2 or more; got 1.")
-        if not is_real(self.level) or not 1e-9 <= self.level <= 0.5:
-            raise PolicyError(f"level must lie between 1e-9 and 0.5; got {self.level!r}.")
+        validate_samples(self.samples)
+        if self.samples < 2:
+            raise PolicyError("A guard needs chance that it knows: samples must be 2 or more; got 1.")
+        if not is_real(self.alpha) or not 1e-9 <= self.alpha <= 0.5:
+            raise PolicyError(f"alpha must lie between 1e-9 and 0.5; got {self.alpha!r}.")
         if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
             raise PolicyError(f"audit must lie between 0 and 0.5; got {self.audit!r}.")
         validate_one_of("on_alarm", self.on_alarm, ("mend", "warn", "leave"))
-
-    @property
-    def id(self) -> str:
-        return f"c-ts-{self.prior}-guarded"
 
     @cached_property
     def inner(self) -> CausalThompsonSampling:
@@ -102,7 +100,8 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             prior_scale=self.prior_scale,
             successes=self.successes,
             failures=self.failures,
-            draws=self.draws,
+            scales="given",
+            samples=self.samples,
         )
 
     @cached_property
@@ -134,12 +133,12 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
         self, situations: Sequence[Situation], statistic: MonitoredCells, rng: np.random.Generator
     ) -> list[Scores]:
         self._context_number(situations[0].problem)  # which refuses a part, if all of it is needed
-        index = self.inner.index(statistic.cells, rng, self.draws)
+        index = self.inner.index(statistic.cells, rng, self.samples)
         return [self._score_cells(situation, statistic, index) for situation in situations]
 
     def decide(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Choice:
         cells = self._relevant_cells(situation.problem, statistic)
-        index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.draws)
+        index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.samples)
         is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_knobs)
         best = (
             self._score_cells(situation, statistic, index).best_positions()
@@ -210,7 +209,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
             statistic.add_outcome(problem, outcome, outcome.successes, None)
         else:
             statistic.add_outcome(problem, outcome, outcome.reward, self.noise_scale)
-        alarm = statistic.find_alarm(self.level)
+        alarm = statistic.find_alarm(self.alpha)
         if alarm is None:
             return ""
         response = self._respond(problem, statistic, *alarm[:2])
@@ -271,7 +270,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
 
     def evidence(self, problem: Problem, statistic: MonitoredCells) -> Evidence:
         """What the outcomes say of the model."""
-        return evidence_of(problem, statistic, self.level)
+        return evidence_of(problem, statistic, self.alpha)
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
         return statistic.current_problem(problem).model if statistic.learnt else None
@@ -284,11 +283,13 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
         return incumbent_by_means(situation, means, scores.values[1])
 
     def error_probability(
-        self, situation: Situation, statistic: MonitoredCells, action: Action, epsilon: float
+        self, situation: Situation, statistic: MonitoredCells, action: Action, tolerance: float
     ) -> float | None:
         """As long as there was no alarm; afterwards the graph, and with it the rule, is another than was fixed."""
         return (
-            None if len(statistic.alarms) else self.inner.error_probability(situation, statistic.cells, action, epsilon)
+            None
+            if len(statistic.alarms)
+            else self.inner.error_probability(situation, statistic.cells, action, tolerance)
         )
 
     def sample_values(
@@ -296,13 +297,13 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
     ) -> Array | None:
         return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, draws)
 
-    def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, confidence: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells
         problem = statistic.current_problem(situation.problem)
         if statistic.given_up:
             weights = np.zeros(len(cells.count))
             weights[self._context_number(problem) * problem.actions.size + action.number] = 1.0
-            return bounds_of_weighted_mean(parameters, cells, weights, level=level, cell="action")
+            return bounds_of_weighted_mean(parameters, cells, weights, confidence=confidence, cell="action")
         cell_numbers = [
             joined_cell(z, action.choices, problem.actions.radices, statistic.joined_knobs)
             for z in range(problem.configurations)
@@ -310,7 +311,7 @@ class GuardedThompsonSampling(Policy[MonitoredCells]):
         weights, draws = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
         rows = None if draws is None else _scatter_to_cells(draws, cell_numbers, len(cells.count))
         cell_weights = _scatter_to_cells(weights[None], cell_numbers, len(cells.count))[0]
-        return bounds_of_weighted_mean(parameters, cells, cell_weights, rows, level=level)
+        return bounds_of_weighted_mean(parameters, cells, cell_weights, rows, confidence=confidence)
 
 
 def _scatter_to_cells(rows: Array, cell_numbers: Sequence[int], size: int) -> Array:

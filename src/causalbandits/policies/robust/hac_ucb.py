@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from causalbandits._typing import Array
-from causalbandits.policies.base import HorizonPolicy
+from causalbandits.policies.base import FamilyPolicy, HorizonPolicy
 from causalbandits.policies.cells import action_cell_count, incumbent_by_means
 from causalbandits.policies.feedback import Bounds, Incumbent, Outcome
 from causalbandits.policies.posteriors import (
@@ -55,11 +55,11 @@ class TwoViews(Statistic):
         return Cells(self.rounds, self.z_count, self.z_total)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HACUCB(HorizonPolicy[TwoViews]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
     """Use the graph until it is contradicted: for research, beside `GuardedThompsonSampling`. Rewards lie in [0, 1]."""
 
-    id = "hac-ucb"
+    family, family_label = "hac-ucb", "HAC-UCB"
     traits = Traits(randomised=False, unit_rewards=True, searches_all=True, needs_context=True)
 
     def init(self, problem: Problem) -> TwoViews:
@@ -124,11 +124,15 @@ class HACUCB(HorizonPolicy[TwoViews]):
             situation, project(estimate_means(KLUpperBound(), cells)), project(np.minimum(1.0, cells.count)).values
         )
 
-    def interval(self, situation: Situation, statistic: TwoViews, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: TwoViews, action: Action, confidence: float) -> Bounds:
         problem = situation.problem
         if statistic.left:
             weights = np.zeros(len(statistic.action_count))
             weights[self._context_slice(problem).start + action.number] = 1.0
-            return bounds_of_weighted_mean(KLUpperBound(), statistic.by_action(), weights, level=level, cell="action")
+            return bounds_of_weighted_mean(
+                KLUpperBound(), statistic.by_action(), weights, confidence=confidence, cell="action"
+            )
         weights, rows = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
-        return bounds_of_weighted_mean(KLUpperBound(), statistic.by_configuration(), weights, rows, level=level)
+        return bounds_of_weighted_mean(
+            KLUpperBound(), statistic.by_configuration(), weights, rows, confidence=confidence
+        )

@@ -9,7 +9,7 @@ import numpy as np
 
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Z
-from causalbandits.model import CausalModel, FittedModel, Variable
+from causalbandits.model import CausalModel, Variable
 from causalbandits.policies.cpts import CACHED_ENTRIES, TableRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import log_rising_factorial
@@ -47,11 +47,10 @@ class Implications(TableRows):
         """Where each knob's choices begin, in a row of the choices of all knobs."""
         self.columns = int(sum(radices))
         self._spans = [(start, start + size) for start, size in zip(self.starts.tolist(), radices, strict=True)]
-        self.fitted = isinstance(problem.model, FittedModel)
+        posterior = problem.model.posterior
+        self.fitted = posterior is not None
         tables = {name: problem.model[name].table for name in self.names}
-        self.prior = self.concatenate(
-            problem.model.concentrations if isinstance(problem.model, FittedModel) else tables
-        )
+        self.prior = self.concatenate(tables if posterior is None else posterior.concentrations)
         """The probabilities in the tables, or the pseudo-counts of fitted ones."""
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(ALTERNATIVE_WEIGHTS, self.prior)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from causalbandits._typing import Array, Codes, is_iterable
 from causalbandits.errors import PolicyError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalGraph
-from causalbandits.policies.base import Policy
+from causalbandits.policies.base import FamilyPolicy
 from causalbandits.policies.cells import incumbent_by_means
 from causalbandits.policies.feedback import Bounds, Incumbent, Outcome, OutcomeSums
 from causalbandits.policies.statistics import Cells
@@ -68,7 +68,7 @@ class Candidates:
             sizes = " x ".join(map(format_count, (len(candidates), *self.shape)))
             raise SizeError(
                 f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {sizes} of them; "
-                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (at_most=, a list), or weigh fewer candidates."
+                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (max_set=, a list), or weigh fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
         self.members = [self._build_candidate(place, candidate) for place, candidate in enumerate(candidates, start=1)]
@@ -112,8 +112,8 @@ class Candidates:
             with warnings.catch_warnings(action="ignore", category=ProblemWarning):
                 unconditional = Problem(
                     candidate.knowledge,
-                    ours.manipulable,
-                    ours.parents,
+                    manipulable=ours.manipulable,
+                    reward_parents=ours.parents,
                     actions=list(ours.actions),
                     context=ours.context,
                 )
@@ -214,15 +214,16 @@ INTERVAL_DRAWS = 4000
 """Intervals are of so many draws, always the same ones."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelsThompsonSampling(Policy[Cells]):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ModelsThompsonSampling(FamilyPolicy[Cells]):
     """C-TS where one of several `problems` is right, and nobody knows which.
 
-    Each has the knobs of the problem that is played, tables of its own, and some of its parents; one with `parents=[]`,
-    or None in its place, has no graph: a number per action. Without any, they are the problem that is played and None.
-    `successes` and `failures` are the Beta prior of the means.
+    Each has the knobs of the problem that is played, tables of its own, and some of its parents; one with
+    `reward_parents=[]`, or None in its place, has no graph: a number per action. Without any, they are the problem that
+    is played and None. `successes` and `failures` are the Beta prior of the means.
     """
 
+    family, family_label = "c-ts-models", "C-TS over models"
     traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
@@ -243,10 +244,6 @@ class ModelsThompsonSampling(Policy[Cells]):
             self, "problems", tuple(None if candidate is None else candidate.unconditional for candidate in candidates)
         )
         validate_positive(successes=self.successes, failures=self.failures)
-
-    @property
-    def id(self) -> str:
-        return "c-ts-models"
 
     def candidates(self, problem: Problem) -> Candidates:
         """What is weighed, on the arrays of a problem; remembered."""
@@ -325,24 +322,24 @@ class ModelsThompsonSampling(Policy[Cells]):
         ]
         return rng.permutation(np.concatenate(rows))
 
-    def interval(self, situation: Situation, statistic: Cells, action: Action, level: float) -> Bounds:
+    def interval(self, situation: Situation, statistic: Cells, action: Action, confidence: float) -> Bounds:
         samples = self._sample_action_values(situation, statistic, np.random.default_rng(0), INTERVAL_DRAWS)[
             :, action.number
         ]
-        lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
+        lower, upper = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2])
         weights = self.posterior_weights(situation.problem, statistic)
         best = int(weights.argmax())
         assumes = (
-            f"one of the {len(weights)} candidates is right; the likeliest is the {best + 1}., with probability "
-            f"{weights[best]:.2g}"
+            f"one of the {len(weights)} candidate graphs is right; the likeliest is number {best + 1}, with "
+            f"probability {weights[best]:.2g}"
         )
-        return Bounds(float(lower), float(upper), "posterior", assumes)
+        return Bounds(float(lower), float(upper), "credible", assumes)
 
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
         impossible = self.candidates(problem).impossible_outcomes(statistic.count)
         if not impossible:
             return ()
-        return (f"{impossible:g} outcomes are impossible by every candidate: add one, or None, which has no graph.",)
+        return (f"{impossible:g} outcomes have probability 0 under every candidate graph: add one, or None (no graph)",)
 
     def parameter_fingerprint(self, problem: Problem) -> str:
         """The candidates count by what they are."""

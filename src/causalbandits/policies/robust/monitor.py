@@ -351,9 +351,9 @@ class Monitor(Statistic):
         """Whether it has been said already, and nothing was done about it since."""
         return any(row.about == about and row.done != REPAIRED for row in self.alarm_rows())
 
-    def find_alarm(self, level: float) -> tuple[int, int, float] | None:
-        """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in level/2."""
-        limit = math.log(2.0 / level)
+    def find_alarm(self, alpha: float) -> tuple[int, int, float] | None:
+        """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in alpha/2."""
+        limit = math.log(2.0 / alpha)
         if self.log_tables >= limit and not self.has_open_alarm(ROW):
             rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
             worst = max(range(len(rows)), key=rows.__getitem__)

@@ -4,7 +4,12 @@
 the price of each value that a variable is set to.
 """
 
-from causalbandits.problem.actions.constraints import Manipulable, build_action_space, remove_forbidden
+from causalbandits.problem.actions.constraints import (
+    Manipulable,
+    always_set_names,
+    build_action_space,
+    remove_forbidden,
+)
 from causalbandits.problem.actions.costs import LARGEST_PRICE, Costs, Prices
 from causalbandits.problem.actions.space import (
     ACTION_CACHE_SIZE,
@@ -31,6 +36,7 @@ __all__ = [
     "Costs",
     "Manipulable",
     "Prices",
+    "always_set_names",
     "build_action_space",
     "format_count",
     "remove_forbidden",

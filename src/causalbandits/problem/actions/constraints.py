@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from causalbandits._typing import is_iterable
-from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits._typing import is_integer, is_iterable
+from causalbandits.errors import ProblemError, ProblemWarning, unknown_name_message, warn
 from causalbandits.model import Intervention, State, Variables, validate_unique_names
 from causalbandits.problem.actions.space import ActionSpace
 
@@ -20,21 +19,46 @@ def build_action_space(
     model: Variables,
     manipulable: Manipulable,
     *,
-    at_most: int | None,
-    always: Iterable[str],
+    optional: Iterable[str] | bool | None,
+    max_set: int | None,
     actions: Iterable[Mapping[str, State]] | None,
 ) -> ActionSpace:
-    """The actions that keywords of a problem allow; what they forbid is taken away afterwards."""
+    """The actions that arguments of a problem allow, before forbidden ones are removed.
+
+    Every manipulable variable is set in every action, except for the `optional` ones. Where `optional` is None, an
+    explicit list of actions, or fewer settings than variables (`max_set`), make all of them optional.
+    """
     names = validate_unique_names("manipulable", manipulable, model.__getitem__)
     if not names:
         raise ProblemError("At least one variable must be manipulable.")
     values = manipulable if isinstance(manipulable, Mapping) else {}
-    space = ActionSpace([model[name] for name in names], at_most=at_most, always=always, values=values)
+    always = always_set_names(names, optional, max_set, actions)
+    space = ActionSpace([model[name] for name in names], max_set=max_set, always=always, values=values)
     if actions is None:
         return space
     if isinstance(actions, str | Mapping) or not is_iterable(actions):
         raise ProblemError(f"actions must be a list of interventions, such as [{{}}, {{'x': 1}}]; got {actions!r}.")
     return space.only(actions)
+
+
+def always_set_names(
+    names: tuple[str, ...], optional: Iterable[str] | bool | None, max_set: int | None, actions: object
+) -> tuple[str, ...]:
+    """The manipulable variables that are set in every action."""
+    if optional is None:
+        optional = actions is not None or (is_integer(max_set) and max_set < len(names))
+    if isinstance(optional, bool | np.bool_):
+        return () if optional else names
+    if isinstance(optional, str | Mapping) or not is_iterable(optional):
+        raise ProblemError(
+            "optional must list manipulable variables that an action may leave to their natural mechanism, such as "
+            f"['x'], or be True (all of them) or False (none); got {optional!r}."
+        )
+    listed = list(optional)
+    for name in listed:
+        if not isinstance(name, str) or name not in names:
+            raise ProblemError(f"optional: {unknown_name_message('manipulable variable', name, names)}")
+    return tuple(name for name in names if name not in listed)
 
 
 def remove_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool], *, stacklevel: int) -> ActionSpace:
@@ -46,7 +70,7 @@ def remove_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool],
         )
     allowed = space.where(lambda do: not _forbids(forbid, do))
     if allowed.size == space.size:
-        warnings.warn(
+        warn(
             f"forbid forbids none of the {space.size} actions. It is asked about what is set, never about what is "
             "observed; see that the names and values it looks for are those of the model.",
             ProblemWarning,

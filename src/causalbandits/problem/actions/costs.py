@@ -7,8 +7,8 @@ parents are known, and a policy that learns a mean for each configuration would 
 
 >>> from causalbandits import zoo, Problem
 >>> problem = zoo.email_campaign().problem
->>> priced = Problem(problem.model, problem.manipulable, problem.parents,
-...                       costs={"product": 0.02, "send_time": {"morning": 0.01}})
+>>> priced = Problem(problem.model, manipulable=problem.manipulable, reward_parents=problem.parents,
+...                       costs={"product": 0.02, "send_time": {"morning": 0.01}}, optional=True)
 >>> priced.cost({"product": "Photoshop", "send_time": "morning"}), priced.cost({"send_time": "evening"})
 (0.03, 0.0)
 """
@@ -99,11 +99,18 @@ class Costs:
         """JSON-ready: a list of prices for each knob."""
         return [prices[1:] for prices in self._lists]
 
+    def by_value(self) -> dict[str, dict[str, float]]:
+        """JSON-ready, to be read: for each knob with a cost the price of each of its values, written as a text."""
+        priced = zip(self.space.variables, self.to_record(), strict=True)
+        return {v.name: dict(zip(_state_texts(v), prices, strict=True)) for v, prices in priced if any(prices)}
+
     @classmethod
     def from_record(cls, record: Any, space: ActionSpace) -> Costs | None:
-        """The costs that `to_record` describes."""
+        """The costs that `to_record` or `by_value` describes."""
         if record is None:
             return None
+        if isinstance(record, Mapping):
+            record = [[record.get(v.name, {}).get(text, 0.0) for text in _state_texts(v)] for v in space.variables]
         if not isinstance(record, list) or [_length(prices) for prices in record] != [
             len(v.states) for v in space.variables
         ]:
@@ -151,6 +158,12 @@ def _parse_price(variable: Variable, price: object, value: str) -> float:
             "What earns something belongs in the reward."
         )
     return float(price)
+
+
+def _state_texts(variable: Variable) -> list[str]:
+    """The values of a variable as keys of JSON, which differ: 1 and "1" are told apart by quotes."""
+    texts = list(map(str, variable.states))
+    return texts if len(set(texts)) == len(texts) else list(map(repr, variable.states))
 
 
 def _length(prices: object) -> int:

@@ -99,7 +99,7 @@ class ActionSpace:
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
     >>> space.size, space[5], space.index({"a": 1, "b": "y"})
     (9, do(a=1, b=y), 5)
-    >>> list(ActionSpace(space.variables, at_most=1))
+    >>> list(ActionSpace(space.variables, max_set=1))
     [do(), do(b=x), do(b=y), do(a=1), do(a=2)]
     >>> list(ActionSpace(space.variables, values={"b": ["y"]}))
     [do(), do(b=y), do(a=1), do(a=1, b=y), do(a=2), do(a=2, b=y)]
@@ -111,7 +111,7 @@ class ActionSpace:
         self,
         variables: Iterable[Variable],
         *,
-        at_most: int | None = None,
+        max_set: int | None = None,
         always: Iterable[str] = (),
         values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
@@ -119,12 +119,12 @@ class ActionSpace:
         self.names = tuple(v.name for v in self.variables)
         self.always = self._parse_always(always)
         n = len(self.variables)
-        if at_most is not None and (not is_integer(at_most) or not len(self.always) <= at_most):
+        if max_set is not None and (not is_integer(max_set) or not len(self.always) <= max_set):
             raise ProblemError(
-                f"at_most must be a whole number, no less than the {len(self.always)} variables that are "
-                f"always set; got {at_most!r}."
+                f"max_set must be a whole number, no less than the {len(self.always)} variables that are "
+                f"always set; got {max_set!r}."
             )
-        self.at_most = None if at_most is None or at_most >= n else int(at_most)
+        self.max_set = None if max_set is None or max_set >= n else int(max_set)
         self.radices = tuple(len(v.states) + 1 for v in self.variables)
         """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
         values_by_name = values or {}
@@ -154,7 +154,7 @@ class ActionSpace:
         names = list(always)
         for name in names:
             if not isinstance(name, str) or name not in self.names:
-                raise ProblemError(unknown_name_message("manipulable variable in always=:", name, self.names))
+                raise ProblemError(unknown_name_message("manipulable variable that is always set:", name, self.names))
         return frozenset(names)
 
     # Size and shape of the set.
@@ -184,7 +184,7 @@ class ActionSpace:
     @property
     def is_free(self) -> bool:
         """Whether what one variable may be set to never hangs on another."""
-        return self._number_by_choices is None and self.at_most is None
+        return self._number_by_choices is None and self.max_set is None
 
     @property
     def explicit_choices(self) -> tuple[Choices, ...] | None:
@@ -207,7 +207,7 @@ class ActionSpace:
     def is_same_as(self, other: ActionSpace) -> bool:
         """Whether the actions are the same, with the same numbers."""
         mine, theirs = (
-            (s.names, s.radices, s.settable, s.at_most, s.always, s.explicit_choices) for s in (self, other)
+            (s.names, s.radices, s.settable, s.max_set, s.always, s.explicit_choices) for s in (self, other)
         )
         return mine == theirs
 
@@ -220,7 +220,7 @@ class ActionSpace:
         """The space of some of the variables alone, given by their positions; a list's does not count."""
         subset = [self.variables[k] for k in variables]
         always = [v.name for v in subset if v.name in self.always]
-        return ActionSpace(subset, at_most=self.at_most, always=always, values=self.values)
+        return ActionSpace(subset, max_set=self.max_set, always=always, values=self.values)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of just these actions, in this order."""
@@ -248,7 +248,7 @@ class ActionSpace:
     def _restrict_to(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
             raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
-        space = ActionSpace(self.variables, at_most=self.at_most, always=self.always, values=self.values)
+        space = ActionSpace(self.variables, max_set=self.max_set, always=self.always, values=self.values)
         space._choices_in_order = order
         space._number_by_choices = {choices: i for i, choices in enumerate(order)}
         return space
@@ -376,7 +376,7 @@ class ActionSpace:
 
     def _count_completions(self) -> list[list[int]]:
         """`ways[i][r]`: how many fillings of the variables from i on set at most r of them (r = 0 if unlimited)."""
-        n, limit = len(self.variables), self.at_most
+        n, limit = len(self.variables), self.max_set
         ways = [[1] * (1 if limit is None else limit + 1)]
         for i in reversed(range(n)):
             completions_after = ways[0]
@@ -396,14 +396,16 @@ class ActionSpace:
             completions_after = self._completions[i + 1]
             if choice == 0:
                 if name in self.always:
-                    raise InterventionError(f"{self.decode(choices)} is no action: {name!r} must always be set.")
+                    raise InterventionError(
+                        f"{self.decode(choices)} is no action: {name!r} must always be set. Add its value."
+                    )
                 continue
             number += 0 if name in self.always else completions_after[remaining]
-            if self.at_most is not None:
+            if self.max_set is not None:
                 remaining -= 1
                 if remaining < 0:
                     raise InterventionError(
-                        f"{self.decode(choices)} is no action: at most {self.at_most} variables may be set at once."
+                        f"{self.decode(choices)} is no action: at most {self.max_set} variables may be set at once."
                     )
             number += self._rank_of_choice(i, choice) * completions_after[remaining]
         return number
@@ -417,7 +419,7 @@ class ActionSpace:
             if number < alone:
                 choices.append(0)
                 continue
-            remaining = remaining if self.at_most is None else remaining - 1
+            remaining = remaining if self.max_set is None else remaining - 1
             value, number = divmod(number - alone, completions_after[remaining])
             choices.append(self.settable[i][value])
         return tuple(choices)
@@ -450,7 +452,7 @@ class ActionSpace:
             # A branch exists where it can be completed: the same counts that number the actions.
             can_complete = np.array([w > 0 for w in self._completions[i + 1]])
             alone = can_complete[remaining] & (name not in self.always)
-            fewer = remaining if self.at_most is None else remaining - 1
+            fewer = remaining if self.max_set is None else remaining - 1
             settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
             counts = alone + settable * self._value_counts[i]
             parent = np.repeat(np.arange(len(rows)), counts)
@@ -471,7 +473,7 @@ class ActionSpace:
         if self.size > limit:
             raise SizeError(
                 f"{why}, and there are {format_count(self.size)} of them (the limit is {limit}). Allow fewer: "
-                "fewer manipulable variables, at_most=, or a list of actions."
+                "fewer manipulable variables, max_set=, or a list of actions."
             )
 
     # Records.
@@ -480,7 +482,7 @@ class ActionSpace:
         """A JSON-ready description, enough to make the space again for the same model."""
         record: dict[str, Any] = {
             "manipulable": list(self.names),
-            "at_most": self.at_most,
+            "max_set": self.max_set,
             "always": sorted(self.always),
             "actions": None
             if self._number_by_choices is None
@@ -489,7 +491,7 @@ class ActionSpace:
         if self.values:
             record["settable"] = [list(settable_choices) for settable_choices in self.settable]
         if self.requirements is not None:
-            record["require"] = self.requirements.to_record()
+            record["max_probability"] = self.requirements.to_record()
         return record
 
     @classmethod
@@ -502,7 +504,7 @@ class ActionSpace:
         if not isinstance(rows, list) or len(rows) != len(names):
             raise ProblemError(f"What may be set must be said of each of {len(names)} variables; got {rows!r}.")
         values = {v.name: _decode_values(v, settable_row) for v, settable_row in zip(variables, rows, strict=True)}
-        space = cls(variables, at_most=record["at_most"], always=record["always"], values=values)
+        space = cls(variables, max_set=record["max_set"], always=record["always"], values=values)
         listed_actions = record["actions"]
         return (
             space

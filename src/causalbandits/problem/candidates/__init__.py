@@ -16,6 +16,7 @@ from causalbandits.problem.candidates.intervention_sets import (
     count_possibly_optimal_actions,
     possibly_optimal_actions,
     validate_reward_variable,
+    warn_of_lost_sets,
 )
 from causalbandits.problem.candidates.product_actions import (
     ProductActions,
@@ -37,4 +38,5 @@ __all__ = [
     "project_actions",
     "reduce_space",
     "validate_reward_variable",
+    "warn_of_lost_sets",
 ]

@@ -20,6 +20,7 @@ from causalbandits.errors import (
     ProblemWarning,
     SizeError,
     unknown_name_message,
+    warn,
 )
 from causalbandits.model import CausalGraph, Knowledge, as_causal_graph
 from causalbandits.model.graph import ADMG, COMPARISON_LIMIT, dominating_sets, members, minimal_subset, pomis_sets
@@ -40,21 +41,16 @@ def validate_reward_variable(
     space: ActionSpace,
     reward: str | None,
     parents: object = (),
-    separator: object = None,
-    require: object = None,
+    search: object = None,
+    max_probability: object = None,
 ) -> str:
-    """The reward of a problem that learns a number per action; what such a problem has no use for is refused."""
+    """The reward of a problem that learns a mean per action; arguments without a use in such a problem are refused."""
     by_graph = isinstance(knowledge, CausalGraph)
-    if parents or separator is not None:
-        raise ProblemError(
-            "P(z | do(a)) needs tables, and a CausalGraph has none: leave parents, separator and observable out to "
-            "learn a number per action, or give what has tables: cb.fit(graph, rows), or a CausalModel."
-            if by_graph
-            else "parents=[] learns a number per action: leave separator and observable out."
-        )
+    if parents or search is not None:
+        raise ProblemError("reward_parents=[] learns a mean per action: leave adjust and can_observe out.")
     if reward is None:
         raise ProblemError(
-            "A number per action is learnt of the actions that are worth trying, and these are found by the graph: "
+            "A mean per action is learned of the actions that may be optimal, and these are found in the graph: "
             "name the reward's variable, reward='Y'."
         )
     parents_by_name = as_causal_graph(knowledge).parents
@@ -62,10 +58,10 @@ def validate_reward_variable(
         raise ModelError(unknown_name_message("variable", reward, parents_by_name))
     if reward in space.names:
         raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
-    if require is not None and by_graph:
+    if max_probability is not None and by_graph:
         raise ProblemError(
-            "What is required is judged by tables, and a CausalGraph has none: leave require out, or give a "
-            "CausalModel or an ObservedModel."
+            "max_probability= needs P(z | do(a)), and where a mean per action is learned there are no CPTs: leave it "
+            "out, or give data (data=), a CausalModel or a LatentModel."
         )
     return reward
 
@@ -110,16 +106,53 @@ def possibly_optimal_actions(
     return restricted
 
 
+LOST_SETS_LIMIT = 12
+"""Of more manipulable variables the sets that may be optimal are not listed in a warning."""
+
+
+def warn_of_lost_sets(
+    graph: CausalGraph, space: ActionSpace, reward: str, context: Sequence[str] = (), *, stacklevel: int = 2
+) -> None:
+    """Warn where every variable is set, and a POMIS leaves some of them to their natural mechanism.
+
+    A variable's mechanism may depend on causes of the reward that are neither manipulable nor context. Left alone, it
+    responds to these, and no fixed value does.
+    """
+    admg = graph.admg([*space.names, reward, *context])
+    admg = admg.condition_on(admg.bits(context))
+    goal = admg.bits([reward])
+    if not any(admg.siblings[i] for i in members(admg.ancestors(goal, admg.all_nodes))):
+        return
+    everything = admg.bits(space.names)
+    if len(space.names) > LOST_SETS_LIMIT:
+        lost_sets = "some of them"
+    else:
+        all_set = minimal_subset(admg, goal, everything)
+        sets = {minimal_subset(admg, goal, nodes) for nodes in pomis_sets(admg, goal, None, 0)} - {all_set}
+        if not sets:
+            return
+        names = sorted((admg.names_of(all_set & ~nodes) for nodes in sets), key=lambda group: (len(group), group))
+        lost_sets = " or ".join("{" + ", ".join(group) + "}" for group in names[:4]) + (", ..." if names[4:] else "")
+    warn(
+        f"Every action sets all of {', '.join(space.names[:8])}{', ...' if space.names[8:] else ''}. By the graph, an "
+        f"action that does not set {lost_sets} may be better than all of these: a mechanism left alone can respond to "
+        "causes of the reward that are neither manipulable nor context. To allow such actions: optional=True, or "
+        "optional=[names]. If every variable must be set in every decision: optional=False.",
+        ProblemWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
 def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]:
     """Every setting of every set that may be the best to set."""
     always = admg.bits(space.always)
-    sets = pomis_sets(admg, goal, space.at_most, always)
+    sets = pomis_sets(admg, goal, space.max_set, always)
     minimal_sets = [minimal_subset(admg, goal, nodes) for nodes in sets]
     size = sum(math.prod(len(space.settable[k]) for k in members(nodes)) for nodes in minimal_sets)
     if size > ENUMERATION_LIMIT:
         raise SizeError(
             f"{format_count(size)} actions on {len(sets)} sets of variables may each be the best; the limit is "
-            f"{ENUMERATION_LIMIT}. Use at_most=, or fewer manipulable variables."
+            f"{ENUMERATION_LIMIT}. Use max_set=, or fewer manipulable variables."
         )
     baseline = space.baseline_choices()
     return sorted(row for nodes in minimal_sets for row in _settings(space, nodes, baseline))
@@ -145,7 +178,7 @@ def _actions_by_values(admg: ADMG, goal: int, space: ActionSpace, costs: Costs |
     if len(by_set) > COMPARISON_LIMIT:
         raise SizeError(
             f"{len(by_set)} sets of variables would be compared with each other; the limit is {COMPARISON_LIMIT}. "
-            "Allow fewer: at_most=, or fewer manipulable variables."
+            "Allow fewer: max_set=, or fewer manipulable variables."
         )
     always = admg.bits(space.variables_always_set())
     undominated = []
@@ -205,7 +238,7 @@ def _is_dominated(
 
 def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
-        warnings.warn(
+        warn(
             f"No path leads from {format_names(knobs)} to the reward {reward!r}: by this graph, setting such a "
             "variable "
             "changes nothing, and it is not tried. Take it out of manipulable, or draw the arrow that is missing.",

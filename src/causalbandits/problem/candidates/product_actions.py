@@ -158,7 +158,7 @@ def reduce_space(
     space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
 ) -> tuple[ProductActions, Reduction]:
     """The actions that can be the best, and the report of what was removed."""
-    limit = space.at_most
+    limit = space.max_set
     choices_by_block = [space.within(block.knobs).array() for block in blocks]
     prices = [
         None if costs is None else costs.costs_of(c, block.knobs)
@@ -194,7 +194,7 @@ def candidates_by_structure(
     To leave a variable without causes alone is a mixture of setting it, whatever its distribution; and where that
     is an action, too, and costs nothing, it need not be searched. Knobs that lead nowhere are left alone.
     """
-    limit, baseline = space.at_most, _baseline_choices(space, costs)
+    limit, baseline = space.max_set, _baseline_choices(space, costs)
     choices_by_block = tuple(space.within(block.knobs).array() for block in blocks)
     idle = [
         _leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, choices_by_block, strict=True)
@@ -232,7 +232,7 @@ def _combine_within_limit(touches: list[Codes], limit: int) -> list[Codes]:
     for block_touches in touches:
         total = used[:, None] + block_touches
         if total.size > 4 * ENUMERATION_LIMIT:
-            raise SizeError(f"More than {ENUMERATION_LIMIT} actions are left to search; lower at_most.")
+            raise SizeError(f"More than {ENUMERATION_LIMIT} actions are left to search; lower max_set.")
         prefix, row = np.nonzero(total <= limit)
         row_indices = [w[prefix] for w in row_indices] + [row]
         used = total[prefix, row]

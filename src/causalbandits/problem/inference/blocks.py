@@ -354,7 +354,7 @@ class Block:
             f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
             f"numbers ({entries * 8 / 2**30:.3g} GiB) {place}; the limit is {ENTRY_LIMIT} "
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
-            "(at_most=, a list of actions), or let a smaller set stand in for the parents."
+            "(max_set=, a list of actions), or let a smaller set stand in for the parents."
         )
 
 

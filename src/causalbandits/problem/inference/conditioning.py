@@ -11,7 +11,7 @@ import numpy as np
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import ProblemError
-from causalbandits.model import CausalModel, ObservedModel
+from causalbandits.model import CausalModel, LatentModel
 from causalbandits.model import graph as graphs
 from causalbandits.problem.actions import ActionSpace, Choices2D
 from causalbandits.problem.inference.blocks import Block, PointMassBlock, find_blocks
@@ -102,7 +102,7 @@ class ConditionedBlocks:
 class ConditionedDistricts:
     """P(z | do(a), c) by blocks, for any values of any of the variables that may be known beforehand."""
 
-    def __init__(self, latent_model: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> None:
+    def __init__(self, latent_model: LatentModel, space: ActionSpace, parents: Sequence[str]) -> None:
         self._latent_model, self._space, self._parents = latent_model, space, tuple(parents)
         self._joint_cache: BoundedCache[frozenset[str], tuple[Block, ...]] = BoundedCache(COMPONENT_CACHE_SIZE)
         self._block_cache: BoundedCache[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], Block] = BoundedCache(
@@ -151,10 +151,10 @@ class ConditionedDistricts:
 
 
 def build_conditioned_blocks(
-    model: CausalModel | ObservedModel, space: ActionSpace, parents: Sequence[str]
+    model: CausalModel | LatentModel, space: ActionSpace, parents: Sequence[str]
 ) -> ConditionedBlocks | ConditionedDistricts:
     """P(z | do(a), c) by blocks, from whichever is known."""
-    if isinstance(model, ObservedModel):
+    if isinstance(model, LatentModel):
         return ConditionedDistricts(model, space, parents)
     return ConditionedBlocks(model, space.names, parents)
 

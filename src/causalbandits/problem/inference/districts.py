@@ -20,7 +20,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import NotIdentifiedError, ProblemError, SizeError
-from causalbandits.model import CausalModel, ObservedModel
+from causalbandits.model import CausalModel, LatentModel
 from causalbandits.model import graph as graphs
 from causalbandits.model.graph import ADMG, MODELS, UNSEEN_SHARE, NamedArray, align_axes
 from causalbandits.problem.actions import ActionSpace, Choices2D
@@ -33,7 +33,7 @@ class DistrictBlock(Block):
     """A connected part of what leads to z, hidden causes being arrows, too."""
 
     def __init__(
-        self, latent_model: ObservedModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]
+        self, latent_model: LatentModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]
     ) -> None:
         # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
         super().__init__(cast(CausalModel, latent_model), names, space.names, parents)
@@ -129,7 +129,7 @@ class DistrictBlock(Block):
         space = self._space
         if space.explicit_choices is not None:
             return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
-        most = len(space.names) if space.at_most is None else space.at_most
+        most = len(space.names) if space.max_set is None else space.max_set
         return space.always.intersection(knobs) <= set(set_knobs) and len(space.always.union(set_knobs)) <= most
 
     def _raise_not_identified(self, set_knobs: Sequence[str]) -> NoReturn:
@@ -142,7 +142,7 @@ class DistrictBlock(Block):
         raise NotIdentifiedError(
             f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) cannot be computed from what is "
             "observed. "
-            "Learn a number per action: parents=[]."
+            "Learn a number per action: reward_parents=[]."
         )
 
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
@@ -229,7 +229,7 @@ def _with_point_masses(array: Array, axis: int) -> Array:
     return np.concatenate([array[None], np.broadcast_to(points, (len(points), *array.shape))])
 
 
-def find_district_blocks(latent_model: ObservedModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
+def find_district_blocks(latent_model: LatentModel, space: ActionSpace, parents: Sequence[str]) -> tuple[Block, ...]:
     """The blocks of z, in the order of their first parent."""
     cut_graph = graphs.without_causes_of(latent_model.graph, space.variables_always_set())
     parts = graphs.components(cut_graph, graphs.ancestors(cut_graph, parents))

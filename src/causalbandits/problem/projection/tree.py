@@ -19,7 +19,7 @@ alone, either knob is a fair coin. The five actions have three beginnings, over 
 >>> model = CausalModel([
 ...     Variable("s", [0, 1], table=[.5, .5]), Variable("u", [0, 1], parents=["s"], table=[[.8, .2], [.2, .8]]),
 ...     Variable("t", [0, 1], table=[.5, .5]), Variable("v", [0, 1], parents=["t"], table=[[.6, .4], [.4, .6]])])
->>> projection = Problem(model, ["s", "t"], ["u", "v"], at_most=1).projection
+>>> projection = Problem(model, manipulable=["s", "t"], reward_parents=["u", "v"], max_set=1).projection
 >>> projection(np.array([0., 1., 2., 3.])).round(12)
 array([1.5, 1.4, 1.6, 0.9, 2.1])
 >>> levels, _ = projection.tree

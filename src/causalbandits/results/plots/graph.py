@@ -160,7 +160,7 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
     )
     ax = figure.add_subplot()
     for name, (x, y) in layout.places.items():
-        colour = YELLOW if name in problem.observable else WHITE
+        colour = YELLOW if name in problem.can_observe else WHITE
         colour = VIOLET if name in problem.context else colour
         colour = GREEN if name == goal else BLUE if name in problem.manipulable else colour
         ax.text(

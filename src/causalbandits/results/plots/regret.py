@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from causalbandits._files import FilePath, open_atomically, parse_path, refuse_saved_file, refuse_unwritable
 from causalbandits._typing import Array
 from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.policies import policy_label
 from causalbandits.results.plots.fonts import set_fonts
 from causalbandits.results.statistics import stopping_rounds, validate_delta
 from causalbandits.theory import Bound
@@ -130,9 +131,9 @@ def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     for i in reversed(range(len(places))):
         places[i] = min(places[i], ceiling)
         ceiling = places[i] - gap
-    for place, (_, policy, colour) in zip(places, ends, strict=True):
+    for place, (_, name, colour) in zip(places, ends, strict=True):
         ax.annotate(
-            policy,
+            policy_label(name),
             xy=(1, place),
             xycoords="axes fraction",
             xytext=(6, 0),
@@ -162,7 +163,7 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
         values = bound.at(rounds, horizon=run.horizon)
         colour = colours.get(bound.policy, "0.45")
         ax.plot(rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False)
-        label = f"{bound.policy} bound{' (assumptions broken)' * bool(bound.broken)}"
+        label = f"{policy_label(bound.policy)} bound{' (assumptions broken)' * bool(bound.broken)}"
         if values[-1] <= high:
             ends.append((float(values[-1]), label, colour))
         else:
@@ -279,8 +280,8 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
         probability_axes.plot(run.rounds, p, color=colour, linestyle=dashes, linewidth=1.8)
         probability_axes.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
         ends.append((float(p[-1]), policy, colour))
-        if "risk" in run.measures:
-            when = stopping_rounds(run.rounds, run.measure("risk", policy), STOP_DELTA)
+        if "error probability" in run.measures:
+            when = stopping_rounds(run.rounds, run.measure("error probability", policy), STOP_DELTA)
             probability_axes.plot(
                 run.rounds, (when[:, None] <= run.rounds).mean(axis=0), color=colour, linestyle=":", linewidth=1.2
             )
@@ -290,8 +291,8 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     probability_axes.set_ylim(0, 1)
     probability_axes.set_xlabel("round (log scale)")
     probability_axes.set_ylabel("probability")
-    dotted = "; dotted: known to be so" if "risk" in run.measures else ""
-    title = f"Recommended action is within {forecast.epsilon:.3g} of the best{dotted}"
+    dotted = "; dotted: known to be so" if "error probability" in run.measures else ""
+    title = f"Recommended action is within {forecast.tolerance:.3g} of the best{dotted}"
     probability_axes.set_title(title, loc="left", fontsize=10)
     probability_axes.spines[["top", "right"]].set_visible(False)
     label_ends(probability_axes, ends)
@@ -309,7 +310,7 @@ def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     ax, ends = figure.add_subplot(), []
     for i, policy in enumerate(run.policies):
-        stopping_times = stopping_rounds(run.rounds, run.measure("risk", policy), delta)
+        stopping_times = stopping_rounds(run.rounds, run.measure("error probability", policy), delta)
         share = (stopping_times[:, None] <= run.rounds).mean(axis=0)
         colour, dashes = COLOURS[i % len(COLOURS)], DASHES[(i + i // len(COLOURS)) % len(DASHES)]
         ax.plot(run.rounds, share, color=colour, linestyle=dashes, linewidth=1.8)

@@ -1,12 +1,14 @@
 """The dashboard: HTML pages with panels and charts."""
 
 from causalbandits.service.dashboard.pages import (
-    is_own_form,
+    error_page,
+    list_problem_types,
     list_studies,
     log_in,
     set_mode,
     show_decision,
     show_login,
+    show_problem_type,
     show_study,
     static_file,
     stream_changes,
@@ -15,12 +17,14 @@ from causalbandits.service.dashboard.pages import (
 )
 
 __all__ = [
-    "is_own_form",
+    "error_page",
+    "list_problem_types",
     "list_studies",
     "log_in",
     "set_mode",
     "show_decision",
     "show_login",
+    "show_problem_type",
     "show_study",
     "static_file",
     "stream_changes",

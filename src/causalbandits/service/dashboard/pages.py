@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 import jinja2
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.service.auth import COOKIE, is_reader
 from causalbandits.service.dashboard.panels import build_panels
-from causalbandits.service.http import RequestError, ServiceContext
+from causalbandits.service.http import ServiceContext
+from causalbandits.service.problems import PROBLEM_TYPES, RequestError, request_terms
+from causalbandits.service.schemas import FieldError, ProblemDetails
 from causalbandits.study import Study
 from causalbandits.study.analysis import By
+from causalbandits.study.remote import PROBLEM_TYPE_PREFIX
 
 STATIC_FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 OFFERED_MODES = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
+
+STUDIES_PER_PAGE = 50
 
 MAX_EVALUATED_OUTCOMES = 20_000
 """A longer log is not evaluated for a page: every outcome of it is read."""
@@ -33,7 +40,7 @@ SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none, a browser says of its own forms that their Origin is null
     "Cache-Control": "no-store",
 }
 
@@ -45,10 +52,22 @@ def _templates() -> jinja2.Environment:
     environment.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
     environment.filters["share"] = lambda value: f"{value:.1%}"
     environment.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
+    environment.filters["code"] = _mark_code
+    environment.filters["request_terms"] = lambda text: request_terms(text) or "It does not fit the decision."
     environment.filters["assignment"] = lambda assignment: (
         ", ".join(f"{k} = {v}" for k, v in dict(assignment).items()) or "nothing set"
     )
     return environment
+
+
+def _mark_code(text: str) -> Markup:
+    """A text with what stands between backticks as code.
+
+    >>> _mark_code("`a < b` holds")
+    Markup('<code>a &lt; b</code> holds')
+    """
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(Markup(f"<code>{part}</code>") if k % 2 else part for k, part in enumerate(parts))
 
 
 def warm_up() -> None:
@@ -64,22 +83,91 @@ def render_page(template: str, status: int = 200, **values: Any) -> Response:
     return HTMLResponse(_templates().get_template(template).render(**values), status, SECURITY_HEADERS)
 
 
+@cache
+def _static_content(name: str) -> bytes:
+    return resources.files("causalbandits.service.dashboard").joinpath("static", name).read_bytes()
+
+
+READER_REMEDIES = {
+    "authentication-required": "Enter your key.",
+    "forbidden": "Enter a key that allows it, or ask the operator of the service for one.",
+    "cross-site-request": "Open the page in this service, and use the form there.",
+    "not-found": "Check the address, or choose a study from the list.",
+    "unknown-study": "Check the address, or choose a study from the list.",
+    "method-not-allowed": "Open the study's page, and use the form there.",
+    "too-large": "Enter a shorter text.",
+    "invalid-mode": "Go back to the study, choose a mode, and, to close the study, tick that it is for good.",
+    "invalid-value": "Choose a study from the list.",
+    "too-many-requests": "Wait a second, then load the page again.",
+    "busy": "Wait a second, then load the page again.",
+    "storage-unavailable": "Wait a few seconds, then load the page again; tell the operator if it goes on.",
+    "keys-unavailable": "Tell the operator of the service, who restores the file or makes new keys.",
+    "internal-error": "Load the page again; if it goes on, tell the operator the number below.",
+}
+"""The remedies of errors, for those who read a page; of others, those for programs."""
+
+
+def error_page(problem: ProblemDetails, request: Request, headers: Mapping[str, str]) -> Response:
+    """An error for those who read a page."""
+    kind = PROBLEM_TYPES[problem.type.removeprefix(PROBLEM_TYPE_PREFIX)]
+    response = render_page(
+        "error.html",
+        problem.status,
+        problem=problem,
+        remedy=READER_REMEDIES.get(kind.name, kind.remedy),
+        request_id=getattr(request.state, "request_id", None),
+        study=None if kind.name == "unknown-study" else request.path_params.get("study"),
+    )
+    response.headers.update(headers)
+    return response
+
+
 def static_file(request: Request) -> Response:
     """The style sheet, the script and the icon."""
     name = request.path_params["file"]
     if name not in STATIC_FILES:
         return Response(status_code=404)
-    content = resources.files("causalbandits.service.dashboard").joinpath("static", name).read_bytes()
     return Response(
-        content, media_type=STATIC_FILES[name], headers={**SECURITY_HEADERS, "Cache-Control": "max-age=300"}
+        _static_content(name),
+        media_type=STATIC_FILES[name],
+        headers={**SECURITY_HEADERS, "Cache-Control": "max-age=300"},
     )
 
 
+async def list_problem_types(context: ServiceContext, request: Request) -> Response:
+    """The documentation of all types of problem details."""
+    return render_page("problems.html", kinds=list(PROBLEM_TYPES.values()))
+
+
+async def show_problem_type(context: ServiceContext, request: Request) -> Response:
+    """The documentation of a type of problem details."""
+    name = request.path_params["name"]
+    if name not in PROBLEM_TYPES:
+        raise RequestError("not-found", "There is no such type of problem; /problems lists them.")
+    return render_page("problems.html", kinds=[PROBLEM_TYPES[name]])
+
+
 async def list_studies(context: ServiceContext, request: Request) -> Response:
-    """The list of studies, with their counts."""
+    """The list of studies, with their counts: a page of it."""
     writers = context.accessible_writers(request)
-    counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in writers.values()))
-    return render_page("studies.html", studies=dict(zip(writers, counts, strict=True)))
+    pages, page = max(1, math.ceil(len(writers) / STUDIES_PER_PAGE)), request.query_params.get("page", "1")
+    if not (page.isascii() and page.isdigit() and len(page) < 10 and 1 <= int(page) <= pages):
+        detail = f"The list of studies has the pages 1 to {pages}; got {page!r:.40}."
+        raise RequestError("invalid-value", detail, [FieldError(None, detail, "page")])
+    first = (int(page) - 1) * STUDIES_PER_PAGE
+    listed = dict(list(writers.items())[first : first + STUDIES_PER_PAGE])
+    counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in listed.values()))
+    studies = dict(zip(listed, counts, strict=True))
+    unavailable = {name: why for name, why in sorted(context.unavailable.items()) if request.state.key.opens(name)}
+    return render_page(
+        "studies.html",
+        studies=studies,
+        unavailable=unavailable,
+        page=int(page),
+        pages=pages,
+        first=first + 1,
+        total=len(writers),
+    )
 
 
 def _study_counts(study: Study) -> dict[str, Any]:
@@ -103,13 +191,13 @@ async def what_if(context: ServiceContext, request: Request) -> Response:
     """Off-policy evaluation: the mean reward of always setting the values in the form."""
     name = request.path_params["study"]
     form_values = {knob: value for knob, value in request.query_params.items() if value}
-    status, template_values = await context.writers[name].reader.read(lambda study: _evaluate_form(study, form_values))
+    status, template_values = await context.writers[name].scanner.read(lambda study: _evaluate_form(study, form_values))
     return render_page("what_if.html", status, name=name, typed=form_values, **template_values)
 
 
 def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict[str, Any]]:
     try:
-        if study.rounds > MAX_EVALUATED_OUTCOMES:
+        if study.n_outcomes > MAX_EVALUATED_OUTCOMES:
             raise CausalBanditsError(
                 f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep "
                 "others waiting. Ask study.evaluate(...) in Python, of a backup."
@@ -128,35 +216,24 @@ def _parse_state(study: Study, knob: str, text: str) -> Any:
     return states_by_text[text]
 
 
-def is_own_form(request: Request) -> bool:
-    """Whether a form was sent from a page of this service, by the Origin header, which other sites cannot forge."""
-    return request.headers.get("origin", "").partition("://")[2] == request.headers.get("host")
-
-
-async def set_mode(context: ServiceContext, request: Request) -> Response:
+async def set_mode(context: ServiceContext, request: Request, form: Mapping[str, str]) -> Response:
     """Change the mode, by a form; logged with the key's name."""
-    if not is_own_form(request):
-        raise RequestError(403, "A form on a page of another place was used.")
-    name, form = request.path_params["study"], await _read_form(request)
+    name = request.path_params["study"]
     if form.get("mode") not in OFFERED_MODES or (form["mode"] == "closed") != ("sure" in form):
         raise RequestError(
-            400, f"A mode is one of {', '.join(OFFERED_MODES)}; to close for good, and only then, say so."
+            "invalid-mode",
+            f"A mode is one of {', '.join(OFFERED_MODES)}. To close a study, and only then, tick that it is for good.",
         )
     by, mode, why = request.state.key.name, form["mode"], form.get("why", "")[:500]
     await context.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]
     return RedirectResponse(f"/{quote(name)}", 303, SECURITY_HEADERS)
 
 
-async def _read_form(request: Request) -> dict[str, str]:
-    body = (await request.body())[:2000].decode("utf-8", "replace")
-    return {name: values[0] for name, values in parse_qs(body).items()}
-
-
 async def show_decision(context: ServiceContext, request: Request) -> Response:
     """The explanation of a decision."""
     name, id_text = request.path_params["study"], request.query_params.get("id", "")
     try:
-        explanation = await context.writers[name].reader.read(lambda study: study.explain(study.id_of(id_text)))
+        explanation = await context.writers[name].scanner.read(lambda study: study.explain(study.id_of(id_text)))
     except UnknownDecisionError as error:
         return render_page("decision.html", 404, name=name, asked=id_text, explanation=None, why=str(error))
     except CausalBanditsError as error:
@@ -167,6 +244,7 @@ async def show_decision(context: ServiceContext, request: Request) -> Response:
 async def stream_changes(context: ServiceContext, request: Request) -> Response:
     """Server-sent events: the study's version, whenever it has changed in the last second."""
     reader = context.writers[request.path_params["study"]].reader
+    request.state.streams = True
 
     async def lines() -> AsyncIterator[str]:
         before = -1
@@ -184,9 +262,9 @@ async def show_login(context: ServiceContext, request: Request) -> Response:
     return render_page("login.html", wrong=False)
 
 
-async def log_in(context: ServiceContext, request: Request) -> Response:
+async def log_in(context: ServiceContext, request: Request, form: Mapping[str, str]) -> Response:
     """Set the key as a cookie that neither scripts nor other sites can read."""
-    key = (await _read_form(request)).get("key", "")
+    key = form.get("key", "")
     if context.keys.role_of(key) is None:
         return render_page("login.html", 401, wrong=True)
     answer = RedirectResponse("/", 303, SECURITY_HEADERS)

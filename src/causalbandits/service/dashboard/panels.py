@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from causalbandits.campaign import Recommendations
 from causalbandits.errors import CausalBanditsError
 from causalbandits.results.plots import graph_with_reward
-from causalbandits.service.dashboard.svg import delay_chart, graph_svg, mean_chart, share_chart
+from causalbandits.service.dashboard.svg import count_delays, delay_chart, graph_svg, mean_chart, share_chart
 from causalbandits.study import Study
+from causalbandits.study.analysis import History
+from causalbandits.study.remote import without_python
 
 
 class ModelDiagnostics(NamedTuple):
@@ -36,6 +38,9 @@ REWARD_NODE = "reward"
 MAX_ROWS, MAX_CONTEXTS = 50, 12
 """The most actions or configurations in a table, and the most contexts with a recommendation."""
 
+MAX_RANKED, MAX_ACTIONS_RANKED = 12, 1000
+"""The most rows of the ranking of actions, and the most actions that a page ranks: it is built often."""
+
 
 class ContextRecommendations(NamedTuple):
     """The recommendations in the likeliest contexts, the number of all contexts; or why there is none."""
@@ -53,31 +58,49 @@ def build_panels(study: Study) -> dict[str, Any]:
         why_not = ""
     except CausalBanditsError as error:
         recommendation, why_not = None, str(error)
+    has_answer = recommendation is not None and report.outcomes.n > 0
+    ranking = (
+        recommendation.table(limit=MAX_RANKED)
+        if has_answer and study.problem.actions.size <= MAX_ACTIONS_RANKED
+        else None
+    )
     knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
     graph = graph_with_reward(study.problem, study.problem.reward or REWARD_NODE)
     kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
+    kinds[study.problem.reward or REWARD_NODE] = "reward"
     kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
     diagnostics = diagnose_model(study)
     if diagnostics is not None:
         kinds |= {n: f"{kinds[n]} doubted" for n in diagnostics.variables & set(kinds)}
+    reward = study.problem.reward or REWARD_NODE
+    notes = _node_notes(report, parents, recommendation, reward)
     return {
         "report": report,
+        "history": history,
+        "graph_rows": _graph_rows(graph, notes, kinds),
+        "share_rows": _share_rows(history),
+        "delay_rows": count_delays(history.delays) if history.delays else [],
         "answer": recommendation,
+        "answer_lines": [tuple(without_python(line).split(": ", 1)) for line in recommendation.format_lines()[1:]]
+        if has_answer
+        else [],
+        "ranking": ranking,
+        "ranking_interval": f"{recommendation.confidence:.0%} {recommendation.kind} interval" if has_answer else "",
         "why_not": why_not,
         "means": mean_chart(history),
         "shares": share_chart(history),
         "delays": delay_chart(history.delays),
         "doubts": diagnostics,
-        "in_contexts": _recommend_in_contexts(study) if recommendation is not None and report.outcomes.n else None,
+        "in_contexts": _recommend_in_contexts(study) if has_answer else None,
         "state": study.state_hash(),
         "mode": study.modes()[-1],
         "context": study.problem.context,
         "has_parents": bool(parents),
+        "has_costs": study.problem.costs is not None,
+        "why_no_evaluation": study.evaluation_obstacle(),
         "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
         "actions_named": history.actions,
-        "graph": graph_svg(
-            graph, _node_notes(report, parents, recommendation, study.problem.reward or REWARD_NODE), kinds
-        ),
+        "graph": graph_svg(graph, notes, kinds),
         "actions": report.actions[:MAX_ROWS],
         "waiting": study.by_action("open"),
         "expired": study.by_action("expired") if report.decisions["expired"] else None,
@@ -86,6 +109,45 @@ def build_panels(study: Study) -> dict[str, Any]:
         "oldest": study.oldest_open(),
         "now": time.time(),
     }
+
+
+class GraphRow(NamedTuple):
+    """A variable of the graph, in words."""
+
+    name: str
+    causes: list[str]
+    role: str
+    note: str
+
+
+NODE_ROLES = {
+    "knob": "can be set",
+    "parent": "a direct cause of the reward",
+    "hidden": "unobserved",
+    "reward": "the reward",
+}
+
+
+def _graph_rows(graph: Any, notes: dict[str, str], kinds: dict[str, str]) -> list[GraphRow]:
+    rows = []
+    for name in graph.nodes:
+        kind, _, doubted = kinds[name].partition(" ")
+        role = NODE_ROLES.get(kind, "other") + (", contradicted by outcomes" if doubted else "")
+        rows.append(GraphRow(name, list(graph.predecessors(name)), role, notes.get(name, "")))
+    return rows
+
+
+class ShareRow(NamedTuple):
+    """The shares of an action, or of all that have no row, in each part of the decisions."""
+
+    name: str
+    shares: list[float]
+
+
+def _share_rows(history: History) -> list[ShareRow]:
+    names = [", ".join(f"{k} = {v}" for k, v in dict(action).items()) or "nothing set" for action in history.actions]
+    rows = [ShareRow(name, [part[k] for part in history.shares]) for k, name in enumerate([*names, "others"])]
+    return [row for row in rows if any(row.shares)]
 
 
 def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import networkx as nx
@@ -92,24 +94,32 @@ DELAY_BINS = (("1 s", 1), ("10 s", 10), ("1 min", 60), ("10 min", 600), ("1 h", 
 """The upper ends of the bins of delays, in seconds."""
 
 
+def count_delays(delays: Sequence[float]) -> list[tuple[str, int]]:
+    """The number of outcomes in each bin of delays."""
+    ends = [seconds for _, seconds in DELAY_BINS]
+    counts = Counter(bisect_right(ends, delay) for delay in delays)
+    return [
+        (f"to {DELAY_BINS[span][0]}" if span < len(DELAY_BINS) else "longer", counts[span])
+        for span in range(len(DELAY_BINS) + 1)
+    ]
+
+
 def delay_chart(delays: Sequence[float]) -> Markup:
     """A histogram of the delays of outcomes."""
     if not delays:
         return Markup('<p class="quiet">No outcome was told yet.</p>')
-    ends = [seconds for _, seconds in DELAY_BINS]
-    counts = Counter(bisect_right(ends, delay) for delay in delays)
-    width, tallest = (WIDTH - 16) / (len(DELAY_BINS) + 1), max(counts.values())
+    bins = count_delays(delays)
+    width, tallest = (WIDTH - 16) / len(bins), max(count for _, count in bins)
     bars = []
-    for span in range(len(DELAY_BINS) + 1):
-        height = (HEIGHT - BOTTOM - 26) * counts[span] / tallest
+    for span, (name, count) in enumerate(bins):
+        height = (HEIGHT - BOTTOM - 26) * count / tallest
         x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
-        name = f"to {DELAY_BINS[span][0]}" if span < len(DELAY_BINS) else "longer"
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
             f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
         )
-        if counts[span]:
-            share = f"{counts[span] / len(delays):.0%}"
+        if count:
+            share = f"{count / len(delays):.0%}"
             bars.append(f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{share}</text>')
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="How long outcomes took" class="chart">'
@@ -117,42 +127,122 @@ def delay_chart(delays: Sequence[float]) -> Markup:
     )
 
 
-NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP = 150, 54, 200, 74
+NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP, LANE_STEP = 150, 54, 200, 74, 18
+ORDERING_SWEEPS = 8
+
+Edge = tuple[str, str]
+Place = str | Edge
+"""What has a place in a column: a node, or an edge that goes on to a later column."""
 
 
 def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
     """A causal graph, causes on the left; `notes` are second lines of nodes, `kinds` their CSS classes."""
-    layers = list(nx.topological_generations(graph))
-    tallest = max(map(len, layers), default=1)
-    positions: dict[str, tuple[float, float]] = {}
-    for column, layer in enumerate(layers):
-        for row, name in enumerate(sorted(layer, key=list(graph.nodes).index)):
-            positions[name] = 12 + column * COLUMN, 12 + (row + (tallest - len(layer)) / 2) * ROW_STEP
-    below = 12 + tallest * ROW_STEP
-    arrows = "".join(_arrow_path(positions[a], positions[b], below) for a, b in graph.edges)
+    columns = _arrange_columns(graph)
+    tallest = max((_column_height(column) for column in columns), default=0)
+    positions: dict[tuple[int, Place], tuple[float, float]] = {}
+    for k, column in enumerate(columns):
+        y = 12 + (tallest - _column_height(column)) / 2
+        for place in column:
+            positions[k, place] = 12 + k * COLUMN, y
+            y += _place_height(place)
+    column_of = {place: k for k, column in enumerate(columns) for place in column if isinstance(place, str)}
+    paths = {
+        (a, b): [
+            positions[k, (a, b) if column_of[a] < k < column_of[b] else a if k == column_of[a] else b]
+            for k in range(column_of[a], column_of[b] + 1)
+        ]
+        for a, b in graph.edges
+    }
+    starts, ends = _ports(paths, 0, 1), _ports(paths, -1, -2)
+    arrows = "".join(_arrow_path(path, starts[edge], ends[edge]) for edge, path in paths.items())
     nodes = "".join(
-        _node_group(name, *positions[name], notes.get(name, ""), kinds.get(name, "plain")) for name in graph.nodes
+        _node_group(name, *positions[column_of[name], name], notes.get(name, ""), kinds.get(name, "plain"))
+        for name in graph.nodes
     )
-    width, height = 24 + (len(layers) - 1) * COLUMN + NODE_WIDTH, below + 8
+    width, height = 24 + (len(columns) - 1) * COLUMN + NODE_WIDTH, 20 + tallest
     return Markup(
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="The causal graph" class="graph">'
+        f'<svg viewBox="0 0 {width} {height:g}" role="img" aria-label="The causal graph" class="graph">'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         f'<path class="tip" d="M0 0 L8 4 L0 8 z"/></marker></defs>{arrows}{nodes}</svg>'
     )
 
 
-def _arrow_path(start: tuple[float, float], end: tuple[float, float], below: float) -> str:
-    """An edge: to the next column straight, to a later one below all nodes."""
-    x1, y1 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT / 2
-    x2, y2 = end[0] - 2, end[1] + NODE_HEIGHT / 2
-    middle, gap = (x1 + x2) / 2, COLUMN - NODE_WIDTH
-    curve = f"C{middle} {y1} {middle} {y2} {x2} {y2}"
-    if end[0] - start[0] > 1.5 * COLUMN:
-        curve = (
-            f"C{x1 + gap / 2} {y1} {x1 + gap / 2} {below} {x1 + gap} {below} L{x2 - gap} {below} "
-            f"C{x2 - gap / 2} {below} {x2 - gap / 2} {y2} {x2} {y2}"
+def _arrange_columns(graph: Any) -> list[list[Place]]:
+    """The nodes and the edges that pass by, column by column, in an order with few crossings (Sugiyama et al. 1981).
+
+    An edge that skips a column has a place of its own in it, so that it crosses no node and shares no line.
+    """
+    names = list(graph.nodes)
+    columns: list[list[Place]] = [sorted(layer, key=names.index) for layer in nx.topological_generations(graph)]
+    column_of = {name: k for k, column in enumerate(columns) for name in column}
+    neighbours: list[dict[Place, list[Place]]] = [{} for _ in columns]  # in the column before
+    for a, b in graph.edges:
+        chain: list[Place] = [a, *[(a, b)] * (column_of[b] - column_of[a] - 1), b]
+        for k, (left, right) in enumerate(pairwise(chain), column_of[a] + 1):
+            neighbours[k].setdefault(right, []).append(left)
+            if right == (a, b):
+                columns[k].append(right)
+    for sweep in range(ORDERING_SWEEPS):
+        if sweep % 2 == 0:
+            for k in range(1, len(columns)):
+                _sort_by_neighbours(columns[k], columns[k - 1], neighbours[k])
+        else:
+            for k in range(len(columns) - 2, -1, -1):
+                later: dict[Place, list[Place]] = {}
+                for right, lefts in neighbours[k + 1].items():
+                    for left in lefts:
+                        later.setdefault(left, []).append(right)
+                _sort_by_neighbours(columns[k], columns[k + 1], later)
+    return columns
+
+
+def _sort_by_neighbours(column: list[Place], other: list[Place], neighbours: Mapping[Place, Sequence[Place]]) -> None:
+    """Sort a column by the mean rank of each place's neighbours in another; what has none keeps its rank."""
+    ranks = {place: (rank + 0.5) / len(other) for rank, place in enumerate(other)}
+    own = {place: (rank + 0.5) / len(column) for rank, place in enumerate(column)}
+    column.sort(
+        key=lambda place: (
+            fmean(ranks[one] for one in neighbours[place]) if neighbours.get(place) else own[place],
+            own[place],
         )
-    return f'<path class="arrow" d="M{x1} {y1} {curve}" marker-end="url(#tip)"/>'
+    )
+
+
+def _place_height(place: Place) -> float:
+    return ROW_STEP if isinstance(place, str) else LANE_STEP
+
+
+def _column_height(column: Sequence[Place]) -> float:
+    return sum(map(_place_height, column))
+
+
+def _ports(paths: Mapping[Edge, Sequence[tuple[float, float]]], end: int, neighbour: int) -> dict[Edge, float]:
+    """Where each edge touches its node, at one end: apart, and in the order of where they lead."""
+    edges_by_node: dict[str, list[Edge]] = {}
+    for edge in paths:
+        edges_by_node.setdefault(edge[end], []).append(edge)
+    heights = {}
+    for edges in edges_by_node.values():
+        edges.sort(key=lambda edge: paths[edge][neighbour][1])
+        for k, edge in enumerate(edges, 1):
+            heights[edge] = paths[edge][end][1] + NODE_HEIGHT * k / (len(edges) + 1)
+    return heights
+
+
+def _arrow_path(path: Sequence[tuple[float, float]], start: float, end: float) -> str:
+    """An edge from one node to another, level through every column that it passes."""
+    x, y = path[0][0] + NODE_WIDTH, start
+    steps = [f"M{x:g} {y:g}"]
+    for column_x, column_y in path[1:-1]:
+        level = column_y + LANE_STEP / 2
+        steps.append(f"{_curve(x, y, column_x, level)} L{column_x + NODE_WIDTH:g} {level:g}")
+        x, y = column_x + NODE_WIDTH, level
+    return f'<path class="arrow" d="{" ".join(steps)} {_curve(x, y, path[-1][0] - 2, end)}" marker-end="url(#tip)"/>'
+
+
+def _curve(x1: float, y1: float, x2: float, y2: float) -> str:
+    middle = (x1 + x2) / 2
+    return f"C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}"
 
 
 def _node_group(name: str, x: float, y: float, note: str, kind: str) -> str:

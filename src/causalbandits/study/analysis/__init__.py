@@ -1,6 +1,11 @@
 """What can be read off a study: reports, off-policy evaluation, diagnostics, export."""
 
-from causalbandits.study.analysis.diagnostics import check_statistic, compare_trusted_past, stored_cell_moments
+from causalbandits.study.analysis.diagnostics import (
+    check_statistic,
+    compare_trusted_past,
+    count_decisions,
+    stored_cell_moments,
+)
 from causalbandits.study.analysis.export import Exported, write_table
 from causalbandits.study.analysis.off_policy import By, Evaluation, Target, evaluate_target
 from causalbandits.study.analysis.report import (
@@ -11,6 +16,8 @@ from causalbandits.study.analysis.report import (
     explain_decision,
     is_reproducible,
     mode_record,
+    policy_change,
+    statistic_key,
     statistic_records,
 )
 from causalbandits.study.analysis.timeline import History, build_history
@@ -27,11 +34,14 @@ __all__ = [
     "build_report",
     "check_statistic",
     "compare_trusted_past",
+    "count_decisions",
     "evaluate_target",
     "event_record",
     "explain_decision",
     "is_reproducible",
     "mode_record",
+    "policy_change",
+    "statistic_key",
     "statistic_records",
     "stored_cell_moments",
     "write_table",

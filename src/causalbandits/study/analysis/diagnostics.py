@@ -1,28 +1,43 @@
 """What outcomes say against the way in which a study goes, from the statistic: as quick after a million.
 
-Rewards of 0 and 1 can be counted again from n and their sum; of others the statistic has only moments, so that claims
-on what the reward depends on are left to `study.check()`, which looks at every outcome.
+Rewards of 0 and 1 can be counted again from n and their sum; of others the statistic has only moments, by which claims
+on the mean reward are tested where a scale of the rewards is declared. `study.check()` looks at every outcome.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from itertools import chain
 
 import numpy as np
 
-from causalbandits._typing import Array
-from causalbandits.campaign import CellMoments, RewardComparison, RewardMoments, check_counts, explanatory_cell
+from causalbandits._typing import Array, Z
+from causalbandits.campaign import (
+    CellMoments,
+    RewardComparison,
+    RewardMoments,
+    check_counts,
+    context_agrees,
+    explanatory_cell,
+)
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
+from causalbandits.problem import Action
 from causalbandits.study.session import Session
-from causalbandits.study.storage import FIXED_POINT_ONE, SumTable
+from causalbandits.study.storage import FIXED_POINT_ONE, WAITING_STATUSES, SumTable
 
 
-def check_statistic(session: Session, level: float) -> Check:
-    """Every claim of the problem that the statistic can say something of."""
+def check_statistic(session: Session, alpha: float) -> Check:
+    """Every claim of the problem that the statistic can say something of; computed once for each state of it."""
+    if alpha not in session.checks:
+        session.checks[alpha] = _test_claims(session, alpha)
+    return session.checks[alpha]
+
+
+def _test_claims(session: Session, alpha: float) -> Check:
     table = session.table.without(session.past_table)
     lines = [line for line in (session.table if session.past else table).values() if line.n]
     # y y = y for 0 and 1 alone; others would have to cancel, in every line, to the last bit.
@@ -33,7 +48,22 @@ def check_statistic(session: Session, level: float) -> Check:
     if are_binary:
         past = [_outcome_counts(session.log.past_table([batch]), batch.first) for batch in session.past]
         counts = chain(counts, *past)
-    return check_counts(session.problem, session.fold.policy, counts, session.past, level, rewards=are_binary)
+    moments = None if are_binary else _group_moments(table)
+    return check_counts(session.problem, session.fold.policy, counts, session.past, alpha, moments=moments)
+
+
+def _group_moments(table: SumTable) -> Iterator[tuple[Outcome, CellMoments]]:
+    """The number of rewards, their sum and their sum of squares for each context, action and configuration.
+
+    Rewards are counted from about their mean, so that nothing cancels.
+    """
+    lines = [line for line in table.values() if line.n]
+    pivot = sum(line.total for line in lines) // max(1, sum(line.n for line in lines))
+    for (context, action, z), (n, total, squares, _) in table.items():
+        if z is not None and n:
+            centred = squares - 2 * pivot * total + n * pivot * pivot
+            moments = n, (total - n * pivot) / FIXED_POINT_ONE, centred / FIXED_POINT_ONE**2
+            yield Outcome(action, z, 0.0, 0.0, 0, context=context), moments
 
 
 def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int]]:
@@ -43,6 +73,21 @@ def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
             if z is not None and times:
                 yield Outcome(action, z, reward, reward, number, context=context), times
+
+
+def count_decisions(session: Session, context: Z | None) -> Counter[Action]:
+    """How many decisions each action has, in the contexts that agree with these codes; cancelled ones do not count.
+
+    From the statistic, in which expired decisions have their default reward, and from the decisions that wait.
+    """
+    counts = Counter[Action]()
+    for (codes, action, _), line in session.table.without(session.past_table).items():
+        if context_agrees(codes, context):
+            counts[action] += line.n
+    for codes, action, n in session.log.by_context_and_action(WAITING_STATUSES):
+        if context_agrees(codes, context):
+            counts[action] += n
+    return +counts
 
 
 def compare_trusted_past(session: Session) -> RewardComparison:

@@ -21,11 +21,14 @@ class Exported(NamedTuple):
     without_reward: int = 0
     without_chances: int = 0
     """Of those with a reward."""
+    repeated: int = 0
+    """Of those with known chances: they repeat an earlier decision of their unit, and are no draws."""
 
     def __str__(self) -> str:
         reasons = {
             "without a reward": self.without_reward,
-            "whose chances are not known (Thompson policies keep them with draws= above 1)": self.without_chances,
+            "whose chances are not known (Thompson policies keep them with samples= above 1)": self.without_chances,
+            "that repeat an earlier decision of their unit": self.repeated,
         }
         exclusions = [f"{n} {why}" for why, n in reasons.items() if n]
         return f"{self.decisions} decisions" + (f"; left out: {', '.join(exclusions)}" if exclusions else "")
@@ -44,7 +47,7 @@ def write_table(log: Log, path: Path) -> Exported:
 def export_columns(problem: Problem) -> list[str]:
     """What is written of a decision, whether or not there is one."""
     return [
-        *("decision", "key", "asked", "policy"),
+        *("decision", "id", "key", "unit", "arm", "repeats", "asked", "policy"),
         *(f"context_{name}" for name in problem.context),
         *(f"set_{name}" for name in problem.manipulable),
         *("propensity", "status", *problem.parents, "reward"),
@@ -60,7 +63,11 @@ def export_records(log: Log, rows: list[Row]) -> Iterator[dict[str, Any]]:
         parents = {} if row.z is None else problem.decode_parents(row.z)
         yield {
             "decision": row.number,
+            "id": row.id,
             "key": row.key,
+            "unit": row.unit,
+            "arm": row.arm,
+            "repeats": row.repeats,
             "asked": row.asked,
             "policy": policies[row.policy],
             **{f"context_{name}": context.get(name) for name in problem.context},
@@ -96,10 +103,11 @@ def _write_parquet(log: Log, rows: list[Row], path: Path) -> Exported:
 def _write_dsjson(log: Log, rows: list[Row], path: Path) -> Exported:
     """Decisions whose chances are known, with their rewards as costs."""
     rewarded = [row for row in rows if row.reward is not None]
-    usable = [row for row in rewarded if row.choice.propensity is not None]
+    known = [row for row in rewarded if row.choice.propensity is not None]
+    usable = [row for row in known if row.repeats is None]
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(_dsjson_record(log, row)) + "\n" for row in usable)
-    return Exported(len(usable), len(rows) - len(rewarded), len(rewarded) - len(usable))
+    return Exported(len(usable), len(rows) - len(rewarded), len(rewarded) - len(known), len(known) - len(usable))
 
 
 def _dsjson_record(log: Log, row: Row) -> dict[str, Any]:
@@ -112,7 +120,7 @@ def _dsjson_record(log: Log, row: Row) -> dict[str, Any]:
         "_label_probability": propensity,
         "_label_Action": actions.index(action) + 1,
         "_labelIndex": actions.index(action),
-        "EventId": row.key or str(row.number),
+        "EventId": row.key or row.id,
         "a": list(range(1, len(actions) + 1)),
         "c": {
             **dict(log.problem.contexts.values(row.context)),

@@ -1,6 +1,6 @@
 """What another way of deciding would have brought, from what this one logged.
 
-A decision's action a was drawn from a known mixture pi over actions (`draws=` of a Thompson policy), and led to z.
+A decision's action a was drawn from a known mixture pi over actions (`samples=` of a Thompson policy), and led to z.
 Given z the reward is the same whoever chose, so that outcomes are weighted by configurations, not by actions:
 
     w = P_target(z) / P_pi(z),   P_pi(z) = sum_a pi(a) P(z | a),   likewise for the target's own mixture
@@ -15,7 +15,8 @@ Weights of configurations vary far less than those of actions: many actions lead
     w = target(a) / pi(a),
 
 need neither tables nor the parents' values, but chances that are true of every action: a share of the draws is 0 where
-the true chance is small, and the mean of w y is then far off. So they are refused without a floor (see `chances`).
+the true chance is small, and the mean of w y is then far off. So they are refused without `min_propensity` (see
+`chances`).
 
 Decisions whose mixture could not reach all that the target reaches have no weight and are left out. The mixture was
 known before anything happened, so that this does not bias the mean in one context. Over contexts it would: a policy
@@ -123,7 +124,7 @@ def evaluate_target(
     if by == "configurations" and not logging and problem.unit == "actions":
         raise CausalBanditsError(
             "Configurations are of the reward's parents, and this problem has none: it learns a number per action "
-            '(parents=[]). by="actions" weighs its outcomes.'
+            '(reward_parents=[]). by="actions" weighs its outcomes.'
         )
     logged = list(outcomes)
     if context_counts is None:
@@ -179,9 +180,9 @@ def _widen(estimate: Estimate, below: float, above: float) -> Estimate:
 NO_USABLE_OUTCOME = {
     "configurations": "No outcome can be used: what another policy would have brought is known only where each "
     "decision's chances are, and the parents' values, and where these chances reach all that the target reaches. "
-    "{} outcomes lack something of that; use a policy with draws= above 1.",
+    "{} outcomes lack something of that; use a policy with samples= above 1.",
     "actions": "No outcome can be weighted by actions: that needs decisions in which every action had a chance, "
-    'Study.create(..., floor=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
+    'Study.create(..., min_propensity=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
     'Where the reward has parents, by="configurations" does without.',
 }
 
@@ -442,7 +443,7 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
         reason = (
             f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts in which none with an "
             f"outcome could lead wherever the target leads: {'; '.join(names[:5])}{more}. Outcomes of other contexts "
-            "do not tell what it would have brought there; Study.create(..., floor=0.1) keeps cover."
+            "do not tell what it would have brought there; Study.create(..., min_propensity=0.1) keeps cover."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif log.effective < SMALLEST_EFFECTIVE:
@@ -451,7 +452,7 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
         where = f", least of all in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
         reason = (
             f"{', '.join(weighted)}: the outcomes are worth {log.effective:.2g} of the target's own{where}; fewer than "
-            f"{SMALLEST_EFFECTIVE:g} tell nothing. What the target does must be done more often: floor=."
+            f"{SMALLEST_EFFECTIVE:g} tell nothing. What the target does must be done more often: min_propensity=."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif not log.weights.any():

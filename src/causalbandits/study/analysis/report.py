@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.campaign import observation_requirements
+from causalbandits.campaign import PastBatch, observation_requirements
 from causalbandits.model import Intervention, State
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import BudgetStatus
+from causalbandits.study.arms import HoldoutReport, compare_arms
 from causalbandits.study.replay import replay_decision, table_at
 from causalbandits.study.session import Session
 from causalbandits.study.storage import (
+    IS_CANCELLED,
     IS_EXPIRED,
-    IS_FORGOTTEN,
     IS_HELD,
     IS_OPEN,
     IS_TOLD,
     Log,
     LogEvent,
     ModeRecord,
+    PolicyRecord,
     Row,
     SumTable,
     from_fixed_point,
@@ -79,6 +82,10 @@ class StudyReport(NamedTuple):
     """Outcomes that came early and could not be taken when their decision was made, and why; 100 at most."""
     incomplete: IncompleteOutcomes = IncompleteOutcomes()
     """Outcomes that lack values that the policy needs."""
+    trust_past: float | None = None
+    """The least prior probability with which past rounds are believed; None without any."""
+    holdout: HoldoutReport | None = None
+    """The control group compared with the treated; None without one."""
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -92,8 +99,10 @@ class StudyReport(NamedTuple):
             "stranded": [outcome._asdict() for outcome in self.stranded],
             "incomplete": self.incomplete.to_record(),
             "past": self.past,
+            "trust_past": self.trust_past,
+            "holdout": None if self.holdout is None else self.holdout.to_record(),
             "outcomes": self.outcomes._asdict(),
-            "actions": [{"intervention": dict(action), **statistics._asdict()} for action, statistics in self.actions],
+            "actions": [{"action": dict(action), **statistics._asdict()} for action, statistics in self.actions],
             "configurations": [
                 {"parents": parents, **statistics._asdict()} for parents, statistics in self.configurations
             ],
@@ -104,11 +113,14 @@ class StudyReport(NamedTuple):
         counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
         mean = "" if outcomes.mean is None else f"; mean reward {outcomes.mean:.4g}"
         mode = "" if self.mode == "online" else f" ({self.mode})"
-        past = f", {self.past} of the past" if self.past else ""
+        trust = "" if self.trust_past in (None, 1.0) else f" (trust_past {self.trust_past:g})"
+        past = f", {self.past} of the past{trust}" if self.past else ""
         lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{past}{mean}"]
         if self.budget is not None:
             spent, left, rounds = self.budget
             lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
+        if self.holdout is not None:
+            lines += [f"  {line}" for line in str(self.holdout).splitlines()]
         if self.incomplete:
             lines.append(f"  {self.incomplete}")
         lines += [f"  came early and could not be taken: {key!r}. {why}" for _, key, why in self.stranded[:3]]
@@ -118,8 +130,8 @@ class StudyReport(NamedTuple):
 
 def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyReport:
     """How things stand; within a transaction."""
-    held_statuses = (IS_HELD,) if session.rules.hold else ()
-    statuses = IS_OPEN, *held_statuses, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN
+    held_statuses = (IS_HELD,) if session.rules.hold_until_window else ()
+    statuses = IS_OPEN, *held_statuses, IS_TOLD, IS_EXPIRED, IS_CANCELLED
     counts = {status: 0 if status == IS_TOLD else session.log.count(status) for status in statuses}
     counts[IS_TOLD] = session.n_decisions - sum(counts.values())  # mostly all but a few, and a page counts each second
     table = session.table
@@ -132,7 +144,7 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
     policy = str(session.fold.policy)
     outcomes = summary(*totals)
     budget = None if session.ledger is None else session.ledger.tracker.status
-    means = outcomes, actions, configurations
+    means, holdout = (outcomes, actions, configurations), session.holdout
     return StudyReport(
         *(
             policy,
@@ -146,6 +158,8 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
         ),
         tuple(stranded),
         find_incomplete(session),
+        min((batch.trust for batch in session.past), default=None),
+        None if holdout is None else compare_arms(session.arms, holdout.share, dict(holdout.baseline.intervention)),
     )
 
 
@@ -154,11 +168,12 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
     action, propensity, support = row.choice
     eligible = row.eligible(session.problem)
     return {
-        "id": row.number,
+        "id": row.id,
+        "number": row.number,
         "key": row.key,
         "context": dict(session.problem.contexts.values(row.context)),
         "eligible": None if eligible is None else [dict(candidate.intervention) for candidate in eligible],
-        "intervention": dict(action.intervention),
+        "action": dict(action.intervention),
         "propensity": propensity,
         "support": None if support is None else [[dict(candidate.intervention), share] for candidate, share in support],
         "policy": session.log.registers.policies()[row.policy - 1].record,
@@ -171,8 +186,11 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
             name for name in row.missing if name in observation_requirements(session.problem, session.fold.policy)
         ],
         "from_events": row.events,
-        "events": [event_record(event) for event in session.log.events_of(row.number)],
+        "events": [event_record(event, session.past) for event in session.log.events_of(row.number)],
         "mode": session.log.registers.modes()[row.mode - 1].mode,
+        "unit": row.unit,
+        "arm": row.arm,
+        "repeats": row.repeats,
         "would": None if row.would is None else dict(row.would.intervention),
         "leads_to": predicted_configurations(session, row),
         "comes_out_again": is_reproducible(session, row),
@@ -207,24 +225,36 @@ def is_reproducible(session: Session, row: Row) -> bool:
     """Whether a decision is the same again, from what had been told when it was made."""
     with suppress_warnings():
         replayed = replay_decision(
-            session.log, row, session.seeds, session.user_policy, session.budget, session.rules.floor
+            session.log,
+            row,
+            session.seeds,
+            session.user_policy,
+            session.budget,
+            session.rules.min_propensity,
+            session.holdout,
         )
-    return replayed == (row.choice, row.mixture, row.would)
+    return replayed is not None and replayed == (row.choice, row.mixture, row.would)
 
 
 def statistic_records(session: Session, at_most: int) -> list[dict[str, Any]]:
-    """The statistic's lines, JSON-ready, the most frequent first."""
-    problem, table = session.problem, session.table
-    keys = sorted((key for key, line in table.items() if line.n), key=lambda key: -table[key].n)
-    return [
+    """The statistic's lines, JSON-ready, the most frequent first; ties in the order of `statistic_key`."""
+    problem = session.problem
+    records = [
         {
             "context": dict(problem.contexts.values(context)),
-            "intervention": dict(action.intervention),
+            "action": dict(action.intervention),
             "parents": None if z is None else problem.decode_parents(z),
-            **summary(*table[context, action, z][:3])._asdict(),
+            **summary(*line[:3])._asdict(),
         }
-        for context, action, z in keys[:at_most]
+        for (context, action, z), line in session.table.items()
+        if line.n
     ]
+    return sorted(records, key=lambda record: (-record["n"], statistic_key(record)))[:at_most]
+
+
+def statistic_key(record: Mapping[str, Any]) -> str:
+    """A text by which the lines of a statistic can be sorted: it differs for each, and does not change."""
+    return json.dumps([record["context"], record["action"], record["parents"]])
 
 
 def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:
@@ -234,9 +264,16 @@ def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:
     return record
 
 
-def event_record(event: LogEvent) -> dict[str, Any]:
-    """An event, JSON-ready."""
+def policy_change(policy: PolicyRecord) -> dict[str, Any]:
+    """A policy, since when it has decided and who chose it, JSON-ready."""
+    return {**policy._asdict(), "policy": policy.record["id"]}
+
+
+def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
+    """An event, JSON-ready; that of a round of the past with the `trust_past` it was learnt with."""
+    batch = next((batch for batch in past if batch.covers(event.decision)), None)
     return {
+        "id": event.id,
         "number": event.number,
         "decision": event.decision,
         "kind": event.kind,
@@ -244,6 +281,8 @@ def event_record(event: LogEvent) -> dict[str, Any]:
         "reward": None if event.reward is None else from_fixed_point(event.reward),
         "observed": event.observed,
         "at": event.at,
+        "by": event.by,
+        **({} if batch is None else {"trust_past": batch.trust}),
     }
 
 

@@ -38,7 +38,7 @@ class History(NamedTuple):
 
 def build_history(session: Session) -> History:
     """From at most `MAX_POINTS` events and `SAMPLE_SIZE` decisions; within a transaction."""
-    outcome_kind = "held" if session.rules.hold else "outcome"
+    outcome_kind = "held" if session.rules.hold_until_window else "outcome"
     return History(
         _segments(session),
         *_action_shares(session),

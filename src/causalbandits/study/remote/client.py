@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import math
 import secrets
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
-from types import EllipsisType
 from typing import Any, overload
 from urllib.parse import quote
 
-from causalbandits.campaign import Context, Decision, Recommendation, Recommendations, validate_parents_argument
-from causalbandits.errors import ConflictError, PolicyError, TellError, UnknownDecisionError
+from causalbandits._hashing import is_ours
+from causalbandits.campaign import (
+    NO_ID,
+    ActionTable,
+    Context,
+    Decision,
+    FallbackDecision,
+    Recommendation,
+    Recommendations,
+    parse_id,
+    validate_observed_argument,
+    validate_page,
+)
+from causalbandits.errors import (
+    CausalBanditsError,
+    CausalBanditsWarning,
+    ConflictError,
+    InterventionError,
+    PolicyError,
+    StorageError,
+    TellError,
+    UnknownDecisionError,
+    warn,
+)
 from causalbandits.model import Intervention, State
-from causalbandits.policies import POLICIES, AnyPolicy, as_policy, encode_parameters
+from causalbandits.policies import AnyPolicy, FamilyPolicy, as_policy, encode_parameters
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import BudgetStatus, Problem
-from causalbandits.study.remote.transport import Transport
-from causalbandits.study.remote.wire import decode_evidence, decode_recommendation, decode_recommendations
+from causalbandits.study.remote.transport import Timeout, Transport, Unavailable
+from causalbandits.study.remote.wire import decode_action_table, decode_evidence, decode_recommendation
 from causalbandits.study.storage import Verification
-from causalbandits.study.tell import Id, Observed, Parents, Receipt
+from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt
+
+ACTIONS_PER_PAGE = 1000
+"""The most actions that the service sends at once."""
 
 EligibleInterventions = Iterable[Mapping[str, State]]
 """Eligible interventions; a function cannot travel."""
+
+
+PAGE_LIMIT = 1000
+"""Items that are asked for at once."""
 
 
 class RemoteStudy:
@@ -31,8 +63,21 @@ class RemoteStudy:
     Whatever is sent may be sent again without harm: a question has a key, and an outcome counts once.
     """
 
-    def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: Timeout = 30.0,
+        fallback: Mapping[str, State] | None = None,
+    ) -> None:
+        if fallback is not None and not isinstance(fallback, Mapping):
+            raise InterventionError(
+                f"fallback is an action, such as {{'banner': 'plain'}}, {{}} for none; got {fallback!r:.100}."
+            )
         self._transport = Transport(url, key, timeout)
+        self._fallback = None if fallback is None else Intervention(fallback)
+        self._unsettled: deque[dict[str, Any]] = deque()
 
     def __enter__(self) -> RemoteStudy:
         return self
@@ -57,6 +102,8 @@ class RemoteStudy:
         context: Context | None = ...,
         eligible: EligibleInterventions | None = ...,
         key: str | None = ...,
+        unit: str | None = ...,
+        sticky: bool = ...,
     ) -> Decision: ...
     @overload
     def ask(
@@ -74,31 +121,92 @@ class RemoteStudy:
         context: Context | None = None,
         eligible: EligibleInterventions | None = None,
         key: str | None = None,
+        unit: str | None = None,
+        sticky: bool = True,
     ) -> Decision | list[Decision]:
-        """As `Study.ask`; 1,000 at most."""
+        """As `Study.ask`; 1,000 at most.
+
+        With a fallback, a single decision that the service does not answer in time is the fallback, marked
+        `decision.fallback`. Its outcome cannot be told.
+        """
         body = {
             "n": n,
             "key": secrets.token_hex(16) if key is None else key,
+            "unit": unit,
+            "sticky": sticky,
             "context": None if context is None else dict(context),
             "eligible": None if eligible is None else [dict(item) for item in eligible],
         }
+        if n is None and self._fallback is not None:
+            response = self._transport.send_if_available("POST", "/decisions", body)
+            return self._fall_back(body, response.error) if isinstance(response, Unavailable) else _decode(response)
         response = self._transport.send("POST", "/decisions", body)
-        return _decode_decision(response) if n is None else [_decode_decision(item) for item in response["items"]]
+        return _decode(response) if n is None else [_decode(item) for item in response["items"]]
+
+    def _fall_back(self, body: dict[str, Any], error: CausalBanditsError) -> Decision:
+        """The fallback, if it is eligible; whether the service has decided, is settled later."""
+        fallback, eligible = self._fallback, body["eligible"]
+        assert fallback is not None
+        self._unsettled.append(body)
+        if eligible is not None and fallback not in eligible:
+            raise StorageError(f"{error} The fallback {fallback} is not eligible here.") from error
+        return FallbackDecision(NO_ID, dict(fallback), None)
+
+    @property
+    def unsettled(self) -> int:
+        """How many decisions fell back that `settle` has not cancelled in the service."""
+        return len(self._unsettled)
+
+    def settle(self, at_most: int | None = None) -> int:
+        """Cancel in the service the decisions that fell back here; how many are left.
+
+        A request that timed out may have reached the service all the same. The same key is asked with again, which
+        makes no second decision, and that decision is cancelled: it was not carried out.
+        """
+        for _ in range(len(self._unsettled) if at_most is None else at_most):
+            try:
+                body = self._unsettled.popleft()
+            except IndexError:
+                break
+            if not self._cancel_if_available(body):
+                self._unsettled.appendleft(body)
+                break
+        return len(self._unsettled)
+
+    def _cancel_if_available(self, body: dict[str, Any]) -> bool:
+        """Whether the service answered; a question that it refuses left nothing to cancel."""
+        try:
+            response = self._transport.send_if_available("POST", "/decisions", body)
+            if not isinstance(response, Unavailable):
+                path = _decision_path(response["id"], "/cancel")
+                response = self._transport.send_if_available("POST", path, {})
+        except CausalBanditsError as error:
+            warn(
+                f"A decision that fell back could not be cancelled in the service: {error}",
+                CausalBanditsWarning,
+                stacklevel=4,
+            )
+            return True
+        return not isinstance(response, Unavailable)
 
     def tell(
         self,
-        id: Id,
-        parents: Parents | EllipsisType = ...,
-        reward: float | None = math.nan,
+        decision: Decision | Id,
         *,
+        reward: float | None = math.nan,
         observed: Observed = None,
     ) -> Receipt:
         """As `Study.tell`."""
-        validate_parents_argument(self.problem, parents)
+        id = _decision_id(decision)
+        if id == NO_ID:
+            raise TellError(
+                "This decision is a fallback: the service did not make it, and does not record its outcome. Leave out "
+                "outcomes of decisions whose `fallback` is true. Nothing was changed."
+            )
+        validate_observed_argument(observed)
         if isinstance(reward, float) and math.isnan(reward):
             raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
-        values = {} if isinstance(parents, EllipsisType) else parents
-        (receipt,) = self.tell_many([{"id": id, "parents": values, "reward": reward, "observed": observed}])
+        (receipt,) = self.tell_many([{"id": id, "reward": reward, "observed": observed}])
         if receipt.status == "conflict":
             raise ConflictError(receipt.why)
         if receipt.status == "unknown":
@@ -110,35 +218,43 @@ class RemoteStudy:
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
         """As `Study.tell_many`; 1,000 at most."""
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
+        if self._unsettled:
+            self.settle(at_most=1)  # the service is back
         return [_decode_receipt(item) for item in response["items"]]
 
-    def correct(self, id: Id, parents: Parents, reward: float, *, observed: Observed = None) -> Receipt:
+    def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None) -> Receipt:
         """As `Study.correct`."""
-        body = {"parents": parents, "reward": reward, "observed": observed}
-        return _decode_receipt(self._transport.send("POST", _decision_path(id, "/correct"), body))
+        body = {"reward": reward, "observed": observed}
+        return _decode_receipt(self._transport.send("POST", _decision_path(_decision_id(decision), "/correct"), body))
 
-    def retract(self, id: Id) -> None:
+    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
+        """As `Study.early_outcomes`."""
+        cursor = base64.urlsafe_b64encode(after.encode()).decode()
+        items = itertools.islice(self._pages("/early-outcomes", cursor), at_most)
+        return [EarlyOutcome(**item) for item in items]
+
+    def retract(self, decision: Decision | Id) -> None:
         """As `Study.retract`."""
-        self._transport.send("POST", _decision_path(id, "/retract"), {})
+        self._transport.send("POST", _decision_path(_decision_id(decision), "/retract"), {})
 
-    def forget(self, id: Id) -> None:
-        """As `Study.forget`."""
-        self._transport.send("POST", _decision_path(id, "/forget"), {})
+    def cancel(self, id: Id) -> None:
+        """As `Study.cancel`."""
+        self._transport.send("POST", _decision_path(id, "/cancel"), {})
 
     def expire(self) -> int:
         """As `Study.expire`."""
         return int(self._transport.send("POST", "/expire", {})["expired"])
 
     def use(self, policy: AnyPolicy | str) -> None:
-        """As `Study.use`; a policy travels by its id and its parameters."""
+        """As `Study.use`; a policy travels by its family and its options."""
         new_policy = as_policy(policy)
-        kind, fixed = POLICIES.get(new_policy.id, (None, {}))
-        parameters = {name: value for name, value in encode_parameters(new_policy).items() if name not in fixed}
-        if type(new_policy) is not kind or any(isinstance(value, dict) for value in parameters.values()):
+        parameters = encode_parameters(new_policy)
+        has_code = any(isinstance(value, dict) for value in parameters.values())
+        if not isinstance(new_policy, FamilyPolicy) or not is_ours(type(new_policy)) or has_code:
             raise PolicyError(
                 f"{new_policy} holds code of yours, which cannot travel: study.use() it where the study is."
             )
-        self._transport.send("POST", "/policy", {"policy": new_policy.id, "parameters": parameters})
+        self._transport.send("POST", "/policy", {"policy": new_policy.family, "parameters": parameters})
 
     def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
         """As `Study.set_mode`; the service knows by whom."""
@@ -152,7 +268,7 @@ class RemoteStudy:
 
     def modes(self) -> list[dict[str, Any]]:
         """As `Study.modes`."""
-        return self._transport.send("GET", "/mode")["modes"]  # type: ignore[no-any-return]
+        return list(self._pages("/mode"))
 
     def description(self) -> dict[str, Any]:
         """As `Study.description`."""
@@ -164,16 +280,16 @@ class RemoteStudy:
 
     def lines(self) -> list[dict[str, Any]]:
         """As `Study.lines`."""
-        return self._transport.send("GET", "/statistics")["lines"]  # type: ignore[no-any-return]
+        return sorted(self._pages("/statistics"), key=lambda record: -record["n"])[:10_000]
 
     @property
-    def decided(self) -> int:
-        """As `Study.decided`."""
+    def n_decisions(self) -> int:
+        """As `Study.n_decisions`."""
         return sum(self.report()["decisions"].values())
 
     @property
-    def rounds(self) -> int:
-        """As `Study.rounds`."""
+    def n_outcomes(self) -> int:
+        """As `Study.n_outcomes`."""
         return int(self.report()["outcomes"]["n"])
 
     @property
@@ -182,25 +298,70 @@ class RemoteStudy:
         spent = self.report()["budget"]
         return None if spent is None else BudgetStatus(**spent)
 
-    def recommend(self, *, context: Context | None = None, level: float = 0.95, epsilon: float = 0.0) -> Recommendation:
+    def recommend(
+        self, *, context: Context | None = None, confidence: float = 0.95, tolerance: float = 0.0
+    ) -> Recommendation:
         """As `Study.recommend`."""
-        body = {"context": None if context is None else dict(context), "level": level, "epsilon": epsilon}
-        return decode_recommendation(self.problem, self._transport.send("POST", "/recommendation", body))
+        body = {
+            "context": None if context is None else dict(context),
+            "confidence": confidence,
+            "tolerance": tolerance,
+        }
+        return self._decode_recommendation(self._transport.send("POST", "/recommendation", body))
 
     def recommendations(
-        self, *, level: float = 0.95, epsilon: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
     ) -> Recommendations:
         """As `Study.recommendations`; 100 at most."""
-        body = {"level": level, "epsilon": epsilon, "at_most": at_most}
-        return decode_recommendations(self.problem, self._transport.send("POST", "/recommendations", body))
+        body = {"confidence": confidence, "tolerance": tolerance, "at_most": at_most}
+        response = self._transport.send("POST", "/recommendations", body)
+        pairs = [(item["share"], self._decode_recommendation(item)) for item in response["contexts"]]
+        return Recommendations(pairs, [(item["share"], item["why"]) for item in response["refused"]])
 
-    def evidence(self, *, level: float | None = None) -> Evidence:
+    def _decode_recommendation(self, record: Mapping[str, Any]) -> Recommendation:
+        """A recommendation that asks the service for its table."""
+        recommendation = decode_recommendation(self.problem, record)
+        body = {
+            "context": dict(recommendation.context) or None,
+            "confidence": recommendation.confidence,
+            "tolerance": recommendation.certainty.tolerance,
+        }
+
+        def ranking(limit: int | None, offset: int) -> ActionTable:
+            validate_page(limit, offset)
+            pages: list[ActionTable] = []
+            while not pages or (pages[-1].rows and (limit is None or sum(map(len, pages)) < limit)):
+                n = sum(map(len, pages))
+                size = ACTIONS_PER_PAGE if limit is None else min(ACTIONS_PER_PAGE, limit - n)
+                page = {**body, "limit": size, "offset": offset + n}
+                pages.append(decode_action_table(self._transport.send("POST", "/actions", page)))
+                if offset + n + len(pages[-1]) >= pages[-1].n_ranked:
+                    break
+            return replace(pages[0], rows=tuple(row for page in pages for row in page))
+
+        return replace(recommendation, ranking=ranking)
+
+    def evidence(self, *, alpha: float | None = None) -> Evidence:
         """As `Study.evidence`; needs an admin's key, because it looks at every outcome."""
-        return decode_evidence(self._transport.send("POST", "/evidence", {"level": level}))
+        return decode_evidence(self._transport.send("POST", "/evidence", {"alpha": alpha}))
 
-    def events(self, after: int = 0, at_most: int = 1000) -> list[dict[str, Any]]:
-        """As `Study.events`; 1,000 at most."""
-        return self._transport.send("GET", f"/events?after={int(after)}")["events"][:at_most]  # type: ignore[no-any-return]
+    def policies(self) -> list[dict[str, Any]]:
+        """As `Study.policies`."""
+        return list(self._pages("/policy"))
+
+    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+        """As `Study.events`."""
+        return list(itertools.islice(self._pages("/events", after), at_most))
+
+    def _pages(self, path: str, cursor: int | str | None = None) -> Iterator[dict[str, Any]]:
+        """The items of a list, page by page."""
+        query: str | None = f"?limit={PAGE_LIMIT}" + (
+            "" if cursor is None else f"&cursor={quote(str(cursor), safe='')}"
+        )
+        while query is not None:
+            page = self._transport.send("GET", path + query)
+            yield from page["items"]
+            query = page["next"]
 
     def verify(self) -> Verification:
         """As `Study.verify`; needs an admin's key."""
@@ -225,19 +386,35 @@ class RemoteStudy:
         return self._transport.send("GET", _decision_path(id))  # type: ignore[no-any-return]
 
 
-def _decode_decision(record: Mapping[str, Any]) -> Decision:
-    return Decision(record["id"], Intervention(record["intervention"]), record["propensity"])
+def _decode(record: Mapping[str, Any]) -> Decision:
+    return Decision(record["id"], dict(record["action"]), record["propensity"])
 
 
 def _decode_receipt(record: Mapping[str, Any]) -> Receipt:
     return Receipt(record["status"], record["why"], tuple(record["missing"]))
 
 
-def connect(url: str, key: str | None = None) -> RemoteStudy:
-    """A study that `causalbandits serve` serves, such as http://127.0.0.1:8000/campaign."""
-    return RemoteStudy(url, key)
+def connect(
+    url: str,
+    key: str | None = None,
+    *,
+    timeout: Timeout = 30.0,
+    fallback: Mapping[str, State] | None = None,
+) -> RemoteStudy:
+    """A study that `causalbandits serve` serves, such as http://127.0.0.1:8000/campaign.
+
+    `timeout` is how many seconds a call may take, retries included; a pair, how many for connecting and how many in
+    all. `fallback` is the action that `ask` returns if the service does not answer in time; without, it raises.
+    """
+    return RemoteStudy(url, key, timeout=timeout, fallback=fallback)
 
 
 def _decision_path(id: Id, command: str = "") -> str:
-    """The address of a decision: by its number or its key, which digits alone would not tell."""
+    """The address of a decision: by its id; or by its number or its key, which digits alone would not tell."""
+    if isinstance(id, str) and parse_id("d", id) is not None:
+        return f"/decisions/{id}{command}"
     return f"/decisions/-{command}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"
+
+
+def _decision_id(decision: Decision | Id) -> Id:
+    return decision.id if isinstance(decision, Decision) else decision

@@ -4,39 +4,58 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
 import threading
 import time
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
-from causalbandits import errors
-from causalbandits.errors import (
-    CausalBanditsError,
-    ConflictError,
-    StorageError,
-    TellError,
-    UnknownDecisionError,
-    short_repr,
-)
+from causalbandits._typing import is_real
+from causalbandits.errors import CausalBanditsError, StorageError, TellError, short_repr
+from causalbandits.study.remote.wire import decode_problem
 
-MAX_TRIES, INITIAL_WAIT = 6, 0.1
-"""A request is sent so often, at intervals that double, if the service cannot be reached or is busy."""
+INITIAL_WAIT, MAX_WAIT = 0.1, 2.0
+"""Seconds between two tries, if the service cannot be reached or is busy: they double up to the second number, and each
+pause is drawn from the upper half, so that clients do not come back all at once."""
 
-ERRORS_BY_STATUS = {404: UnknownDecisionError, 409: ConflictError, 422: TellError}
-"""Where the service does not say which kind of error it is."""
+RETRIED_STATUSES = (429, 502, 503, 504)
+"""Busy, or not there for now."""
+
+CHUNK = 2**16
+MAX_TIMEOUT = 86_400.0
+
+Timeout = float | tuple[float, float]
+"""Seconds for a call in all, or for connecting and for the call in all."""
+
+
+class Unavailable(NamedTuple):
+    """A service that could not be reached, or was busy, for as long as the caller waits; the error says why."""
+
+    error: CausalBanditsError
+
+
+class Response(NamedTuple):
+    """An answer of the service."""
+
+    status: int
+    content: Any
+    retry_after: float | None
+    """The seconds after which the service wants the request again; None where it does not say."""
 
 
 class Transport:
     """The connections to one study, one for each thread."""
 
-    def __init__(self, url: str, key: str | None = None, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, key: str | None = None, timeout: Timeout = 30.0) -> None:
         if key is not None and (not isinstance(key, str) or not key.isascii() or not key.isprintable()):
             raise CausalBanditsError("A key is text such as 'cb_...', as causalbandits study keys make shows it.")
+        self._connect_timeout, self._timeout = _parse_timeout(timeout)
         parts = _parse_url(url)
         self._secure, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
         leading_path, _, name = parts.path.strip("/").rpartition("/")
         prefix = f"/{leading_path}" if leading_path else ""
-        self._path, self._key, self._timeout = f"{prefix}/v1/studies/{quote(name)}", key, timeout
+        self._path, self._key = f"{prefix}/v1/studies/{quote(name)}", key
         self._local = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
 
@@ -46,24 +65,40 @@ class Transport:
             self._connections.pop().close()
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """What is answered, sooner or later; what is refused there is raised here."""
+        """The answer; what is refused there, or is not answered in time, is raised here."""
+        answer = self.send_if_available(method, path, body)
+        if isinstance(answer, Unavailable):
+            raise answer.error
+        return answer
+
+    def send_if_available(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer, or `Unavailable` after the timeout; what is refused there is raised here.
+
+        A request is sent again until the timeout: a service that is restarted is back in seconds, not in tries. Where
+        the service says when (`Retry-After`), not before that, and not at all where that is after the timeout.
+        """
         content = None if body is None else _encode_body(body)
-        wait = INITIAL_WAIT
-        for last in [False] * (MAX_TRIES - 1) + [True]:
+        wait, deadline = INITIAL_WAIT, time.monotonic() + self._timeout
+        while True:
+            retry_after = None
             try:
-                status, answer = self._exchange(method, self._path + path, content)
+                response = self._exchange(method, self._path + path, content, deadline)
             except (OSError, http.client.HTTPException) as error:
                 self._drop_connection()
-                if last:
-                    raise StorageError(f"{self._host} cannot be reached: {error!r}.") from error
+                failure: CausalBanditsError = StorageError(f"{self._host} cannot be reached: {error!r}.")
+                failure.__cause__ = error
             else:
-                if status < 300:
-                    return answer
-                if last or status not in (429, 502, 503, 504):
-                    raise _decode_error(status, answer)
-            time.sleep(wait)
-            wait *= 2
-        raise AssertionError  # the last try ends above
+                if response.status < 300:
+                    return response.content
+                failure = decode_problem(response.status, response.content)
+                if response.status not in RETRIED_STATUSES:
+                    raise failure
+                retry_after = response.retry_after
+            pause = wait * random.uniform(0.5, 1.0) + (retry_after or 0.0)
+            if time.monotonic() + pause >= deadline:
+                return Unavailable(failure)
+            time.sleep(pause)
+            wait = min(MAX_WAIT, 2.0 * wait)
 
     def _drop_connection(self) -> None:
         """This thread's connection is of no more use."""
@@ -72,32 +107,73 @@ class Transport:
             connection.close()
             self._connections.remove(connection)
 
-    def _exchange(self, method: str, path: str, content: str | None) -> tuple[int, Any]:
+    def _exchange(self, method: str, path: str, content: str | None, deadline: float) -> Response:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            connection = self._local.connection = kind(self._host, self._port, timeout=self._timeout)
+            connection = self._local.connection = kind(self._host, self._port)
             self._connections.append(connection)
         headers = {"Content-Type": "application/json"} if content is not None else {}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
+        connection.timeout = min(self._connect_timeout, _remaining(deadline))
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(_remaining(deadline))
         connection.request(method, path, content, headers)
-        response = connection.getresponse()
-        text = response.read()
+        connection.sock.settimeout(_remaining(deadline))
+        socket, response = connection.sock, connection.getresponse()
+        parts = []
+        while part := response.read1(CHUNK):
+            parts.append(part)
+            socket.settimeout(_remaining(deadline))
+        if response.length:  # the connection ended first, of which read1 says nothing
+            raise http.client.IncompleteRead(b"".join(parts), response.length)
+        response.read()  # there is nothing left; it ends the exchange, so that the connection can be used again
+        retry_after = _parse_retry_after(response.headers.get("Retry-After"), time.time())
         try:
-            return response.status, json.loads(text)
+            return Response(response.status, json.loads(b"".join(parts)), retry_after)
         except ValueError:
-            return response.status, {"error": f"HTTP {response.status}: no JSON"}
+            if response.status < 300:
+                raise http.client.HTTPException(f"HTTP {response.status}: no JSON") from None
+            return Response(response.status, {"detail": f"HTTP {response.status}: no JSON"}, retry_after)
 
 
-def _decode_error(status: int, answer: Any) -> CausalBanditsError:
-    """What was refused there is refused here, by the same kind of error."""
-    content = answer if isinstance(answer, dict) else {}
-    stated_kind = getattr(errors, str(content.get("kind")), None)
-    kind: type[CausalBanditsError] = ERRORS_BY_STATUS.get(status, CausalBanditsError)
-    if isinstance(stated_kind, type) and issubclass(stated_kind, CausalBanditsError):
-        kind = stated_kind
-    return kind(str(content.get("error", f"HTTP {status}")))
+def _parse_retry_after(header: str | None, now: float) -> float | None:
+    """The seconds that `Retry-After` names, or until the moment that it names (RFC 9110); None where it names neither.
+
+    >>> _parse_retry_after("3", 0.0), _parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT", 2.0)
+    (3.0, 5.0)
+    >>> _parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT", 9.0), _parse_retry_after("soon", 0.0)
+    (0.0, None)
+    """
+    if header is None:
+        return None
+    if header.isascii() and header.isdigit():
+        return float(header)
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _remaining(deadline: float) -> float:
+    """The seconds that are left; a timeout if there are none."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("timed out")
+    return seconds
+
+
+def _parse_timeout(timeout: object) -> tuple[float, float]:
+    """Seconds for connecting and for a call in all, from one number or both."""
+    pair = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+    if len(pair) != 2 or not all(is_real(seconds) and 0 < seconds <= MAX_TIMEOUT for seconds in pair):
+        raise CausalBanditsError(
+            "timeout is the number of seconds that a call may take, retries included, or a pair: seconds for "
+            f"connecting, and for the call in all; above 0 and up to {MAX_TIMEOUT:g}. Got {short_repr(timeout)}."
+        )
+    return float(pair[0]), float(pair[1])
 
 
 def _parse_url(url: object) -> SplitResult:

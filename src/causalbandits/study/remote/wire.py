@@ -1,48 +1,142 @@
-"""Answers as they travel: what a service says of a study, and a client makes into the same objects again."""
+"""Answers in JSON: a service encodes what a study says, and a client decodes the same objects."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from causalbandits.campaign import Certainty, Recommendation, Recommendations
+from causalbandits import errors
+from causalbandits.campaign import ActionRow, ActionTable, Certainty, PastData, Recommendation, Recommendations
+from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention
 from causalbandits.policies import RunnerUp
 from causalbandits.policies.robust import Alarm, Evidence, ModelClaim
 from causalbandits.problem import Problem
 
+SPELLINGS = (
+    ("cb.forecast", "causalbandits forecast"),
+    ("see check()", "see the misspecification test"),
+    ("learn(rows, reward=...)", "`causalbandits study learn`"),
+)
+"""Texts that name Python, and the same for those who call the service without it."""
+
+OPERATION = re.compile(r"\b(correct|retract|cancel)\((\d+)[^()]*\)")
+"""A call in a message that changes the outcome of a decision: every interface has an operation of this name."""
+
+RECOMMENDATION_FIELDS = tuple(
+    part.name for part in fields(Recommendation) if part.name not in ("ranking", "intervention")
+)
+
+PROBLEM_TYPE_PREFIX = "/problems/"
+"""A problem's `type` is this and its name; the service documents it there."""
+
+ERRORS_BY_PROBLEM_TYPE: dict[str, type[CausalBanditsError]] = {
+    "invalid-value": errors.CausalBanditsError,
+    "not-applicable": errors.TellError,
+    "invalid-outcome": errors.TellError,
+    "unknown-variable": errors.InterventionError,
+    "invalid-action": errors.InterventionError,
+    "invalid-mode": errors.StudyModeError,
+    "invalid-policy": errors.PolicyError,
+    "invalid-problem": errors.ProblemError,
+    "invalid-model": errors.ModelError,
+    "invalid-budget": errors.BudgetError,
+    "invalid-setting": errors.StateError,
+    "invalid-data": errors.DataError,
+    "not-identified": errors.NotIdentifiedError,
+    "too-large-to-compute": errors.SizeError,
+    "unknown-decision": errors.UnknownDecisionError,
+    "conflict": errors.ConflictError,
+    "study-mode": errors.StudyModeError,
+    "budget-exhausted": errors.BudgetError,
+    "storage-unavailable": errors.StorageError,
+}
+"""The error that a client raises for each type of problem details; of two for one error, the service takes the last."""
+
+
+def decode_problem(status: int, body: Any) -> CausalBanditsError:
+    """The error that problem details (RFC 9457) describe; of any other body, an error that names the status."""
+    content = body if isinstance(body, dict) else {}
+    name = str(content.get("type", "")).removeprefix(PROBLEM_TYPE_PREFIX)
+    return ERRORS_BY_PROBLEM_TYPE.get(name, CausalBanditsError)(str(content.get("detail", f"HTTP {status}")))
+
 
 def encode_recommendation(recommendation: Recommendation) -> dict[str, Any]:
-    """A recommendation, JSON-ready; `stop` and `text` are for those who do not make it into one again."""
-    runner_up = recommendation.runner_up
+    """A recommendation, JSON-ready; a client in Python needs no `stop`, `stop_reason` and `text`."""
+    runner_up, past = recommendation.runner_up, recommendation.past
+    certainty = recommendation.certainty._asdict()
     return {
-        **{name: _encode_number(value) for name, value in recommendation._asdict().items()},
-        "intervention": dict(recommendation.intervention),
+        **{name: _encode_number(getattr(recommendation, name)) for name in RECOMMENDATION_FIELDS},
+        "action": dict(recommendation.intervention),
         "runner_up": None
         if runner_up is None
-        else [dict(runner_up.action.intervention), runner_up.mean, runner_up.cost],
-        "caveats": list(recommendation.caveats),
+        else {"action": dict(runner_up.action.intervention), "mean": runner_up.mean, "cost": runner_up.cost},
+        "caveats": [without_python(caveat) for caveat in recommendation.caveats],
         "context": dict(recommendation.context),
-        "certainty": {name: _encode_number(value) for name, value in recommendation.certainty._asdict().items()},
+        "certainty": {name: without_python(_encode_number(value)) for name, value in certainty.items()},
+        "past": None if past is None else past._asdict(),
         "stop": recommendation.stop,
-        "text": repr(recommendation),
+        "stop_reason": without_python(recommendation.stop_reason),
+        "text": without_python(repr(recommendation)),
     }
 
 
 def decode_recommendation(problem: Problem, record: Mapping[str, Any]) -> Recommendation:
     """The recommendation that `encode_recommendation` describes."""
     runner_up = record["runner_up"]
+    certainty = _decode_numbers(record["certainty"])
     decoded: dict[str, Any] = {
-        "intervention": Intervention(record["intervention"]),
-        "runner_up": None if runner_up is None else RunnerUp(problem.actions.find(runner_up[0]), *runner_up[1:]),
-        "caveats": tuple(record["caveats"]),
+        "intervention": Intervention(record["action"]),
+        "runner_up": None
+        if runner_up is None
+        else RunnerUp(**{**runner_up, "action": problem.actions.find(runner_up["action"])}),
+        "caveats": tuple(map(_with_python, record["caveats"])),
         "context": MappingProxyType(record["context"]),
-        "certainty": Certainty(**_decode_numbers(record["certainty"])),
+        "certainty": Certainty(**{**certainty, "obstacle": _with_python(certainty["obstacle"])}),
+        "past": None if record["past"] is None else PastData(**record["past"]),
     }
-    plain_fields = {name: record[name] for name in Recommendation._fields if name not in decoded}
+    plain_fields = {name: record[name] for name in RECOMMENDATION_FIELDS if name not in decoded}
     return Recommendation(**_decode_numbers(plain_fields), **decoded)
+
+
+def without_python(value: Any) -> Any:
+    """A text for people who do not write Python; other values as they are."""
+    for python, plain in SPELLINGS:
+        value = value.replace(python, plain) if isinstance(value, str) else value
+    return value
+
+
+def _with_python(text: str) -> str:
+    for python, plain in SPELLINGS:
+        text = text.replace(plain, python)
+    return text
+
+
+def encode_action_table(table: ActionTable) -> dict[str, Any]:
+    """The ranking of all actions, or a page of it, JSON-ready."""
+    return {
+        "items": table.to_dicts(),
+        "total": table.n_ranked,
+        "n_actions": table.n_actions,
+        "confidence": table.confidence,
+        "kind": table.kind,
+        "tolerance": table.tolerance,
+        "context": dict(table.context),
+        "note": without_python(table.note),
+    }
+
+
+def decode_action_table(record: Mapping[str, Any]) -> ActionTable:
+    """The table that `encode_action_table` describes."""
+    rows = [ActionRow(**{**item, "action": Intervention(item["action"])}) for item in record["items"]]
+    plain_fields = {name: record[name] for name in ("n_actions", "confidence", "kind", "tolerance", "note")}
+    return ActionTable(
+        rows=tuple(rows), n_ranked=record["total"], context=MappingProxyType(record["context"]), **plain_fields
+    )
 
 
 def encode_recommendations(recommendations: Recommendations) -> dict[str, Any]:
@@ -55,19 +149,13 @@ def encode_recommendations(recommendations: Recommendations) -> dict[str, Any]:
     }
 
 
-def decode_recommendations(problem: Problem, record: Mapping[str, Any]) -> Recommendations:
-    """The recommendations that `encode_recommendations` describes."""
-    pairs = [(item["share"], decode_recommendation(problem, item)) for item in record["contexts"]]
-    return Recommendations(pairs, [(item["share"], item["why"]) for item in record["refused"]])
-
-
 def encode_evidence(evidence: Evidence) -> dict[str, Any]:
     """Evidence, JSON-ready."""
     return {
         "claims": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.claims],
         "alarms": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.alarms],
         "rounds": evidence.rounds,
-        "level": evidence.level,
+        "alpha": evidence.alpha,
         "later": evidence.later,
         "missing": evidence.missing,
         "text": repr(evidence),
@@ -79,7 +167,7 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
     return Evidence(
         claims=tuple(ModelClaim(**_decode_numbers(item)) for item in record["claims"]),
         alarms=tuple(Alarm(**_decode_numbers(item)) for item in record["alarms"]),
-        **{name: record[name] for name in ("rounds", "level", "later", "missing")},
+        **{name: record[name] for name in ("rounds", "alpha", "later", "missing")},
     )
 
 

@@ -9,6 +9,7 @@ exact_sums                           sums of rewards in fixed-point arithmetic
 integrity                            replay of the event log, and its comparison with what is stored
 """
 
+from causalbandits.study.storage.encoding import Chains
 from causalbandits.study.storage.exact_sums import (
     FIXED_POINT_ONE,
     MAX_FIXED_POINT,
@@ -20,22 +21,25 @@ from causalbandits.study.storage.exact_sums import (
     squares_from_fixed_point,
     to_fixed_point,
 )
-from causalbandits.study.storage.location import close_on_error, default_keys_path, location_name, open_store
+from causalbandits.study.storage.location import close_on_error, default_keys_path, location_name, new_store, open_store
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.postgres import is_postgres_url
 from causalbandits.study.storage.rows import (
     CHANGING_KINDS,
+    CONTROL,
+    IS_CANCELLED,
     IS_EXPIRED,
-    IS_FORGOTTEN,
     IS_HELD,
     IS_OPEN,
     IS_PAST,
     IS_TOLD,
     REOPENING_KINDS,
+    TREATED,
     WAITING_STATUSES,
     Head,
     LogEvent,
     ModeRecord,
+    PolicyRecord,
     Row,
     apply_event,
 )
@@ -46,21 +50,25 @@ from causalbandits.study.storage.verification import Replay, Verification, verif
 
 __all__ = [
     "CHANGING_KINDS",
+    "CONTROL",
     "FIXED_POINT_ONE",
+    "IS_CANCELLED",
     "IS_EXPIRED",
-    "IS_FORGOTTEN",
     "IS_HELD",
     "IS_OPEN",
     "IS_PAST",
     "IS_TOLD",
     "MAX_FIXED_POINT",
     "REOPENING_KINDS",
+    "TREATED",
     "WAITING_STATUSES",
+    "Chains",
     "Head",
     "Key",
     "Log",
     "LogEvent",
     "ModeRecord",
+    "PolicyRecord",
     "Replay",
     "Row",
     "SQLite",
@@ -76,6 +84,7 @@ __all__ = [
     "load_facts",
     "location_name",
     "migrate",
+    "new_store",
     "open_store",
     "save_facts",
     "squares_around_mean",

@@ -13,19 +13,24 @@ from typing import Any
 
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Z
-from causalbandits.campaign import PastBatch, decode_action, decode_support, encode_support, missing_variables
+from causalbandits.campaign import (
+    DecisionSeeds,
+    PastBatch,
+    decode_action,
+    decode_support,
+    encode_support,
+    missing_variables,
+)
 from causalbandits.policies import Choice, Outcome, Support
 from causalbandits.problem import Action, Problem
 from causalbandits.problem.actions import ACTION_CACHE_SIZE
-from causalbandits.study.decide import DecisionSeeds
 from causalbandits.study.propensities import PropensityMixture, list_actions, unpruned_situation
 from causalbandits.study.storage.encoding import (
     CHECKSUMMED_COLUMNS,
-    append_checksum,
+    Chains,
     checksum,
     decode_codes,
     encode_codes,
-    filter_intact,
     report_corruption,
 )
 from causalbandits.study.storage.exact_sums import (
@@ -38,7 +43,7 @@ from causalbandits.study.storage.registers import Registers
 from causalbandits.study.storage.rows import (
     CHANGING_KINDS,
     COUNTING_KINDS,
-    IS_FORGOTTEN,
+    IS_CANCELLED,
     IS_OPEN,
     WAITING_STATUSES,
     CurrentOutcome,
@@ -56,13 +61,16 @@ SUPPORT_CACHE_SIZE = 2**12
 ROWS_PER_QUERY = 10_000
 """The size of a batch."""
 
+NUMBERS_PER_QUERY = 500
+"""So many rows are looked up at once; SQLite allows for 999 values in a statement, and more since 3.32."""
+
 
 class Log:
     """Decisions, events and the head row of a study; it has the other tables as `registers` and `statistic`."""
 
-    def __init__(self, store: Store, problem: Problem, seeds: DecisionSeeds) -> None:
-        self.store, self.problem, self._seeds = store, problem, seeds
-        self.registers, self.statistic = Registers(store), StatisticTable(store, self.action)
+    def __init__(self, store: Store, problem: Problem, seeds: DecisionSeeds, chains: Chains) -> None:
+        self.store, self.problem, self._seeds, self.chains = store, problem, seeds, chains
+        self.registers, self.statistic = Registers(store, chains), StatisticTable(store, self.action)
         self._actions: BoundedCache[Z, Action] = BoundedCache(ACTION_CACHE_SIZE)
         self._supports: BoundedCache[str, Support] = BoundedCache(SUPPORT_CACHE_SIZE)
 
@@ -83,25 +91,33 @@ class Log:
     def head(self) -> Head:
         """The head row, if its checksum is right."""
         *values, stored_checksum = self.store.query_one(self.HEAD)
-        if stored_checksum != checksum(values):
+        if stored_checksum != checksum(values, key=self.chains.key):
             raise ValueError("the head row is not as it was written")
-        decisions, events, policy, mode, counted, collected, early = values
-        return Head(decisions, events, policy, mode, counted, int(collected), early)
+        decisions, events, policy, mode, counted, collected, early, chains = values
+        return Head(decisions, events, policy, mode, counted, int(collected), early, chains)
+
+    def latest_time(self, head: Head) -> float:
+        """When the last decision or event was recorded; 0 before the first."""
+        sql = "SELECT asked FROM decisions WHERE number = ? UNION ALL SELECT at FROM events WHERE number = ?"
+        times = self.store.query(sql, (head.decisions - 1, head.events))
+        return max((float(seconds) for (seconds,) in times), default=0.0)
 
     def save_head(self, head: Head) -> None:
         """Insert or update the head row."""
-        decisions, events, policy, mode, counted, collected, early = head
+        decisions, events, policy, mode, counted, collected, early, chains = head
+        values = decisions, events, policy, mode, counted, str(collected), early, chains
         self.store.execute(
-            "INSERT INTO head (id, decisions, events, policy, mode, counted, collected, early, checksum) "
-            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET decisions = excluded.decisions, "
+            "INSERT INTO head (id, decisions, events, policy, mode, counted, collected, early, chains, checksum) "
+            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET decisions = excluded.decisions, "
             "events = excluded.events, policy = excluded.policy, mode = excluded.mode, counted = excluded.counted, "
-            "collected = excluded.collected, early = excluded.early, checksum = excluded.checksum",
-            append_checksum(decisions, events, policy, mode, counted, str(collected), early),
+            "collected = excluded.collected, early = excluded.early, chains = excluded.chains, "
+            "checksum = excluded.checksum",
+            (*values, checksum(values, key=self.chains.key)),
         )
 
     # Decisions
 
-    DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed, missing"
+    DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed, missing, checksum"
 
     WITHOUT_PROPENSITIES = DECISION.replace("support", "NULL")
     """Decoding the support takes longer than all the rest, and few callers need it."""
@@ -126,31 +142,40 @@ class Log:
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._decode_row, self.store.query(sql, (*parameters, limit)))
 
-    def intact_decisions(self, broken: list[str]) -> Iterator[Row]:
-        """Decisions whose checksum is right; the others go to `broken`, in words."""
-        rows = filter_intact(
-            "decisions", self._rows_by_number(f"SELECT {self.DECISION}, checksum FROM decisions"), broken
-        )
-        return (self._decode_row(row[:-1]) for row in rows)
+    def decisions_by_number(self, numbers: Iterable[int], *, with_propensities: bool = True) -> dict[int, Row]:
+        """Decisions with these numbers, in few queries: each is a round trip to the server, with a lock held."""
+        columns = self.DECISION if with_propensities else self.WITHOUT_PROPENSITIES
+        ordered, rows = sorted(numbers), dict[int, Row]()
+        for start in range(0, len(ordered), NUMBERS_PER_QUERY):
+            part = ordered[start : start + NUMBERS_PER_QUERY]
+            sql = f"SELECT {columns} FROM decisions WHERE number IN ({', '.join('?' * len(part))})"
+            rows |= {row.number: row for row in map(self._decode_row, self.store.query(sql, part))}
+        return rows
 
-    def intact_events(self, broken: list[str]) -> Iterator[LogEvent]:
+    def intact_decisions(self, chains: Chains, broken: list[str]) -> Iterator[Row]:
+        """Decisions whose checksum is right, rounds of the past first; the others go to `broken`, in words."""
+        sql = f"SELECT {self.DECISION} FROM decisions"
+        rows = itertools.chain(self._rows_by_number(sql, 0, -1), self._rows_by_number(sql, -1, 1))
+        return map(self._decode_row, chains.intact_rows("decisions", rows, broken))
+
+    def intact_events(self, chains: Chains, broken: list[str]) -> Iterator[LogEvent]:
         """Events whose checksum is right; the others go to `broken`, in words."""
-        rows = filter_intact(
-            "events", self._rows_by_number(f"SELECT {CHECKSUMMED_COLUMNS['events']}, checksum FROM events"), broken
-        )
-        return (self._decode_event(row[:-1]) for row in rows)
+        rows = self._rows_by_number(self.EVENT, -(2**62), 1)
+        return map(self._decode_event, chains.intact_rows("events", rows, broken))
 
-    def _rows_by_number(self, sql: str) -> Iterator[Any]:
-        """All rows of a query, in batches: a million rows at once would be a gigabyte."""
-        last = -(2**62)
-        while batch := self.store.query(f"{sql} WHERE number > ? ORDER BY number LIMIT ?", (last, ROWS_PER_QUERY)):
+    def _rows_by_number(self, sql: str, last: int, step: int) -> Iterator[Any]:
+        """All rows of a query after a number, upwards or downwards, in batches: a million at once are a gigabyte."""
+        condition = "number > ? ORDER BY number" if step > 0 else "number < ? ORDER BY number DESC"
+        while batch := self.store.query(f"{sql} WHERE {condition} LIMIT ?", (last, ROWS_PER_QUERY)):
             yield from batch
             last = batch[-1][0]
 
     @report_corruption
     def _decode_row(self, columns: Any) -> Row:
+        self.store.raise_if_interrupted()
         number, key, request, context, choices, propensity, support, *rest = columns
-        policy, events, asked, due, mode, would, status, told_at, z, reward, observed, missing = rest
+        policy, events, asked, due, mode, would, unit, arm, repeats, *rest = rest
+        status, told_at, z, reward, observed, missing, stored_checksum = rest
         context_codes = decode_codes(context)
         decoded_support, mixture = self._decode_propensities(support, context_codes, request)
         choice = Choice(self._decode_action(choices), propensity, decoded_support)
@@ -166,6 +191,7 @@ class Log:
             None if would is None else self._decode_action(would),
             mixture,
             () if missing is None else tuple(json.loads(missing)),
+            *(unit, arm, repeats, stored_checksum),
         )
 
     def _decode_propensities(
@@ -182,37 +208,78 @@ class Log:
         record = json.loads(text)
         choices_list = record["among"]
         if choices_list is None:
-            _, eligible = json.loads(request)
+            _, eligible, *_ = json.loads(request)
             eligible_actions = None if eligible is None else [self.action(choices) for choices in eligible]
             actions = list_actions(unpruned_situation(self.problem.condition_codes(context), eligible_actions))
         else:
             actions = tuple(self.action(choices) for choices in choices_list)
         mixture = PropensityMixture(decode_support(record["drawn"], self.action), record["floor"], actions)
+        if "holdout" in record:
+            mixture = mixture._replace(holdout=record["holdout"], baseline=self.action(record["baseline"]))
         return mixture.support(), mixture
 
     def _encode_propensities(self, row: Row) -> str | None:
         if row.mixture is not None:
-            policy_support, floor, actions = row.mixture
+            policy_support, floor, actions, holdout, baseline = row.mixture
             # Which actions meet chance constraints may be learnt, so that it cannot be derived again.
-            choices_list = [list(action.choices) for action in actions] if self.problem.constrained_variables else None
-            return json.dumps({"drawn": encode_support(policy_support), "floor": floor, "among": choices_list})
+            is_listed = not floor or self.problem.constrained_variables
+            choices_list = [list(action.choices) for action in actions] if is_listed else None
+            record = {"drawn": encode_support(policy_support), "floor": floor, "among": choices_list}
+            if baseline is not None:
+                record |= {"holdout": holdout, "baseline": list(baseline.choices)}
+            return json.dumps(record)
         return None if row.choice.support is None else json.dumps(encode_support(row.choice.support))
 
-    def add_decision(self, row: Row) -> None:
-        """Append a decision."""
+    def add_decision(self, row: Row) -> Row:
+        """Append a decision; the same with its checksum."""
         names = encode_codes(row.context), encode_codes(row.choice.action.choices)
         would = None if row.would is None else encode_codes(row.would.choices)
-        self.store.execute(
-            "INSERT INTO decisions (number, key, request, context, choices, propensity, support, policy, events, "
-            "asked, due, mode, would, checksum, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *append_checksum(
-                    *(row.number, row.key, row.request, *names, row.choice.propensity, self._encode_propensities(row)),
-                    *(row.policy, row.events, row.asked, row.due, row.mode, would),
-                ),
-                row.status,
-            ),
+        values = (
+            *(row.number, row.key, row.request, *names, row.choice.propensity, self._encode_propensities(row)),
+            *(row.policy, row.events, row.asked, row.due, row.mode, would, row.unit, row.arm, row.repeats),
         )
+        return row._replace(checksum=self.chains.append(self.store, "decisions", values, row.status))
+
+    def latest_of_unit(self, unit: str) -> Row | None:
+        """A unit's latest decision that was carried out, and was not made in the shadow."""
+        sql = (
+            f"SELECT {self.WITHOUT_PROPENSITIES} FROM decisions WHERE unit = ? AND status || '' <> ? AND would IS NULL "
+            "ORDER BY number DESC LIMIT 1"
+        )
+        row = self.store.query_one(sql, (unit, IS_CANCELLED))
+        return None if row is None else self._decode_row(row)
+
+    def revealing_decision(self, unit: str, before: int) -> int | None:
+        """A unit's first decision in its arm, before the decision of this number."""
+        sql = "SELECT min(number) FROM decisions WHERE unit = ? AND number < ? AND arm IS NOT NULL"
+        number = self.store.query_one(sql, (unit, before))[0]
+        return None if number is None else int(number)
+
+    def overdue_decisions(self, statuses: Iterable[str], now: float, limit: int) -> list[Row]:
+        """The first decisions of these statuses whose window has passed, in their order: a few lookups in an index."""
+        rows = [
+            row
+            for status in statuses
+            for row in self.decisions("status = ? AND due <= ?", (status, now), order="due, number", limit=limit)
+        ]
+        return sorted(sorted(rows, key=lambda row: (row.due, row.number))[:limit], key=lambda row: row.number)
+
+    def earliest_due(self, statuses: Iterable[str]) -> float | None:
+        """The earliest end of the window of a decision of these statuses; None where there is none."""
+        dues = [self.store.query_one("SELECT min(due) FROM decisions WHERE status = ?", (s,))[0] for s in statuses]
+        return min((float(due) for due in dues if due is not None), default=None)
+
+    @report_corruption
+    def arm_rewards(self) -> Iterator[tuple[str, str | None, int, Action]]:
+        """The arm, the unit, the reward, in steps, and the action of each decision with an outcome that counts."""
+        sql = "SELECT number, arm, unit, reward, choices FROM decisions"
+        condition = "arm IS NOT NULL AND reward IS NOT NULL AND number > ? ORDER BY number LIMIT ?"
+        last = -1
+        while batch := self.store.query(f"{sql} WHERE {condition}", (last, ROWS_PER_QUERY)):
+            yield from (
+                (arm, unit, int(reward), self._decode_action(choices)) for _, arm, unit, reward, choices in batch
+            )
+            last = batch[-1][0]
 
     def missing_variables(self, row: Row, current: CurrentOutcome) -> tuple[str, ...]:
         """The variables that the outcome of a decision lacks, if one counts; none for rounds of the past."""
@@ -233,7 +300,7 @@ class Log:
         return list(self.decisions(condition, texts, limit=limit)) if texts else []
 
     def charged_actions(self, before: int) -> list[tuple[Action, Z | None, int]]:
-        """How often each action was decided in each context before a decision; forgotten or not."""
+        """How often each action was decided in each context before a decision; cancelled or not."""
         sql = (
             "SELECT choices, context, count(*) FROM decisions WHERE number >= 0 AND number < ? "
             "GROUP BY choices, context"
@@ -244,23 +311,26 @@ class Log:
         ]
 
     def last_events(self, up_to: int) -> list[tuple[int, str]]:
-        """For each decision that was ever forgotten, the kind of the last event that says whether it still is."""
+        """For each decision that was ever cancelled, the kind of the last event that says whether it still is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
             "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
-            "kind = 'forget' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
+            "kind = 'cancel' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(row) for row in self.store.query(sql, (up_to, up_to))]
 
     def contexts(self) -> list[tuple[Z | None, int]]:
         """Contexts with outcomes that count, or may come, each with the number of such a decision."""
         sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
-        return [(decode_codes(context), number) for context, number in self.store.query(sql, (IS_FORGOTTEN,))]
+        return [(decode_codes(context), number) for context, number in self.store.query(sql, (IS_CANCELLED,))]
 
     def context_counts(self) -> dict[Z | None, int]:
-        """How many decisions were made in each context; those that were forgotten do not count."""
-        sql = "SELECT context, count(*) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
-        return {decode_codes(context): n for context, n in self.store.query(sql, (IS_FORGOTTEN,))}
+        """How many decisions were made in each context; those that were cancelled, or repeat one, do not count."""
+        sql = (
+            "SELECT context, count(*) FROM decisions WHERE number >= 0 AND status <> ? AND repeats IS NULL "
+            "GROUP BY context"
+        )
+        return {decode_codes(context): n for context, n in self.store.query(sql, (IS_CANCELLED,))}
 
     def count(self, status: str | None = None) -> int:
         """How many decisions there are, of a status or of any."""
@@ -272,6 +342,13 @@ class Log:
         """How many decisions of a status each action has."""
         sql = "SELECT choices, count(*) FROM decisions WHERE status = ? GROUP BY choices"
         return {self._decode_action(choices): n for choices, n in self.store.query(sql, (status,))}
+
+    def by_context_and_action(self, statuses: Sequence[str]) -> Iterator[tuple[Z | None, Action, int]]:
+        """Contexts and actions with how many decisions of some statuses they have."""
+        marks = ", ".join("?" * len(statuses))
+        sql = f"SELECT context, choices, count(*) FROM decisions WHERE status IN ({marks}) GROUP BY context, choices"
+        for context, choices, n in self.store.query(sql, tuple(statuses)):
+            yield decode_codes(context), self._decode_action(choices), n
 
     def first_open(self, n_closed: int | None = None) -> int | None:
         """The first decision whose outcome does not count yet, searched from the number `n_closed` on."""
@@ -331,7 +408,7 @@ class Log:
         """How many events there are; they are numbered from 1."""
         return int(self.store.query_one("SELECT coalesce(max(number), 0) FROM events")[0])
 
-    EVENT = f"SELECT {CHECKSUMMED_COLUMNS['events']} FROM events"
+    EVENT = f"SELECT {CHECKSUMMED_COLUMNS['events']}, checksum FROM events"
 
     def events(self, after: int = 0, up_to: int = 2**62, limit: int = 2**62) -> Iterator[LogEvent]:
         """Events after a number, in order."""
@@ -346,11 +423,21 @@ class Log:
 
     @report_corruption
     def _decode_event(self, columns: Any) -> LogEvent:
-        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = columns
+        self.store.raise_if_interrupted()
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, *rest = columns
         observed_codes = None if observed is None else json.loads(observed)
         sums = counted, int(collected)
         return LogEvent(
-            number, decision, kind, decode_codes(z), reward, observed_codes, decode_codes(was_z), was_reward, *sums, at
+            number,
+            decision,
+            kind,
+            decode_codes(z),
+            reward,
+            observed_codes,
+            decode_codes(was_z),
+            was_reward,
+            *sums,
+            *rest,
         )
 
     def events_by_number(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
@@ -368,7 +455,7 @@ class Log:
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
             f"WHERE e.kind = ? AND e.number IN ({placeholders})"
         )
-        return [float(seconds) for (seconds,) in self.store.query(sql, (kind, *numbers))] if numbers else []
+        return [max(0.0, float(seconds)) for (seconds,) in self.store.query(sql, (kind, *numbers))] if numbers else []
 
     def actions_by_number(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """The actions of the decisions with these numbers."""
@@ -379,15 +466,12 @@ class Log:
 
     def add_event(self, event: LogEvent, current: CurrentOutcome, missing: tuple[str, ...]) -> None:
         """Append an event, and update what counts as its decision's outcome and the variables that it lacks."""
-        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at = event
-        self.store.execute(
-            "INSERT INTO events (number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, "
-            "at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            append_checksum(
-                *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
-                *(_encode_optional_codes(was_z), was_reward, counted, str(collected), at),
-            ),
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at, by, _ = event
+        values = (
+            *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
+            *(_encode_optional_codes(was_z), was_reward, counted, str(collected), at, by),
         )
+        self.chains.append(self.store, "events", values)
         self.store.execute(
             "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ?, missing = ? "
             "WHERE number = ?",
@@ -435,9 +519,14 @@ class Log:
 
     def outcomes(self) -> Iterator[Outcome]:
         """All outcomes that count, in the order in which they were first told."""
-        for row in self.decisions("reward IS NOT NULL", order="told_at"):
+        return (outcome for _, outcome in self.outcomes_after(-1))
+
+    def outcomes_after(self, after: int) -> Iterator[tuple[int, Outcome]]:
+        """Outcomes that count and were first told after an event, in that order, each with the event that told it."""
+        for row in self.decisions("reward IS NOT NULL AND told_at > ?", (after,), order="told_at"):
             assert row.reward is not None
-            yield self.build_outcome(row, row.z, row.reward, row.observed)
+            assert row.told_at is not None
+            yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
 
     @report_corruption
     def latest_rewards(self, limit: int, *, with_past: bool) -> dict[tuple[Z | None, Action, Z | None], list[int]]:
@@ -456,10 +545,16 @@ class Log:
         }
 
     def logged_outcomes(self) -> Iterator[tuple[Outcome, bool]]:
-        """Outcomes of decisions that count, each with whether every action had a known, positive propensity."""
+        """Outcomes of decisions that count, each with whether every action had a known, positive propensity.
+
+        A decision that repeats an earlier one of its unit is no draw: its propensities are left out.
+        """
         for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):
             assert row.reward is not None
-            yield self.build_outcome(row, row.z, row.reward, row.observed), row.mixture is not None
+            outcome = self.build_outcome(row, row.z, row.reward, row.observed)
+            if row.repeats is not None:
+                outcome = outcome._replace(propensity=None, support=None)
+            yield outcome, row.repeats is None and row.mixture is not None and row.mixture.floor > 0
 
 
 def _encode_optional_codes(z: Z | None) -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from causalbandits.errors import StateError, StorageError, short_repr
-from causalbandits.study.storage.store import BUSY_SECONDS, read_only_error, storage_error
+from causalbandits.study.storage.store import interruption_error, read_only_error, storage_error
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,7 +24,18 @@ STUDY_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 SCHEMES = ("postgresql", "postgres")
 CONNECT_SECONDS = 10
 
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0))"
+LOCK_SECONDS = 5.0
+"""So long another host's transaction is waited for. One takes milliseconds: a longer wait is for a host that hangs."""
+
+IDLE_SECONDS = 20.0
+"""So long a host may hold a transaction without a word; then the server ends it, and the others go on."""
+
+STATEMENT_SECONDS = 120.0
+"""So long a statement may take; those of verification, which take longest, take seconds."""
+
+TIME = "extract(epoch FROM clock_timestamp())::float8"
+LOCK = f"SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0)), {TIME}"
+"""One writer at a time; and the server's time, so that to know it takes no round trip of its own."""
 
 
 class Postgres:
@@ -42,7 +53,7 @@ class Postgres:
         if new == exists:
             self.close()
             raise StateError(
-                f"{self.path} exists already. Study.open goes on with it; or choose another name, ?study=..."
+                f"{self.path} exists already. Open it to go on with it, or choose another name, ?study=..."
                 if exists
                 else f"There is no study at {self.path}. Make one: Study.create({self.path!r}, problem, policy)."
             )
@@ -55,7 +66,9 @@ class Postgres:
             settings = {
                 "search_path": self._schema,
                 "synchronous_commit": "on",
-                "lock_timeout": f"{BUSY_SECONDS:.0f}s",
+                "lock_timeout": f"{LOCK_SECONDS * 1000:.0f}ms",
+                "idle_in_transaction_session_timeout": "0" if self._read_only else f"{IDLE_SECONDS * 1000:.0f}ms",
+                "statement_timeout": f"{STATEMENT_SECONDS * 1000:.0f}ms",
                 "application_name": "causalbandits",
             }
             try:
@@ -67,6 +80,20 @@ class Postgres:
             self._connection = connection
         return self._connection
 
+    _is_interrupted = False
+
+    def interrupt(self) -> None:
+        """Make the query that runs, and all later ones, fail; from another thread."""
+        self._is_interrupted = True
+        if not self._is_lost:
+            assert self._connection is not None
+            self._connection.cancel()
+
+    def raise_if_interrupted(self) -> None:
+        """Raise an error after `interrupt`."""
+        if self._is_interrupted:
+            raise interruption_error(self.path)
+
     def close(self) -> None:
         """Close the connection."""
         with self.lock:
@@ -76,9 +103,11 @@ class Postgres:
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """The rows that a query finds."""
         with self.lock:
+            self.raise_if_interrupted()
             try:
                 return self._execute(sql, parameters)
             except self._psycopg.OperationalError as error:
+                self.raise_if_interrupted()
                 if self.is_writing or not self._is_lost:
                     raise self._storage_error(error) from error
             except self._psycopg.Error as error:
@@ -98,7 +127,7 @@ class Postgres:
 
     def _storage_error(self, error: Exception) -> StorageError:
         is_busy = isinstance(error, self._psycopg.errors.LockNotAvailable)
-        return storage_error(self.path, error, is_busy=is_busy)
+        return storage_error(self.path, error, is_busy=is_busy, busy_seconds=LOCK_SECONDS)
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """The first row that a query finds; None if there is none."""
@@ -120,7 +149,19 @@ class Postgres:
         """Nothing: a server checks its pages itself."""
         return []
 
+    def checkpoint(self) -> bool:
+        """Nothing: a server has no file of its own for each study."""
+        return True
+
     _in_transaction = False
+    _time: float | None = None
+    """The server's time, from when it is first asked for in a transaction."""
+
+    def now(self) -> float:
+        """The server's time, the same within a transaction: the clocks of hosts differ."""
+        seconds = self._time if self._time is not None else float(self.query_one(f"SELECT {TIME}")[0])
+        self._time = seconds if self._in_transaction else None
+        return seconds
 
     @property
     def is_writing(self) -> bool:
@@ -138,14 +179,14 @@ class Postgres:
             self._in_transaction = True
             try:
                 if not self._read_only:
-                    self.query(LOCK)
+                    self._time = float(self.query(LOCK)[0][1])
                 yield
                 self._commit()
             except BaseException:
                 self._roll_back()
                 raise
             finally:
-                self._in_transaction = False
+                self._in_transaction, self._time = False, None
 
     def _commit(self) -> None:
         try:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from causalbandits.campaign import PastBatch
-from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
+from causalbandits.study.storage.encoding import (
+    CHECKSUMMED_COLUMNS,
+    Chains,
+    checksum,
+    decode_codes,
+    encode_codes,
+    report_corruption,
+)
 from causalbandits.study.storage.rows import ModeRecord, PolicyRecord
 from causalbandits.study.storage.store import Store
 
@@ -15,8 +21,8 @@ from causalbandits.study.storage.store import Store
 class Registers:
     """The smaller tables of one study."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, chains: Chains) -> None:
+        self.store, self._chains = store, chains
 
     # Early outcomes
 
@@ -26,17 +32,33 @@ class Registers:
         row = self.store.query_one("SELECT told FROM early WHERE key = ?", (key,))
         return None if row is None else json.loads(row[0])
 
+    @report_corruption
+    def early_outcomes(self, after: str, limit: int) -> list[tuple[str, Any, float]]:
+        """Stored outcomes in the order of their keys: each key after `after`, with the outcome and its time."""
+        sql = "SELECT key, told, at FROM early WHERE key > ? ORDER BY key LIMIT ?"
+        return [(key, json.loads(told), float(at)) for key, told, at in self.store.query(sql, (after, limit))]
+
+    @report_corruption
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
         """Store an outcome until its decision is made, in the place of one that is stored."""
+        values = key, json.dumps(parts), at
+        replaced, row_checksum = self._early_checksums(key), checksum(values, key=self._chains.key)
         self.store.execute(
             "INSERT INTO early (key, told, at, checksum) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
             "told = excluded.told, at = excluded.at, checksum = excluded.checksum",
-            append_checksum(key, json.dumps(parts), at),
+            (*values, row_checksum),
         )
+        self._chains.change_early(*replaced, row_checksum)
 
+    @report_corruption
     def delete_early_outcome(self, key: str) -> None:
         """Delete the stored outcome of a key."""
+        removed = self._early_checksums(key)
         self.store.execute("DELETE FROM early WHERE key = ?", (key,))
+        self._chains.change_early(*removed)
+
+    def _early_checksums(self, key: str) -> list[str]:
+        return [stored for (stored,) in self.store.query("SELECT checksum FROM early WHERE key = ?", (key,))]
 
     def early_count(self) -> int:
         """How many early outcomes still wait for their decision."""
@@ -48,22 +70,25 @@ class Registers:
     @report_corruption
     def policies(self) -> list[PolicyRecord]:
         """All policies that have decided, in order."""
-        rows = self.store.query("SELECT version, record, since_decision, since_event FROM policies ORDER BY version")
-        return [PolicyRecord(version, json.loads(record), decision, event) for version, record, decision, event in rows]
+        rows = self.store.query(f"SELECT {CHECKSUMMED_COLUMNS['policies']} FROM policies ORDER BY version")
+        return [PolicyRecord(version, json.loads(record), *rest) for version, record, *rest in rows]
 
     @report_corruption
     def policy(self, version: int) -> PolicyRecord:
-        """The policy of a version."""
-        sql = "SELECT version, record, since_decision, since_event FROM policies WHERE version = ?"
-        version, record, decision, event = self.store.query_one(sql, (version,))
-        return PolicyRecord(version, json.loads(record), decision, event)
+        """The policy of a version, if its checksum is right."""
+        columns = f"{CHECKSUMMED_COLUMNS['policies']}, checksum"
+        sql = f"SELECT {columns} FROM policies WHERE version IN (?, ?) ORDER BY version"
+        *before, (*values, stored_checksum) = self.store.query(sql, (version - 1, version))
+        previous = before[0][-1] if before else self._chains.first
+        if values[0] != version or stored_checksum != checksum(values, previous):
+            raise ValueError("the policy is not as it was written")
+        _, record, *rest = values
+        return PolicyRecord(version, json.loads(record), *rest)
 
-    def add_policy(self, version: int, record: Mapping[str, Any], since_decision: int, since_event: int) -> None:
+    def add_policy(self, policy: PolicyRecord) -> None:
         """Append a policy, which decides from now on."""
-        self.store.execute(
-            "INSERT INTO policies (version, record, since_decision, since_event, checksum) VALUES (?, ?, ?, ?, ?)",
-            append_checksum(version, json.dumps(record), since_decision, since_event),
-        )
+        version, record, *rest = policy
+        self._chains.append(self.store, "policies", (version, json.dumps(record), *rest))
 
     # Batches of the past
 
@@ -77,11 +102,7 @@ class Registers:
 
     def add_past_batch(self, batch: PastBatch, since_event: int) -> None:
         """Append a batch, whose first row becomes the event after this one."""
-        first, rows, trust, request = batch
-        self.store.execute(
-            "INSERT INTO past (first, n_rows, trust, request, since_event, checksum) VALUES (?, ?, ?, ?, ?, ?)",
-            append_checksum(first, rows, trust, request, since_event),
-        )
+        self._chains.append(self.store, "past", (*batch, since_event))
 
     # Modes
 
@@ -106,11 +127,8 @@ class Registers:
     def add_mode(self, mode: ModeRecord) -> None:
         """Append a mode, which holds from now on."""
         version, name, baseline, *rest = mode
-        self.store.execute(
-            "INSERT INTO modes (version, mode, baseline, since_decision, since_event, at, who, why, checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            append_checksum(version, name, None if baseline is None else encode_codes(baseline), *rest),
-        )
+        values = version, name, None if baseline is None else encode_codes(baseline), *rest
+        self._chains.append(self.store, "modes", values)
 
 
 def _decode_mode(row: Any) -> ModeRecord:

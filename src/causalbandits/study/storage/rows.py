@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from causalbandits._typing import Z
-from causalbandits.campaign import decode_action
+from causalbandits.campaign import decode_action, encode_id
 from causalbandits.policies import Choice
 from causalbandits.problem import Action, Problem
 from causalbandits.study.propensities import PropensityMixture
 
-IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_FORGOTTEN = "open", "held", "told", "expired", "forgotten"
+IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_CANCELLED = "open", "held", "told", "expired", "cancelled"
+
+CONTROL, TREATED = "control", "treated"
+"""The arms of a study with a control group."""
 
 IS_PAST = "past"
 """A round of the past, which was not decided here; numbered from -1 downwards."""
@@ -23,13 +26,13 @@ WAITING_STATUSES = (IS_OPEN, IS_HELD)
 COUNTING_KINDS = ("outcome", "correct", "expire", "past")
 """Kinds of events after which an outcome counts."""
 
-CHANGING_KINDS = (*COUNTING_KINDS, "retract", "forget")
+CHANGING_KINDS = (*COUNTING_KINDS, "retract", "cancel")
 """Kinds that change what counts; after the last two nothing does. `parents`, `held` and `late` change nothing."""
 
 REOPENING_KINDS = ("retract", "held")
 """Kinds after which the decision waits again, or still."""
 
-STATUS_AFTER = {"expire": IS_EXPIRED, "forget": IS_FORGOTTEN, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
+STATUS_AFTER = {"expire": IS_EXPIRED, "cancel": IS_CANCELLED, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
 """The status after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
 
 
@@ -69,9 +72,22 @@ class Row(NamedTuple):
     would: Action | None = None
     """What the policy would have done, where something else was done."""
     mixture: PropensityMixture | None = None
-    """How propensities were mixed, where there is a floor."""
+    """How propensities were mixed, where there is a floor or a control group."""
     missing: tuple[str, ...] = ()
     """The parents and the variables of `problem.must_observe` whose values the outcome that counts lacks."""
+    unit: str | None = None
+    """The visitor, patient or machine that the decision is for."""
+    arm: str | None = None
+    """`CONTROL` or `TREATED`, where there is a control group."""
+    repeats: int | None = None
+    """The unit's earlier decision whose action was done again: no draw."""
+    checksum: str = ""
+    """A hash of all that is written once of it, and of the decision before."""
+
+    @property
+    def id(self) -> str:
+        """Its name outside of the study, by its number and its checksum."""
+        return encode_id("d", self.number, self.checksum)
 
     @property
     def current_outcome(self) -> CurrentOutcome:
@@ -80,7 +96,7 @@ class Row(NamedTuple):
 
     def eligible(self, problem: Problem) -> list[Action] | None:
         """The actions that the decision was narrowed to; None if it was not."""
-        _, choices_list = json.loads(self.request)
+        _, choices_list, *_ = json.loads(self.request)
         return None if choices_list is None else [decode_action(problem, choices) for choices in choices_list]
 
 
@@ -100,6 +116,14 @@ class LogEvent(NamedTuple):
     collected: int
     """How many outcomes count by then, and their sum, in steps."""
     at: float
+    by: str | None = None
+    """Who made it, where it is a correction, a retraction or a cancellation."""
+    checksum: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its name outside of the study, by its number and its checksum."""
+        return encode_id("e", self.number, self.checksum)
 
 
 def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
@@ -129,15 +153,19 @@ class Head(NamedTuple):
     """How many outcomes count, and their sum, in steps."""
     early: int
     """How many outcomes are stored that came before their decision."""
+    chains: str = ""
+    """The last checksum of each chain of rows."""
 
 
 class PolicyRecord(NamedTuple):
-    """A policy, and since which decision and event it has decided."""
+    """A policy, since when it has decided, and who chose it."""
 
     version: int
     record: dict[str, Any]
     since_decision: int
     since_event: int
+    at: float
+    by: str
 
 
 class ModeRecord(NamedTuple):

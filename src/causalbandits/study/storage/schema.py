@@ -1,18 +1,19 @@
 """The tables of a study, their version, and migrations from one version to the next.
 
     facts       what the study is: problem, seed, rules, budget; never changed once it has begun
-    policies    who decides, and since when
+    policies    which policy decides, since when, and who chose it
     modes       how decisions come about (online, shadow, ...), since when, who chose that and why
-    decisions   each decision, what counts as its outcome by now, and which variables that outcome lacks
+    decisions   each decision, its unit and arm, what counts as its outcome by now, and which variables that lacks
     events      the event log: what was told of decisions, in the order in which it came; all else is derived from it.
-                Each has how many outcomes count by then, and their sum, so that a timeline is a few lookups
+                Each has who made it, where it is a correction, a retraction or a cancellation, and how many outcomes
+                count by then, with their sum, so that a timeline is a few lookups
     statistic   materialised: (context, action, z) -> n and sums, changed in the same transaction as the events
     snapshots   the statistic as it was, every so many events, so that old decisions are replayed from the nearest
     past        rounds of the past that were learnt together: how many, how far they are trusted, and since when
     early       outcomes that came before their decision, and wait for it
-    head        one row: how many decisions, events and early outcomes there are, which policy and mode are current, and
-                the sums after the last event. Updated in the same transaction as what it describes, so that one SELECT
-                tells a process whether others have changed anything
+    head        one row: how many decisions, events and early outcomes there are, which policy and mode are current,
+                the sums after the last event, and the last checksum of each chain of rows. Updated in the same
+                transaction as what it describes, so that one SELECT tells a process whether others changed anything
     versions    which versions of these tables the study has had, and since when
 
 Codes are written as text, "0,2,1"; sums pass 64 bits, so that they are whole numbers written as text, never added by
@@ -39,6 +40,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             record TEXT NOT NULL,
             since_decision BIGINT NOT NULL,
             since_event BIGINT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            who TEXT NOT NULL,
             checksum TEXT NOT NULL
         )""",
         """CREATE TABLE decisions (
@@ -60,10 +63,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             observed TEXT,
             mode INTEGER NOT NULL,
             would TEXT,
+            unit TEXT,
+            arm TEXT,
+            repeats BIGINT,
             missing TEXT,
             checksum TEXT NOT NULL
         )""",
         "CREATE INDEX decisions_open ON decisions (status, due)",
+        "CREATE INDEX decisions_of_unit ON decisions (unit, number) WHERE unit IS NOT NULL",
         "CREATE INDEX decisions_incomplete ON decisions (missing, number) WHERE missing IS NOT NULL",
         """CREATE TABLE events (
             number BIGINT PRIMARY KEY,
@@ -77,6 +84,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             counted BIGINT NOT NULL,
             collected TEXT NOT NULL,
             at DOUBLE PRECISION NOT NULL,
+            who TEXT,
             checksum TEXT NOT NULL
         )""",
         "CREATE INDEX events_of_decision ON events (decision)",
@@ -117,6 +125,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             counted BIGINT NOT NULL,
             collected TEXT NOT NULL,
             early BIGINT NOT NULL,
+            chains TEXT NOT NULL,
             checksum TEXT NOT NULL
         )""",
         "CREATE TABLE versions (version INTEGER PRIMARY KEY, at DOUBLE PRECISION NOT NULL)",
@@ -132,7 +141,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 """The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-OLDEST_VERSION = 4
+OLDEST_VERSION = 7
 """No release has written older tables."""
 
 SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
@@ -184,9 +193,11 @@ def load_facts(store: Store) -> dict[str, Any]:
     return facts
 
 
-def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> None:
-    """Create the tables, and store the facts; within a transaction."""
+def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> str:
+    """Create the tables, and store the facts; their checksum. Within a transaction."""
     _migrate_from(store, OLDEST_VERSION - 1, now)
     all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
-    for name, fact in {**all_facts, "checksum": facts_checksum(all_facts)}.items():
+    own_checksum = facts_checksum(all_facts)
+    for name, fact in {**all_facts, "checksum": own_checksum}.items():
         store.execute("INSERT INTO facts (name, value) VALUES (?, ?)", (name, json.dumps(fact)))
+    return own_checksum

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from causalbandits.errors import StateError, StorageError
-from causalbandits.study.storage.store import BUSY_SECONDS, read_only_error, storage_error
+from causalbandits.study.storage.store import BUSY_SECONDS, interruption_error, read_only_error, storage_error
 
 APPLICATION_ID = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
@@ -24,17 +24,25 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
 
 
+def refuse_existing(path: Path) -> None:
+    """Refuse a place for a new study where a file is that has any content."""
+    if path.exists() and path.stat().st_size:
+        raise StateError(f"{path} exists already. Open it to go on with it, or choose another name.")
+
+
 class SQLite:
     """One connection, shared by the threads of a process: one of them at a time."""
 
     def __init__(self, path: Path, *, new: bool, read_only: bool = False) -> None:
         self.path, self.lock, self._read_only = path, threading.RLock(), read_only
-        self._is_closed = False
+        self._is_closed = self._is_interrupted = False
         if not new and not path.exists():
             raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
-        if new and path.exists() and path.stat().st_size:
-            raise StateError(f"{path} exists already. Study.open({str(path)!r}) goes on with it; or choose another.")
+        if new:
+            refuse_existing(path)
         try:
+            if new and path.parent.is_dir():
+                path.touch(0o600)  # which -wal and -shm get as well: it may hold what people did
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -56,24 +64,51 @@ class SQLite:
         is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
         return storage_error(self.path, error, is_busy=is_busy)
 
+    def checkpoint(self) -> bool:
+        """Move what is committed into the database's own file, without waiting; whether all of it is there.
+
+        SQLite does so when the last connection is closed; another process may have one for weeks.
+        """
+        if self._read_only or self.is_writing:
+            return True  # the connection that writes does it, or has nothing committed that is new
+        with self.lock:
+            try:
+                ((_, in_wal, moved),) = self._open_connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            except SQLITE_ERRORS:  # a full disk, for one: the log beside the file still has all of it
+                return False
+        return bool(in_wal == moved)
+
     def close(self) -> None:
         """Close the connection."""
         with self.lock:
             self._is_closed = True
             self._connection.close()
 
+    def interrupt(self) -> None:
+        """Make the query that runs, and all later ones, fail; from another thread."""
+        self._is_interrupted = True
+        if not self._is_closed:
+            self._connection.interrupt()
+
+    def raise_if_interrupted(self) -> None:
+        """Raise an error after `interrupt`."""
+        if self._is_interrupted:
+            raise interruption_error(self.path)
+
     @property
     def _open_connection(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise StorageError(f"This study was closed. Study.open({str(self.path)!r}) opens it again.")
+            raise StorageError(f"This study was closed. Open {str(self.path)!r} again.")
         return self._connection
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """The rows that a query finds."""
         with self.lock:
+            self.raise_if_interrupted()
             try:
                 return self._open_connection.execute(sql, parameters).fetchall()
             except SQLITE_ERRORS as error:
+                self.raise_if_interrupted()
                 raise self._storage_error(error) from error
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
@@ -94,6 +129,9 @@ class SQLite:
     def reader(self) -> SQLite:
         """Another connection, read-only: it sees what is committed, and no writer waits for it."""
         return SQLite(self.path, new=False, read_only=True)
+
+    def now(self) -> None:
+        """None: SQLite has no time but this computer's."""
 
     def integrity_errors(self) -> list[str]:
         """What SQLite itself finds wrong with the file, in words; nothing, if all is well."""
@@ -122,5 +160,7 @@ class SQLite:
                 self.query("COMMIT")
             except BaseException:
                 if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
+                    self._is_interrupted, was_interrupted = False, self._is_interrupted
                     self.query("ROLLBACK")
+                    self._is_interrupted = was_interrupted
                 raise

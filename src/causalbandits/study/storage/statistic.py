@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from causalbandits.problem import Action
-from causalbandits.study.storage.encoding import append_checksum, decode_codes, encode_codes, report_corruption
+from causalbandits.study.storage.encoding import checksum, decode_codes, encode_codes, report_corruption
 from causalbandits.study.storage.exact_sums import ExactSums, Key, SumTable, encode_rows
 from causalbandits.study.storage.store import Store
 
@@ -53,8 +53,10 @@ class StatisticTable:
 
     def add_snapshot(self, event: int, table: SumTable) -> None:
         """Store the statistic after an event."""
-        values = append_checksum(event, encode_snapshot(table))
-        self.store.execute("INSERT INTO snapshots (event, content, checksum) VALUES (?, ?, ?)", values)
+        values = event, encode_snapshot(table)
+        self.store.execute(
+            "INSERT INTO snapshots (event, content, checksum) VALUES (?, ?, ?)", (*values, checksum(values))
+        )
 
     @report_corruption
     def snapshots(self) -> dict[int, str]:

@@ -28,6 +28,15 @@ class Store(Protocol):
     def is_writing(self) -> bool:
         """Whether a transaction is under way."""
 
+    def now(self) -> float | None:
+        """The database's own time, in seconds since 1970; None where it has none but this computer's."""
+
+    def interrupt(self) -> None:
+        """Make the query that runs, and all later ones, fail; from another thread."""
+
+    def raise_if_interrupted(self) -> None:
+        """Raise an error after `interrupt`: for loops over many rows that were read."""
+
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """The rows that a query finds."""
 
@@ -46,15 +55,18 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
 
+    def checkpoint(self) -> bool:
+        """Move what is committed into the database's own file, without waiting; whether all of it is there."""
+
     def close(self) -> None:
         """Close the connection."""
 
 
-def storage_error(path: object, error: Exception, *, is_busy: bool) -> StorageError:
+def storage_error(path: object, error: Exception, *, is_busy: bool, busy_seconds: float = BUSY_SECONDS) -> StorageError:
     """What a database's driver raised, in words; `is_busy` where another process held the lock for too long."""
     if is_busy:
         return StorageError(
-            f"{path} has been busy for {BUSY_SECONDS:.0f} seconds: another process holds it. Nothing was changed; try "
+            f"{path} has been busy for {busy_seconds:g} seconds: another process holds it. Nothing was changed; try "
             "again."
         )
     return StorageError(f"{path}: {str(error).strip().removesuffix('.')}. Nothing was changed.")
@@ -65,3 +77,8 @@ def read_only_error(path: object) -> StorageError:
     return StorageError(
         f"{path}: this connection only looks. Nothing was changed; use the study that it was made from."
     )
+
+
+def interruption_error(path: Any) -> StorageError:
+    """The error of a read that nobody waits for any more."""
+    return StorageError(f"{path}: this was interrupted, because the service stops. Nothing was changed; ask again.")

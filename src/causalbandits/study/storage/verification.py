@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from causalbandits.policies import Outcome
-from causalbandits.study.storage.encoding import CHECKSUMMED_COLUMNS, find_corrupt_rows
+from causalbandits.study.storage.encoding import CHAINED_REGISTERS, CHECKSUMMED_COLUMNS, Chains, find_corrupt_rows
 from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.rows import (
@@ -148,18 +148,19 @@ def verify_log(log: Log) -> Verification:
     """Replay the log, and compare the result with what is stored, bit for bit."""
     errors = log.store.integrity_errors()
     if not errors:
-        replay = Replay(log, log.intact_decisions(errors), log.intact_events(errors), log.statistic.snapshots())
-        errors += find_corrupt_rows(
-            log.store, [table for table in CHECKSUMMED_COLUMNS if table not in ("decisions", "events")]
-        )
+        chains = Chains(log.chains.first)
+        decisions, events = log.intact_decisions(chains, errors), log.intact_events(chains, errors)
+        replay = Replay(log, decisions, events, log.statistic.snapshots())
+        errors += _find_corrupt_registers(log, chains)
     if errors:
         return Verification(log.count(), log.newest_event(), _abbreviate(errors))
     differences, past = list(replay.differences), sum(number < 0 for number in replay.rows)
     if replay.has_gaps:
         differences.append("events are missing: their numbers have gaps")
-    if list(replay.rows) != list(range(-past, len(replay.rows) - past)):
+    if sorted(replay.rows) != list(range(-past, len(replay.rows) - past)):
         differences.append("decisions are missing: their numbers have gaps")
     for number, row in replay.rows.items():
+        log.store.raise_if_interrupted()
         stored_outcome, replayed_outcome = row.current_outcome, replay.outcome_of(number)
         if stored_outcome != replayed_outcome:
             differences.append(
@@ -176,22 +177,50 @@ def verify_log(log: Log) -> Verification:
     ]
     if (registered := sum(batch.rows for batch in log.past_batches())) != past:
         differences.append(f"{registered} rows of the past are registered, and the log has {past}")
-    differences += _head_differences(log, replay, len(replay.rows) - past)
+    differences += _head_differences(log, replay, len(replay.rows) - past, chains)
     return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
 
 
-def _head_differences(log: Log, replay: Replay, n_decisions: int) -> list[str]:
+def _find_corrupt_registers(log: Log, chains: Chains) -> list[str]:
+    """Rows of the other tables that are not as they were written, in words; `chains` follows those that are chained."""
+    errors: list[str] = []
+    for table in CHECKSUMMED_COLUMNS:
+        if table in ("decisions", "events"):
+            continue
+        if table in CHAINED_REGISTERS:
+            sql = f"SELECT {CHECKSUMMED_COLUMNS[table]}, checksum FROM {table} ORDER BY {CHAINED_REGISTERS[table]}"
+            for _ in chains.intact_rows(table, log.store.query(sql), errors):
+                pass
+        else:
+            key = log.chains.key if table in ("head", "early") else b""
+            errors += find_corrupt_rows(log.store, table, key)
+    if not errors:  # else a checksum may be no number
+        chains.change_early(*(stored for (stored,) in log.store.query("SELECT checksum FROM early")))
+    return errors
+
+
+def _head_differences(log: Log, replay: Replay, n_decisions: int, chains: Chains) -> list[str]:
     """Where the head row differs from the tables that it describes, in words."""
     if _row_count(log.store, "head") != 1:
         return ["the head row is missing"]
     head = log.head()
     policy, mode, early = (_row_count(log.store, table) for table in ("policies", "modes", "early"))
     derived = Head(n_decisions, replay.events, policy, mode, *replay.sums, early)
-    return [
+    differences = [
         f"the head row says {getattr(head, name)} of {name}, and the log {getattr(derived, name)}"
         for name in Head._fields
-        if getattr(head, name) != getattr(derived, name)
+        if name != "chains" and getattr(head, name) != getattr(derived, name)
     ]
+    stated = Chains(chains.first)
+    stated.restore(head.chains)
+    differences += [
+        f"the last row of {name} is not the one that the head row states: it was changed, added or removed"
+        for name in sorted({*stated.last, *chains.last})
+        if stated.last.get(name) != chains.last.get(name)
+    ]
+    if stated.early != chains.early:
+        differences.append("the early outcomes are not those that the head row states")
+    return differences
 
 
 def _row_count(store: Store, table: str) -> int:

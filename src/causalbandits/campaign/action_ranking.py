@@ -1,0 +1,176 @@
+"""The ranking of all actions, by the estimates of which `recommend` shows the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from causalbandits._typing import Array
+from causalbandits.campaign.action_table import (
+    MAX_TABLE_ACTIONS,
+    ActionRow,
+    ActionTable,
+    finite_or_none,
+    validate_page,
+)
+from causalbandits.campaign.mean_estimate import MeanEstimate, estimate_mean
+from causalbandits.campaign.recommendation import Diagnostics, Recommendation, best_probabilities, sample_action_values
+from causalbandits.policies import AnyPolicy, Incumbent, situation_for
+from causalbandits.policies.cells import MIN_COVERAGE
+from causalbandits.problem import Action, Problem, Situation
+
+
+class Belief(NamedTuple):
+    """A policy's statistic, with or without past rows, and its weight: their posterior probability, or its complement.
+
+    The first of several is that by which actions are ranked.
+    """
+
+    weight: float
+    statistic: Any
+    diagnostics: Diagnostics
+
+
+def rank_actions(
+    policy: AnyPolicy,
+    problem: Problem,
+    beliefs: Sequence[Belief],
+    recommendation: Recommendation,
+    times_chosen: Mapping[Action, int],
+    limit: int | None = None,
+    offset: int = 0,
+) -> ActionTable:
+    """The table of a recommendation, whose own figures are the first row; of it, `limit` rows from `offset` on."""
+    validate_page(limit, offset)
+    best = problem.actions.find(recommendation.intervention)
+    runner_up = None if recommendation.runner_up is None else recommendation.runner_up.action
+    situation = _listed_situation(policy, problem, beliefs[0].statistic, (best, runner_up), times_chosen)
+    actions = [situation.action(position) for position in range(situation.size)]
+    incumbents = [_incumbent(policy, problem, beliefs[0].statistic, action) for action in actions]
+    order = _order(problem, incumbents, best, recommendation.allowance)
+    probabilities = None
+    if problem.actions.size <= MAX_TABLE_ACTIONS and recommendation.probability is not None:
+        probabilities = _probabilities(policy, situation, beliefs, best, recommendation)
+    rows = []
+    for rank, position in enumerate(order[offset:][:limit], offset + 1):
+        action, incumbent = actions[position], incumbents[position]
+        if action == best:
+            mean, lower, upper = recommendation.mean, recommendation.lower, recommendation.upper
+            probability = recommendation.probability
+        else:
+            estimates = [_estimate(policy, problem, own, action, incumbent, recommendation) for own in beliefs]
+            mean, bounds = estimates[0].mean, [estimate.bounds for estimate in estimates]
+            lower, upper = min(own.lower for own in bounds), max(own.upper for own in bounds)
+            probability = None if probabilities is None else float(probabilities[position])
+        rows.append(
+            ActionRow(
+                rank,
+                action.intervention,
+                mean,
+                finite_or_none(lower),
+                finite_or_none(upper),
+                probability,
+                times_chosen.get(action, 0),
+                problem.cost(action),
+                incumbent.seen,
+            )
+        )
+    return ActionTable(
+        tuple(rows),
+        problem.actions.size,
+        len(actions),
+        recommendation.confidence,
+        recommendation.kind,
+        recommendation.certainty.tolerance,
+        recommendation.context,
+        _note(problem, [actions[position] for position in order], runner_up, recommendation),
+    )
+
+
+def _listed_situation(
+    policy: AnyPolicy,
+    problem: Problem,
+    statistic: Any,
+    two_best: Sequence[Action | None],
+    times_chosen: Mapping[Action, int],
+) -> Situation:
+    """The situation with the actions that are listed: all that are allowed, or the two best and those chosen most."""
+    if problem.actions.size <= MAX_TABLE_ACTIONS:
+        learned = policy.traits.learns_cpts and bool(problem.constrained_variables)
+        return policy.feasible(problem.situation(every=not learned, any_tables=learned), statistic)
+    chosen = sorted(times_chosen, key=lambda action: -times_chosen[action])
+    listed = dict.fromkeys(action for action in (*two_best, *chosen) if action is not None)
+    return situation_for(policy, problem, eligible=[*listed][:MAX_TABLE_ACTIONS])
+
+
+def _incumbent(policy: AnyPolicy, problem: Problem, statistic: Any, action: Action) -> Incumbent:
+    """The policy's estimate of an action's mean reward."""
+    return policy.incumbent(problem.situation(eligible=[action], any_tables=True), statistic)
+
+
+def _estimate(
+    policy: AnyPolicy,
+    problem: Problem,
+    belief: Belief,
+    action: Action,
+    incumbent: Incumbent,
+    recommendation: Recommendation,
+) -> MeanEstimate:
+    """An action's mean reward and interval, as `recommend` has them of the best."""
+    situation = problem.situation(eligible=[action], any_tables=True)
+    return estimate_mean(
+        policy, situation, belief.statistic, incumbent, recommendation.confidence, belief.diagnostics.moments
+    )
+
+
+def _probabilities(
+    policy: AnyPolicy, situation: Situation, beliefs: Sequence[Belief], best: Action, recommendation: Recommendation
+) -> Array | None:
+    """The probability of being the best of each action; None where it is not available."""
+    mixture = np.zeros(situation.size)
+    for belief in beliefs:
+        incumbent = _incumbent(policy, situation.problem, belief.statistic, best)
+        estimate = _estimate(policy, situation.problem, belief, best, incumbent, recommendation)
+        values, _ = sample_action_values(policy, situation, belief.statistic, estimate)
+        if values is None:
+            return None
+        mixture += belief.weight * best_probabilities(values, recommendation.certainty.tolerance)
+    return mixture
+
+
+def _order(problem: Problem, incumbents: Sequence[Incumbent], best: Action, allowance: float | None) -> list[int]:
+    """Positions in the order by which the recommended action is the first."""
+    coverages = [1.0 if incumbent.seen is None else incumbent.seen for incumbent in incumbents]
+    least = min(MIN_COVERAGE, max(coverages))
+    limit = math.inf if allowance is None else max(allowance, problem.cost(best))
+
+    def key(position: int) -> tuple[bool, bool, bool, float]:
+        incumbent = incumbents[position]
+        cost = problem.cost(incumbent.action)
+        return incumbent.action != best, cost > limit, coverages[position] < least, cost - incumbent.mean
+
+    return sorted(range(len(incumbents)), key=key)
+
+
+def _note(problem: Problem, ranked: Sequence[Action], runner_up: Action | None, recommendation: Recommendation) -> str:
+    """What a reader must know of the table; empty where that is nothing."""
+    notes, left_out = [], problem.actions.size - len(ranked)
+    if problem.actions.size > MAX_TABLE_ACTIONS:
+        notes.append(
+            f"Listed: the two best actions and those that were chosen, {len(ranked):,} of {problem.actions.size:,}; "
+            f"all are listed up to {MAX_TABLE_ACTIONS:,}. P(best) is available for the recommended action only."
+        )
+    elif left_out:
+        notes.append(f"{left_out:,} actions are not listed: the limits on the probability of outcomes exclude them.")
+    if runner_up is not None and runner_up in ranked and (rank := ranked.index(runner_up) + 1) > 2:
+        notes.append(
+            f"The runner-up is row {rank}. By the graph, no action between is better than every other action, whatever "
+            "the mean rewards are."
+        )
+    if recommendation.probability is None and recommendation.certainty.unavailable:
+        notes.append(f"P(best) is not available: {recommendation.certainty.unavailable}.")
+    notes += [f"Warning: {caveat}." for caveat in recommendation.caveats if caveat not in " ".join(notes)]
+    return " ".join(notes)

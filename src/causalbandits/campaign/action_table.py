@@ -1,0 +1,194 @@
+"""All actions of a campaign, ranked: mean reward, interval, probability of being best, number of times chosen."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from causalbandits._files import parse_path, write_atomically
+from causalbandits._tables import format_table, import_pandas
+from causalbandits._typing import is_integer
+from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.model import Intervention, State
+
+if TYPE_CHECKING:
+    import pandas
+
+MAX_TABLE_ACTIONS = 10_000
+"""Of more actions than this, only the two best and those that were chosen are listed."""
+
+MAX_ROWS_PRINTED = 30
+"""The number of rows that a table prints; `to_dicts` and `write` give all."""
+
+
+class ActionRow(NamedTuple):
+    """One action's estimate."""
+
+    rank: int
+    """1 for the recommended action; the others follow by the policy's estimate of the mean reward less the cost.
+
+    Actions that mostly lead to configurations without rewards come after them, and under a budget those that cost more
+    than it has per decision."""
+    action: Intervention
+    mean: float
+    lower: float | None
+    """The interval's lower end; None where no interval is available."""
+    upper: float | None
+    probability: float | None
+    """The posterior probability of being the best, to within the tolerance; None where it is not available."""
+    times_chosen: int
+    """The number of decisions for this action; cancelled ones and past rows are not counted."""
+    cost: float
+    coverage: float | None
+    """The probability of a configuration whose rewards have been observed; None for linear policies."""
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**self._asdict(), "action": dict(self.action)}
+
+
+@dataclass(frozen=True, repr=False)
+class ActionTable(Sequence[ActionRow]):
+    """All actions, the recommended one first; prints as a table.
+
+    >>> import causalbandits as cb
+    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=1)
+    >>> table = agent.recommend().table()
+    >>> len(table), table[0].rank, table[0].action == agent.recommend().intervention
+    (80, 1, True)
+    """
+
+    rows: tuple[ActionRow, ...]
+    n_actions: int
+    """The number of actions of the problem, listed or not."""
+    n_ranked: int
+    """The number of actions that are ranked; this may be a page of them."""
+    confidence: float
+    kind: str
+    """The kind of the intervals: "credible" or "confidence"."""
+    tolerance: float = 0.0
+    context: Mapping[str, State] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
+    """Which actions are not listed, and which columns are not available, with the reason; empty where all are."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[ActionRow]:
+        return iter(self.rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dictionary per action, JSON-ready."""
+        return [row.to_record() for row in self.rows]
+
+    def to_csv(self) -> str:
+        """A line per action: a column for each variable that actions set, empty where an action does not set it.
+
+        A variable with the name of another column is called `action.name`.
+        """
+        columns = [name for name in ActionRow._fields if name != "action"]
+        names = list(dict.fromkeys(name for row in self.rows for name in row.action))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["rank", *(f"action.{n}" if n in columns else n for n in names), *columns[1:]])
+        for row in self.rows:
+            values = row._asdict()
+            writer.writerow([row.rank, *(row.action.get(n, "") for n in names), *(values[c] for c in columns[1:])])
+        return text.getvalue()
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to a .csv file."""
+        file_path = parse_path(path, "actions.csv")
+        if file_path.suffix.lower() != ".csv":
+            raise StateError(f"A table of actions is written to a .csv file, such as actions.csv; got {str(path)!r}.")
+        write_atomically(file_path, self.to_csv().encode())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row per action; needs pandas."""
+        frame: pandas.DataFrame = import_pandas().DataFrame(list(self.rows), columns=list(ActionRow._fields))
+        return frame
+
+    def __repr__(self) -> str:
+        return self.format_rows(MAX_ROWS_PRINTED)
+
+    __str__ = __repr__
+
+    def format_rows(self, at_most: int | None = None) -> str:
+        """The table as text."""
+        shown = self.rows[:at_most]
+        largest = max((abs(row.mean) for row in shown), default=0.0)
+        places = max(0, min(9, 3 - math.floor(math.log10(largest)))) if largest else 3
+        has_costs = any(row.cost for row in shown)
+        has_gaps = any(row.coverage is not None and row.coverage < FULL_COVERAGE for row in shown)
+        best = f"P(within {self.tolerance:g} of best)" if self.tolerance else "P(best)"
+        head = ["action", "mean", f"{format_percentage(self.confidence)} {self.kind} interval", best, "chosen"]
+        head += ["cost"] * has_costs + ["coverage"] * has_gaps
+        body = []
+        for row in shown:
+            has_interval = row.lower is not None and row.upper is not None
+            cells = [
+                str(row.action),
+                f"{row.mean:.{places}f}",
+                f"[{row.lower:.{places}f}, {row.upper:.{places}f}]" if has_interval else "-",
+                "-" if row.probability is None else format_probability(row.probability),
+                f"{row.times_chosen:,}",
+            ]
+            cells += [f"{row.cost:.4g}"] * has_costs
+            cells += ["-" if row.coverage is None else f"{row.coverage:.1%}"] * has_gaps
+            body.append(tuple(cells))
+        lines = [format_table(tuple(head), body)]
+        if self.context:
+            lines.insert(0, f"Context: {', '.join(f'{name}={value}' for name, value in self.context.items())}")
+        if len(shown) < len(self.rows):
+            lines.append(f"{len(self.rows) - len(shown):,} more rows: to_dicts() and write() give all of them.")
+        elif len(self.rows) < self.n_ranked:
+            lines.append(f"{len(self.rows):,} of {self.n_ranked:,} rows.")
+        if self.note:
+            lines.append(self.note)
+        return "\n".join(lines)
+
+
+def validate_page(limit: object, offset: object) -> None:
+    """Refuse anything but a number of rows (None for all) and a number of rows that are skipped."""
+    if limit is not None and (not is_integer(limit) or limit < 1):
+        raise CausalBanditsError(f"limit, the number of rows, must be a whole number, 1 or more; got {limit!r}.")
+    if not is_integer(offset) or offset < 0:
+        raise CausalBanditsError(
+            f"offset, the number of rows that are skipped, must be a whole number, 0 or more; got {offset!r}."
+        )
+
+
+FULL_COVERAGE = 0.9995
+"""A larger coverage is not printed: it would read 100%."""
+
+
+def format_probability(probability: float) -> str:
+    """A probability that was estimated from about a thousand posterior samples.
+
+    >>> format_probability(0.9996), format_probability(0.5), format_probability(0.0)
+    ('above 99.9%', '50.0%', '0.0%')
+    """
+    return "above 99.9%" if probability > 0.999 else f"{probability:.1%}"
+
+
+def format_percentage(share: float) -> str:
+    """A confidence: as many digits as it has.
+
+    >>> format_percentage(0.95), format_percentage(0.999), format_percentage(0.123456)
+    ('95%', '99.9%', '12.3456%')
+    """
+    return f"{100 * share:.10g}%"
+
+
+def finite_or_none(value: float) -> float | None:
+    """An interval's end; None where it is infinite."""
+    return value if math.isfinite(value) else None

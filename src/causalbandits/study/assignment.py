@@ -1,0 +1,109 @@
+"""Assignments that are made before the policy is asked: the control group, and a unit's earlier action again.
+
+control    A keyed hash of the unit (else of the key, else of the decision's number) puts a share `holdout` of them into
+           the control group, in every process alike. It always gets the baseline.
+repeated   A unit's later decisions repeat the action of its latest one, while that action may be chosen.
+
+Propensities are those given everything that was decided before. A decision that reveals an arm is drawn from the
+mixture (1 - holdout) policy + holdout baseline. A repeated decision has propensity 1: it is no draw, and off-policy
+evaluation leaves it out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from causalbandits.errors import BudgetError, InterventionError
+from causalbandits.policies import Choice
+from causalbandits.problem import Action, Problem, Situation
+from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest
+from causalbandits.study.propensities import PropensityMixture, feasible_situation, unpruned_situation
+from causalbandits.study.storage import CONTROL, TREATED, Log
+
+
+class Holdout(NamedTuple):
+    """A control group: its share, and the action that it always gets."""
+
+    share: float
+    baseline: Action
+
+    def arm(self, seed: int, number: int, key: str | None, unit: str | None) -> str:
+        """The arm of a unit; of a key or a decision's number where no unit is given."""
+        subject = f"unit:{unit}" if unit is not None else f"key:{key}" if key is not None else f"number:{number}"
+        secret = hashlib.blake2b(str(seed).encode(), digest_size=32).digest()
+        digest = hashlib.blake2b(subject.encode(), digest_size=8, key=secret, person=b"holdout").digest()
+        return CONTROL if int.from_bytes(digest, "big") < self.share * 2.0**64 else TREATED
+
+
+class Assignment(NamedTuple):
+    """What is settled about a decision before the policy is asked."""
+
+    arm: str | None = None
+    """`CONTROL` or `TREATED`; None without a holdout."""
+    is_revealed: bool = False
+    """Whether an earlier decision of the unit has revealed its arm."""
+    repeats: int | None = None
+    """The unit's earlier decision whose action is done again."""
+    action: Action | None = None
+    """That action."""
+
+
+def assign_arm(
+    log: Log, holdout: Holdout | None, seed: int, number: int, key: str | None, unit: str | None
+) -> Assignment:
+    """The arm of a decision; in the control group, the unit's later decisions repeat the first."""
+    if holdout is None:
+        return Assignment()
+    arm, earlier = holdout.arm(seed, number, key, unit), None
+    if unit is not None:
+        earlier = log.revealing_decision(unit, number)
+    if arm == CONTROL and earlier is not None:
+        return Assignment(arm, True, earlier, holdout.baseline)
+    return Assignment(arm, earlier is not None)
+
+
+def may_be_repeated(action: Action, request: DecisionRequest, decider: Decider) -> bool:
+    """Whether a unit's earlier action may be chosen again: by context, eligible actions, constraints and budget."""
+    situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
+    if not _allows(situation, action):
+        return False
+    if decider.budget_tracker is None:
+        return True
+    assert situation.costs is not None
+    try:
+        return decider.budget_tracker.pacing_rule(situation.costs, lambda: 0.5).can_afford(request.problem.cost(action))
+    except BudgetError:
+        return False  # the policy's own decision says why nothing is affordable
+
+
+def _allows(situation: Situation, action: Action) -> bool:
+    """Whether an action may be chosen; in a context the space of actions may be another one."""
+    actions, intervention = situation.problem.actions, action.intervention
+    return intervention in actions and situation.allows(actions.find(intervention))
+
+
+def refuse_without_baseline(holdout: Holdout, problem: Problem, eligible: Sequence[Action] | None) -> None:
+    """Refuse a request in which the baseline may not be chosen, for both arms alike."""
+    if not _allows(unpruned_situation(problem, eligible), holdout.baseline):
+        raise InterventionError(
+            f"The control group gets {holdout.baseline.intervention}, which may not be chosen here. Add it to the "
+            "eligible actions. Nothing was decided."
+        )
+
+
+def settle(made: DecisionMade, assignment: Assignment, holdout: Holdout | None) -> DecisionMade:
+    """The decision in its arm, from the one that the policy made."""
+    if holdout is None or assignment.arm is None or assignment.is_revealed:
+        return made
+    policy_choice, mixture, would = made
+    is_control = assignment.arm == CONTROL
+    action = holdout.baseline if is_control else policy_choice.action
+    would = policy_choice.action if is_control else would
+    if policy_choice.propensity is None:
+        return DecisionMade(Choice(action, None), None, would)
+    if mixture is None:
+        mixture = PropensityMixture(policy_choice.support or ((policy_choice.action, 1.0),), 0.0, ())
+    mixture = mixture._replace(holdout=holdout.share, baseline=holdout.baseline)
+    return DecisionMade(mixture.choice(action), mixture, would)
