@@ -65,10 +65,8 @@ def test_an_unknown_value_and_a_refused_outcome_name_their_fields(served: Served
 
 
 def test_a_full_queue_and_a_full_disk(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = served.service.context.writers["campaign"]
     with monkeypatch.context() as patch:
-        patch.setattr(writer, "_limit", 10_000)
-        patch.setattr(writer, "_queue", type("FullQueue", (), {"qsize": lambda self: 10_000})())
+        patch.setattr(Writer, "waiting", property(lambda _: 10_000))
         status, answer = served.send("POST", f"{AT}/decisions", {})
     assert (status, [answer]) == (429, shown("429 Too many requests"))
 

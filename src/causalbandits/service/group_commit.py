@@ -153,7 +153,7 @@ class Writer:
 
     async def submit(self, work: Callable[[Study], Result]) -> Result:
         """The result of `work`, once all that it wrote is on disk."""
-        if self._queue.qsize() >= self._limit:
+        if self.waiting >= self._limit:
             self.rejected += 1
             raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
         loop = asyncio.get_running_loop()
