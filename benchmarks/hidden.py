@@ -1,6 +1,6 @@
 """What a hidden cause costs that is ignored: python benchmarks/hidden.py [part ...], into hidden.json beside it.
 
-A hidden segment of users turns the order of two channels around (docs/hidden.md). Each replication draws its own rows
+A hidden segment of users turns the order of two channels around (docs/explanation/identification.md). Each replication draws its own rows
 of the past, fits what it believes to them, and plays against the same world. Without names, all parts are measured.
 """
 

@@ -1,4 +1,4 @@
-"""How the study and its service stand up to kills, load and nonsense. The numbers of docs/service.md.
+"""How the study and its service stand up to kills, load and nonsense. The numbers of docs/how-to/http-service.md.
 
     python benchmarks/service.py [part ...] [--share 0.1] [--write]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 FILES = {
-    "benchmarks.md": "benchmarks/bench.md",
-    "changelog.md": "CHANGELOG.md",
-    "contributing.md": "CONTRIBUTING.md",
+    "project/benchmarks.md": "benchmarks/bench.md",
+    "project/changelog.md": "CHANGELOG.md",
+    "project/contributing.md": "CONTRIBUTING.md",
 }
 """Pages that are files of the repository."""
 
@@ -25,7 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     pages = {page: (DOCS.parent / path).read_text(encoding="utf-8") for page, path in FILES.items()}
-    pages["command-line.md"] = command_line_page()
+    pages["reference/command-line.md"] = command_line_page()
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files

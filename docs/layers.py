@@ -1,4 +1,4 @@
-"""The diagram of the layers on docs/architecture.md, made from the contracts of import-linter that enforce them.
+"""The diagram of the layers on docs/project/architecture.md, made from the contracts of import-linter that enforce them.
 
     python docs/layers.py        writes it into the page
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/project/architecture.md"
 START, END = "<!-- made by docs/layers.py -->\n", "<!-- until here -->\n"
 
 

@@ -16,7 +16,7 @@ import causalbandits as cb
 from causalbandits.problem import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
-CONTEXT_PAGE = Path(__file__).parent / "context.md"
+CONTEXT_PAGE = Path(__file__).parent / "how-to/contexts.md"
 
 STYLE = """
 :root { --pic-ink: #1f2933; --pic-line: #7b8794; --pic-card: #ffffff; }

@@ -1,4 +1,4 @@
-"""The tables on docs/stopping.md, made from benchmarks/stopping.json, which benchmarks/stopping.py writes.
+"""The tables on docs/explanation/stopping.md, made from benchmarks/stopping.json, which benchmarks/stopping.py writes.
 
 python docs/stopping_tables.py        writes them into the page
 """
@@ -12,7 +12,7 @@ from typing import Any
 from causalbandits.results import Grid, as_markdown
 
 ROOT = Path(__file__).parent.parent
-PAGE, MEASURED = ROOT / "docs" / "stopping.md", ROOT / "benchmarks" / "stopping.json"
+PAGE, MEASURED = ROOT / "docs/explanation/stopping.md", ROOT / "benchmarks" / "stopping.json"
 START, END = "<!-- made by docs/stopping_tables.py -->\n", "<!-- until here -->\n"
 DELTAS = ("0.05", "0.2")
 HEAD = ["world", "policy", "runs", *(f"{what}, δ = {delta}" for delta in DELTAS for what in ("rounds", "wrong"))]

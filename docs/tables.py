@@ -266,14 +266,14 @@ def schema() -> str:
 
 
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
-    "regret.md": [regret],
-    "trust.md": [trust],
-    "guard.md": [guard, guard_within],
-    "policies.md": [guard_briefly],
-    "algorithms/c-ts-guarded.md": [of_guard],
-    "algorithms/hac-ucb.md": [of_hac],
-    "service.md": [service],
-    "specification.md": [specification],
+    "project/regret.md": [regret],
+    "explanation/calibration.md": [trust],
+    "explanation/misspecification.md": [guard, guard_within],
+    "reference/policies.md": [guard_briefly],
+    "reference/algorithms/c-ts-guarded.md": [of_guard],
+    "reference/algorithms/hac-ucb.md": [of_hac],
+    "how-to/http-service.md": [service],
+    "reference/specification.md": [specification],
 }
 """Pages, and what is made for each of the places on them."""
 

@@ -23,7 +23,7 @@ from causalbandits.policies.registry import IMMEDIATE_FEEDBACK
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ALGORITHMS = sorted((DOCS / "algorithms").glob("*.md"))
+ALGORITHMS = sorted((DOCS / "reference/algorithms").glob("*.md"))
 HOOKS = runpy.run_path(str(DOCS / "hooks.py"))
 
 
@@ -49,7 +49,7 @@ def test_every_family_has_an_algorithm_page_that_names_it_and_its_class(family):
     pages = [page for page in ALGORITHMS if f"`{family}`" in opening(page)]
     assert len(pages) == 1
     assert f"`cb.policies.{cb.policies.FAMILIES[family].__name__}" in opening(pages[0])
-    assert f"(algorithms/{pages[0].name})" in text("docs/policies.md")
+    assert f"(algorithms/{pages[0].name})" in text("docs/reference/policies.md")
 
 
 @pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
@@ -71,7 +71,7 @@ def test_an_algorithm_page_lists_every_parameter_or_refers_to_the_page_that_does
 
 @pytest.mark.parametrize("page", ALGORITHMS, ids=lambda page: page.stem)
 def test_measured_regrets_are_those_of_the_overview(page):
-    known = set(re.findall(r"\d+(?:\.\d+)?", section(text("docs/policies.md"), "Which one")))
+    known = set(re.findall(r"\d+(?:\.\d+)?", section(text("docs/reference/policies.md"), "Which one")))
     measured = text(page).partition("**Measured**")[2]
     numbers = re.findall(r"\| (\d+(?:\.\d+)?) (?=\|)", measured)
     assert set(numbers) <= known
@@ -136,7 +136,9 @@ def test_the_command_page_knows_groups_choices_defaults_and_what_is_hidden():
 
 def test_every_public_name_is_in_the_reference():
     described = set(
-        re.findall(r"^::: causalbandits\.([\w.]+)$", "\n".join(map(text, DOCS.glob("api/*.md"))), re.MULTILINE)
+        re.findall(
+            r"^::: causalbandits\.([\w.]+)$", "\n".join(map(text, DOCS.glob("reference/api/*.md"))), re.MULTILINE
+        )
     )
     errors = {name for name in cb.__all__ if hasattr(cb.errors, name)}
     assert {"errors", "zoo", "testing"} <= described
@@ -163,7 +165,7 @@ def is_exported(name):
 
 
 def test_every_name_in_the_reference_is_a_module_or_is_exported_by_a_package():
-    entries = re.findall(r"^::: (\S+)$", "\n".join(map(text, DOCS.glob("api/*.md"))), re.MULTILINE)
+    entries = re.findall(r"^::: (\S+)$", "\n".join(map(text, DOCS.glob("reference/api/*.md"))), re.MULTILINE)
     assert len(entries) > 100
     assert [name for name in entries if not is_exported(name)] == []
     assert not is_exported("causalbandits.campaign.recommendation.Certainty")
@@ -183,14 +185,17 @@ def test_pictures_are_what_the_script_draws_and_every_page_has_its_place():
     drawn = runpy.run_path(str(DOCS / "pictures.py"))["pictures"]()
     assert all(text(DOCS / "images" / name) == content for name, content in drawn.items())
     places = re.findall(r": ([\w/-]+\.md)", text("mkdocs.yml"))
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {*HOOKS["FILES"], "command-line.md"}
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {
+        *HOOKS["FILES"],
+        "reference/command-line.md",
+    }
     assert sorted(places) == sorted(pages)
 
 
 def test_the_site_fetches_nothing_when_it_is_read():
     assert "font: false" in text("mkdocs.yml")
-    assert "http" not in text("mkdocs.yml")
-    assert "http" not in text(DOCS / "stylesheets/site.css")
+    assert "://" not in text("mkdocs.yml")
+    assert "://" not in text(DOCS / "stylesheets/site.css")
 
 
 def test_formulas_become_mathml_and_code_keeps_its_dollars():
@@ -226,8 +231,8 @@ def test_search_works_from_disk_without_fetching_anything():
 
 
 def test_the_way_from_past_data_is_linked_where_readers_begin():
-    assert "(docs/journey.md)" in text("README.md")
-    assert "(journey.md)" in text("docs/index.md")
+    assert "(docs/tutorials/csv-to-decisions.md)" in text("README.md")
+    assert "(tutorials/csv-to-decisions.md)" in text("docs/index.md")
 
 
 def test_docstrings_become_markdown_without_losing_signs():
@@ -239,7 +244,7 @@ def test_docstrings_become_markdown_without_losing_signs():
 
 
 def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
-    page, recorded = text("docs/reproduction.md"), json.loads(text("docs/data/claims-300.json"))
+    page, recorded = text("docs/project/reproduction.md"), json.loads(text("docs/data/claims-300.json"))
     assert recorded["about"]["replications"] == 300
     assert len(recorded["claims"]) == len(CLAIMS)
     for claim in recorded["claims"]:
@@ -249,7 +254,7 @@ def test_the_page_of_the_reproduction_tells_the_verdicts_that_were_recorded():
 
 def test_the_layers_on_the_page_are_those_of_the_contracts():
     layers = runpy.run_path(str(DOCS / "layers.py"))
-    assert text("docs/architecture.md") == layers["page"](), "python docs/layers.py"
+    assert text("docs/project/architecture.md") == layers["page"](), "python docs/layers.py"
     for layer in ("paper | testing", "results : theory", "model"):
         assert {sign for _, sign in layers["modules"](layer)} == {
             {"paper | testing": "|", "model": " "}.get(layer, ":")
@@ -280,7 +285,7 @@ def test_the_tables_on_pages_are_those_that_were_measured():
 
 
 def test_the_page_of_regret_says_of_the_default_what_was_measured():
-    page, sets = text("docs/regret.md"), json.loads(text("benchmarks/regret.json"))["sets"]
+    page, sets = text("docs/project/regret.md"), json.loads(text("benchmarks/regret.json"))["sets"]
     known, open_, plain = (
         sets["e-mail"][id] for id in (IMMEDIATE_FEEDBACK.id, f"{IMMEDIATE_FEEDBACK.id}, anytime", "c-ts(prior=beta)")
     )

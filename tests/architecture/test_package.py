@@ -40,7 +40,7 @@ def outputs(page):
     return re.findall(fences, (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/guide.md", "docs/journey.md"])
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/how-to/campaign.md", "docs/tutorials/csv-to-decisions.md"])
 def test_the_pages_that_teach_show_what_their_code_prints(page):
     """All of it; that it is so, the next tests see."""
     assert [code for code, _ in outputs(page)] == blocks(page)
@@ -260,7 +260,7 @@ def test_the_example_of_a_policy_is_on_its_page_has_twenty_lines_and_runs(tmp_pa
     code = (ROOT / "examples/own_policy.py").read_text(encoding="utf-8")
     policy = code[code.index("@dataclass") : code.index("\n\n\ndef drawn_world")]
     assert len(policy.splitlines()) <= 20
-    assert policy in (ROOT / "docs/own-policy.md").read_text(encoding="utf-8")
+    assert policy in (ROOT / "docs/how-to/write-a-policy.md").read_text(encoding="utf-8")
     shorter = code.replace("horizon=2000, replications=20", "horizon=50, replications=2")
     assert shorter != code
     (tmp_path / "own_policy.py").write_text(shorter, encoding="utf-8")
@@ -352,5 +352,5 @@ def test_completion_lists_what_is_for_users(tmp_path: Path) -> None:
             listed = [name for name in dir(thing) if not name.startswith("_")]
             assert 15 < len(listed) <= most
             assert all(hasattr(thing, name) for name in listed)
-    page = (ROOT / "docs/api/problem.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/api/problem.md").read_text(encoding="utf-8")
     assert [name for name in dir(problem) if not name.startswith("_") and name not in page] == []

@@ -751,7 +751,7 @@ def test_bad_models_of_what_is_observed_are_refused(arguments, message):
 def test_the_page_tells_what_was_measured():
     root = Path(__file__).parents[2]
     measured = json.loads((root / "benchmarks/hidden.json").read_text(encoding="utf-8"))
-    page = (root / "docs/hidden.md").read_text(encoding="utf-8")
+    page = (root / "docs/explanation/identification.md").read_text(encoding="utf-8")
     assert f"{measured['replications']} replications" in page
     for name, own in measured["regret"].items():
         row = next(line for line in page.splitlines() if line.startswith(f"| {name} |")).split("|")

@@ -659,7 +659,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
 
 
 def test_the_page_states_the_limits():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    page = (pathlib.Path(__file__).parents[2] / "docs/reference/file-formats.md").read_text(encoding="utf-8")
     for number in (f"{_scanner.FILE_LIMIT // 2**20} MiB", f"{LABEL_LIMIT:,}", f"{_scanner.NUMBER_LIMIT:,}"):
         assert number in page
     assert f"{_scanner.ROUNDING_TOLERANCE}" in page

@@ -326,7 +326,9 @@ def test_every_line_with_curl_does_what_the_page_says(tmp_path: Path) -> None:
     key = Keys(tmp_path / "keys.json").create("backend", "writer")
     running = Served(build_service([file]))
     try:
-        commands = list(_commands((DOCS / "service.md").read_text(), f"http://127.0.0.1:{running.port}", key))
+        commands = list(
+            _commands((DOCS / "how-to/http-service.md").read_text(), f"http://127.0.0.1:{running.port}", key)
+        )
         assert commands
         for command in commands:
             found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
@@ -352,7 +354,7 @@ def _commands(text: str, address: str, key: str) -> Iterator[str]:
 
 
 def test_the_unit_of_systemd_is_one(tmp_path: Path) -> None:
-    text = (DOCS / "operations.md").read_text()
+    text = (DOCS / "how-to/operations.md").read_text()
     (unit,) = re.findall(r"```ini\n(.*?)```", text, re.DOTALL)
     (start,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     words = shlex.split(start)[1:]

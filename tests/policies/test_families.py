@@ -124,7 +124,7 @@ def test_the_documented_families_are_there():
 
 
 def test_the_page_lists_every_family_with_its_options():
-    page = (Path(__file__).parents[2] / "docs/policies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/policies.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| (?:\[)?`([a-z-]+)`(?:\]\([^)]*\))? \| ([^|]*) \|", page.partition("| option |")[0], flags=re.MULTILINE
     )

@@ -16,7 +16,9 @@ RUNS = [(world, id) for world, own in MEASURED.items() for id in own["policies"]
 
 
 def test_the_tables_on_the_page_of_stopping_are_those_that_were_measured():
-    assert (ROOT / "docs/stopping.md").read_text(encoding="utf-8") == MADE["page"](), "python docs/stopping_tables.py"
+    assert (ROOT / "docs/explanation/stopping.md").read_text(encoding="utf-8") == MADE["page"](), (
+        "python docs/stopping_tables.py"
+    )
 
 
 @pytest.mark.parametrize(("world", "id"), RUNS)

@@ -27,7 +27,7 @@ from causalbandits.service.server import build_service
 from commands import run
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/specification.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/specification.md").read_text(encoding="utf-8")
 SHOP: dict[str, Any] = {
     "graph": "purpose -> subject -> click; send_time -> click",
     "reward": "click",

@@ -32,7 +32,7 @@ import toolchains
 from causalbandits.service.problems import PROBLEM_TYPES
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "backends.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/backends.md").read_text(encoding="utf-8")
 CLIENTS = Path(__file__).parent / "clients"
 ADDRESS = "http://127.0.0.1:8000"
 

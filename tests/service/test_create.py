@@ -57,7 +57,7 @@ def test_a_study_that_is_made_over_http_decides_as_one_made_here(running: Served
 
 
 def test_the_body_on_the_page_creates_a_study(running: Served, folder: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/http-service.md").read_text(encoding="utf-8")
     body = json.loads(page.split("\n## Studies made over HTTP\n")[1].split("```json\n")[1].split("```")[0])
     status, answer = post(running, "/v1/studies", body)
     assert (status, answer["policy"]) == (201, "c-ts(cpts=learned)"), answer

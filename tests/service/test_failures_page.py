@@ -21,7 +21,7 @@ from causalbandits.service.problems import PROBLEM_TYPES
 from causalbandits.service.server import build_service
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/failures.md").read_text(encoding="utf-8")
 AT = "/v1/studies/campaign"
 
 

@@ -97,7 +97,7 @@ class DecisionSeeds:
 class Decision(NamedTuple):
     """An action to take now: the value of each variable to set. Its outcome is reported for it, or for its `id`.
 
-    An agent numbers its decisions. In a study an id is text, which is never given again: see `docs/study.md`.
+    An agent numbers its decisions. In a study an id is text, which is never given again: see `docs/how-to/studies.md`.
 
     `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
     draws for Thompson sampling with `samples=` above 1.

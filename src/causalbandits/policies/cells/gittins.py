@@ -216,7 +216,7 @@ def effective_horizon(horizon: int | None, rounds: int) -> float:
     """H in the round after so many rewards.
 
     With a horizon, H is doubled from amid the rounds: what was wrongly given up early is tried again while there is
-    time to gain from it (docs/algorithms/c-gittins.md has what that does to the worst replications).
+    time to gain from it (docs/reference/algorithms/c-gittins.md has what that does to the worst replications).
     """
     if horizon is None:
         return ELAPSED_FACTOR * (rounds + 1)
