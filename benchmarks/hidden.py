@@ -1,7 +1,7 @@
-"""What a hidden cause costs that is ignored: python benchmarks/hidden.py [part ...], into hidden.json beside it.
+"""Regret if an unobserved confounder is ignored: python benchmarks/hidden.py [part ...], into hidden.json beside it.
 
-A hidden segment of users turns the order of two channels around (docs/explanation/identification.md). Each replication draws its own rows
-of the past, fits what it believes to them, and plays against the same world. Without names, all parts are measured.
+An unobserved segment of users reverses the order of two channels (docs/explanation/identification.md). Each replication
+draws its own past rows, fits what it believes to them, and plays against the same world. Without names, all parts are measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The diagram of the layers on docs/project/architecture.md, made from the contracts of import-linter that enforce them.
+"""The diagram of the layers on docs/project/architecture.md, made from the contracts of import-linter.
 
     python docs/layers.py        writes it into the page
 

@@ -11,8 +11,8 @@ The default follows from what is known of the tables, and from how outcomes come
 | known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of them |
 | none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
 
-A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. docs/project/regret.md has the
-measurements.
+A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. The measurements are in
+docs/project/regret.md.
 """
 
 from __future__ import annotations

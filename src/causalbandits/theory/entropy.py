@@ -3,7 +3,8 @@
     rewards in [0, 1]:  BR <= sqrt(J' H T / 2);   Gaussian:  BR <= sqrt(2 (s^2 + tau^2) J' H T)
 
 H is the entropy of the best action under the prior, at most the logarithm of how many actions can be the best, and
-J' = sum over z of max_a P(z | a), at most the number of configurations, and of actions. docs/explanation/regret-bounds.md derives it.
+J' = sum over z of max_a P(z | a), at most the number of configurations, and of actions. It is derived in
+docs/explanation/regret-bounds.md.
 """
 
 from __future__ import annotations
