@@ -1,7 +1,8 @@
 """Regret if an unobserved confounder is ignored: python benchmarks/hidden.py [part ...], into hidden.json beside it.
 
 An unobserved segment of users reverses the order of two channels (docs/explanation/identification.md). Each replication
-draws its own past rows, fits what it believes to them, and plays against the same world. Without names, all parts are measured.
+draws its own past rows, fits its model to them, and plays in the same environment. Without names, all parts are
+measured.
 """
 
 from __future__ import annotations
