@@ -1,9 +1,9 @@
 """When do policies stop, and how often are they wrong? python benchmarks/stopping.py [--kept] [part[:policy,...] ...]
 
 The numbers of docs/explanation/stopping.md, into stopping.json beside it. The rule is asked at 60 moments, each some
-percent later than the one before. Each part is measured alone and kept; without names, all of them are, in an hour or two. Runs
-are kept in results/stopping, so that what was interrupted goes on: remove that folder to measure anew. With --kept, nothing
-is played, and the runs that are there are summed up, however many they are.
+percent later than the one before. Each part is measured alone and kept; without names, all of them are, in an hour or
+two. Runs are kept in results/stopping, so that an interrupted measurement goes on: remove that folder to measure
+anew. With --kept, nothing is played, and the runs that are there are summed up, however many they are.
 """
 
 from __future__ import annotations

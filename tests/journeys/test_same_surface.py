@@ -49,7 +49,8 @@ OF_STUDIES_ALONE = {
     # made, opened and closed; many calls at once; one connection that only looks
     "create", "open", "close", "together", "reader",
     # decisions that wait, by key, with their chances, and what became of them
-    "by_action", "early_outcomes", "tell_many", "expire", "id_of", "due", "chances", "status", "events", "oldest_open",
+    "early_outcomes", "removed_outcomes",
+    "by_action", "tell_many", "expire", "id_of", "due", "chances", "status", "events", "oldest_open",
     # who decides, and how
     "use", "policies", "mode", "modes", "set_mode",
     # what was logged

@@ -49,13 +49,19 @@ def test_early_outcomes_are_listed_and_taken_back_over_http(served: Served) -> N
         query = page["next"]
     assert [item["key"] for item in found] == keys
     assert found[0]["observed"] == SEEN
-    assert served.send("POST", f"{STUDY}/decisions/-/retract?key=c", {})[0] == 200
-    status, problem = served.send("POST", f"{STUDY}/decisions/-/retract?key=c", {})
+    for _ in range(2):
+        assert served.send("POST", f"{STUDY}/decisions/-/retract?key=c", {})[0] == 200
+    status, problem = served.send("POST", f"{STUDY}/decisions/-/retract?key=x", {})
     assert (status, problem["type"]) == (404, "/problems/unknown-decision")
     with cb.connect(f"http://127.0.0.1:{served.port}/mail") as there:
         assert [one.key for one in there.early_outcomes()] == ["a b", "d/e"]
         assert [one.key for one in there.early_outcomes("a b", 1)] == ["d/e"]
         there.retract("d/e")
+        assert [(one.number, one.key, one.observed) for one in there.removed_outcomes()] == [
+            (1, "c", SEEN),
+            (2, "d/e", SEEN),
+        ]
+        assert [one.key for one in there.removed_outcomes(1)] == ["d/e"]
         with pytest.raises(UnknownDecisionError):
             there.tell("17", reward=1)
 

@@ -19,7 +19,8 @@ from causalbandits.service.routes import ROUTES
 from causalbandits.service.server import build_service
 
 PROBLEM = cb.zoo.email_campaign().problem
-LISTS = ["/v1/studies", *(f"/v1/studies/mail/{word}" for word in ("events", "statistics", "mode", "early-outcomes"))]
+LISTS_OF_A_STUDY = "events", "statistics", "mode", "early-outcomes", "removed-outcomes"
+LISTS = ["/v1/studies", *(f"/v1/studies/mail/{name}" for name in LISTS_OF_A_STUDY)]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
         rng = np.random.default_rng(0)
         there.tell_many([outcome(decision, rng) for decision in there.ask(30)])
-        there.tell_many([{"id": f"early-{k}", "reward": 1} for k in range(5)])
+        there.tell_many([{"id": f"early-{k}", "reward": 1} for k in range(9)])
+        for k in range(5, 9):
+            there.retract(f"early-{k}")
         for mode in ("frozen", "online", "uniform"):
             there.set_mode(mode)
     yield running

@@ -38,6 +38,9 @@ def played(where: Path, **more: Any) -> Path:
         study.set_mode("frozen", by="ann", why="a test")
         study.tell("a", reward=1, observed=SEEN)
         study.tell("b", reward=1, observed=SEEN)
+        for key in ("c", "d"):
+            study.tell(key, reward=1, observed=SEEN)
+            study.retract(key, by="cem")
         study.use("c-ucb", by="bob")
         study.ask()
     return where
@@ -154,9 +157,11 @@ def change_early(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE early SET checksum = ? WHERE key = 'a'", (checksum(row),))
 
 
-FORGERIES: dict[str, Callable[[sqlite3.Connection], None]] = {
+FORGERIES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "a removed early outcome": remove_early,
     "a changed early outcome": change_early,
+    "who removed an early outcome": lambda c: forge(c, "removals", "number", "who = 'ann'"),
+    "a removed record of a removal": lambda c: c.execute("DELETE FROM removals WHERE number = 2"),
     "the mode": lambda c: forge(c, "modes", "version", "mode = 'online'"),
     "who chose the mode": lambda c: forge(c, "modes", "version", "who = 'bob'"),
     "who chose the policy": lambda c: forge(c, "policies", "version", "who = 'ann'"),

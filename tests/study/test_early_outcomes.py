@@ -67,6 +67,22 @@ def test_an_early_outcome_is_taken_back_by_its_key_whether_it_waits_or_was_stran
         assert study.verify()
 
 
+def test_removed_early_outcomes_are_recorded_with_name_and_time(tmp_path: Path) -> None:
+    with new(tmp_path / "study.db") as study:
+        for key in ("a", "b"):
+            study.tell(key, reward=1, observed=MORNING)
+            study.retract(key, by="ann")
+        study.retract("a")  # sent again: the same success, and no second record
+        first, second = study.removed_outcomes()
+        assert (first.number, first.key, first.reward, first.observed, first.by) == (1, "a", 1.0, MORNING, "ann")
+        assert first.at <= second.at
+        assert study.removed_outcomes(after=1) == [second]
+        assert study.removed_outcomes(at_most=1) == [first]
+        study.tell("a", reward=0, observed=MORNING)  # the key may be used again
+        assert [outcome.key for outcome in study.early_outcomes()] == ["a"]
+        assert study.verify()
+
+
 def test_an_outcome_taken_back_twice_is_taken_back_once(tmp_path: Path) -> None:
     with new(tmp_path / "study.db") as study:
         ask(study, "a")

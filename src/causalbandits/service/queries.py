@@ -196,6 +196,13 @@ async def early_outcomes(writer: Writer, request: Request) -> JSONRecord:
     return page(request, records, limit, lambda record: encode_cursor(record["key"]))
 
 
+async def removed_outcomes(writer: Writer, request: Request) -> JSONRecord:
+    """Outcomes that `retract` removed before their decision was made, when, and by whom, in the order of removal."""
+    limit, after = page_limit(request), number_cursor(request)
+    outcomes = await writer.reader.read(lambda study: study.removed_outcomes(after, limit + 1))
+    return page(request, [outcome._asdict() for outcome in outcomes], limit, lambda record: record["number"])
+
+
 async def verify(writer: Writer, request: Request) -> VerifyResponse:
     """Fold the log again, and compare with what is kept, bit for bit."""
     verification = await writer.verifier.read(lambda study: study.verify())

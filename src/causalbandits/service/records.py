@@ -17,7 +17,7 @@ import msgspec
 from causalbandits.campaign import Certainty, Recommendation
 from causalbandits.model import Intervention, Variable
 from causalbandits.policies.robust import Evidence
-from causalbandits.study import EarlyOutcome, OutcomeSummary, Rules, StudyReport
+from causalbandits.study import EarlyOutcome, OutcomeSummary, RemovedOutcome, Rules, StudyReport
 from causalbandits.study.storage import ModeRecord
 
 State = str | int | float | bool | list[Any] | None
@@ -174,6 +174,9 @@ PolicyItem = struct(
 EarlyOutcomeItem = record_struct(
     "EarlyOutcome", EarlyOutcome, "An outcome that came before its decision, and is still stored."
 )
+RemovedOutcomeItem = record_struct(
+    "RemovedOutcome", RemovedOutcome, "An outcome that was removed before its decision was made."
+)
 ModeItem = record_struct("Mode", ModeRecord, "A mode, since when, who set it and why.", baseline=Assignment | None)
 StatisticRecord = struct(
     "StatisticLine",
@@ -243,5 +246,6 @@ StudyPage = page_struct("StudyPage", StudyItem)
 EventPage = page_struct("EventPage", EventRecord)
 StatisticPage = page_struct("StatisticPage", StatisticRecord)
 EarlyOutcomePage = page_struct("EarlyOutcomePage", EarlyOutcomeItem)
+RemovedOutcomePage = page_struct("RemovedOutcomePage", RemovedOutcomeItem)
 PolicyPage = page_struct("PolicyPage", PolicyItem)
 ModePage = page_struct("ModePage", ModeItem)

@@ -25,6 +25,7 @@ from causalbandits.service.records import (
     PolicyPage,
     RecommendationRecord,
     RecommendationsRecord,
+    RemovedOutcomePage,
     ReportRecord,
     StatisticPage,
     StudyDescription,
@@ -150,6 +151,14 @@ ROUTES: tuple[HTTPRoute, ...] = (
         queries.early_outcomes,
         query_parameters=PAGE_PARAMETERS,
         record=EarlyOutcomePage,
+    ),
+    HTTPRoute(
+        "GET",
+        f"{STUDY_ROUTE}/removed-outcomes",
+        "reader",
+        queries.removed_outcomes,
+        query_parameters=PAGE_PARAMETERS,
+        record=RemovedOutcomePage,
     ),
     HTTPRoute("GET", f"{STUDY_ROUTE}/mode", "reader", queries.modes, query_parameters=PAGE_PARAMETERS, record=ModePage),
     HTTPRoute(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from causalbandits.study.session import Rules
     from causalbandits.study.storage import Verification
     from causalbandits.study.study import Study, probe_write
-    from causalbandits.study.tell import EXPIRY_BATCH, EarlyOutcome, Receipt, Status
+    from causalbandits.study.tell import EXPIRY_BATCH, EarlyOutcome, Receipt, RemovedOutcome, Status
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -26,7 +26,7 @@ else:
             "causalbandits.study.session": ["Rules"],
             "causalbandits.study.storage": ["Verification"],
             "causalbandits.study.study": ["Study", "probe_write"],
-            "causalbandits.study.tell": ["EXPIRY_BATCH", "EarlyOutcome", "Receipt", "Status"],
+            "causalbandits.study.tell": ["EXPIRY_BATCH", "EarlyOutcome", "Receipt", "RemovedOutcome", "Status"],
         },
     )
 
@@ -37,6 +37,7 @@ __all__ = [
     "OutcomeSummary",
     "Receipt",
     "RemoteStudy",
+    "RemovedOutcome",
     "Rules",
     "Shadowed",
     "Status",

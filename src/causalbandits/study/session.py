@@ -514,6 +514,11 @@ class Session:
         self.log.registers.save_early_outcome(key, parts, self.recording_time())
         self.n_early += is_new
 
+    def remove_early_outcome(self, key: str, by: str) -> None:
+        """Delete a stored outcome on somebody's request, and record the removal."""
+        self.log.registers.add_removal(key, self.early_outcome(key), self.recording_time(), by)
+        self.delete_early_outcome(key)
+
     def delete_early_outcome(self, key: str) -> None:
         """Delete the stored outcome, if there is one."""
         if self.early_outcome(key) is not None:

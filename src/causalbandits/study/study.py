@@ -104,6 +104,7 @@ from causalbandits.study.tell import (
     Observed,
     OutcomeRecorder,
     Receipt,
+    RemovedOutcome,
     find_incomplete,
     learn,
 )
@@ -118,8 +119,8 @@ MAX_STRANDED = 100
 PUBLIC_ATTRIBUTES = (
     "ask", "budget", "cancel", "check", "close", "correct", "create", "early_outcomes", "evaluate", "events",
     "evidence", "expire", "explain", "export", "learn", "mode", "n_decisions", "n_outcomes", "open", "policy",
-    "problem", "recommend", "recommendations", "replay", "report", "retract", "rules", "set_mode", "tell", "tell_many",
-    "together", "use", "verify",
+    "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract", "rules", "set_mode",
+    "tell", "tell_many", "together", "use", "verify",
 )  # fmt: skip
 """The attributes of a study that are documented for users; the others serve the service and its pages."""
 
@@ -374,6 +375,11 @@ class Study(Advice):
         """
         with self._session.transaction():
             return self._outcomes.list_early(after, at_most)
+
+    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+        """Early outcomes that `retract(key)` removed, when and by whom, in the order of removal, after a number."""
+        with self._session.transaction():
+            return self._outcomes.list_removed(after, at_most)
 
     def learn(
         self,

@@ -99,6 +99,20 @@ class EarlyOutcome(NamedTuple):
     """Why the decision could not take it."""
 
 
+class RemovedOutcome(NamedTuple):
+    """An early outcome that was removed before its decision could take it."""
+
+    number: int
+    """Its place in the order of removals, from 1 on."""
+    key: str
+    reward: float | None
+    observed: Mapping[str, State] | None
+    at: float
+    """When it was removed, as seconds since 1970."""
+    by: str
+    """Who removed it, as the caller said; empty if the caller did not."""
+
+
 def is_number(text: str) -> bool:
     """Whether a text could be the number of a decision.
 
@@ -253,6 +267,13 @@ class OutcomeRecorder:
             stranded = () if row is None else (row.id, self._stranded_reason(row))
             outcomes.append(EarlyOutcome(key, reward, observed, at, *stranded))
         return outcomes
+
+    def list_removed(self, after: int, at_most: int) -> list[RemovedOutcome]:
+        """Early outcomes that were removed, in the order of removal, after a number."""
+        return [
+            RemovedOutcome(number, key, reward, observed, at, by)
+            for number, key, (reward, observed), at, by in self._log.registers.removals(after, at_most)
+        ]
 
     def list_stranded(self, at_most: int) -> list[Stranded]:
         """Early outcomes that were refused when their decision was made, the earliest decisions first."""
@@ -421,18 +442,18 @@ class OutcomeRecorder:
     def retract(self, id: Id, by: str = "") -> None:
         """Take the outcome back: the decision waits again; done again, it changes nothing.
 
-        By a key, what came early is taken back, too.
+        By a key, an early outcome is removed, too; the removal is recorded with `by`.
         """
         validate_remark("by", by)
         row = self.find_decision(id)
         key = id if row is None else row.key
         is_early = isinstance(key, str) and self._session.early_outcome(key) is not None
-        if row is None and not is_early:
+        if row is None and not is_early and not (isinstance(key, str) and self._log.registers.is_removed(key)):
             raise UnknownDecisionError(
                 f"No decision was asked for with the key {id!r}, and no outcome waits for one. Nothing was changed."
             )
         if isinstance(key, str) and is_early:
-            self._session.delete_early_outcome(key)
+            self._session.remove_early_outcome(key, by)
         if row is not None and (row.status != IS_OPEN or row.z is not None or row.observed is not None):
             self._session.record_event(row, "retract", None, None, None, by or None)
 

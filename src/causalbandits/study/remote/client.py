@@ -44,7 +44,7 @@ from causalbandits.problem import BudgetStatus, Problem
 from causalbandits.study.remote.transport import Timeout, Transport, Unavailable
 from causalbandits.study.remote.wire import decode_action_table, decode_evidence, decode_recommendation
 from causalbandits.study.storage import Verification
-from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt
+from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt, RemovedOutcome
 
 ACTIONS_PER_PAGE = 1000
 """The most actions that the service sends at once."""
@@ -232,6 +232,10 @@ class RemoteStudy:
         cursor = base64.urlsafe_b64encode(after.encode()).decode()
         items = itertools.islice(self._pages("/early-outcomes", cursor), at_most)
         return [EarlyOutcome(**item) for item in items]
+
+    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+        """As `Study.removed_outcomes`."""
+        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), at_most)]
 
     def retract(self, decision: Decision | Id) -> None:
         """As `Study.retract`."""

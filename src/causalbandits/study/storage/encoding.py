@@ -28,6 +28,7 @@ CHECKSUMMED_COLUMNS = {
     "snapshots": "event, content",
     "past": "first, n_rows, trust, request, since_event",
     "early": "key, told, at",
+    "removals": "number, key, told, at, who",
     "head": "decisions, events, policy, mode, counted, collected, early, chains",
 }
 """The columns that a row's checksum covers, by table: those that never change, and all of the head row, whose checksum
@@ -72,7 +73,7 @@ def facts_checksum(facts: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(immutable, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-CHAINED_REGISTERS = {"policies": "version", "modes": "version", "past": "first DESC"}
+CHAINED_REGISTERS = {"policies": "version", "modes": "version", "past": "first DESC", "removals": "number"}
 """The smaller tables whose rows each cover the one before, as those of decisions and events do, and their order."""
 
 

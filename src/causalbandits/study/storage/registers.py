@@ -57,6 +57,25 @@ class Registers:
         self.store.execute("DELETE FROM early WHERE key = ?", (key,))
         self._chains.change_early(*removed)
 
+    @report_corruption
+    def add_removal(self, key: str, parts: Any, at: float, by: str) -> None:
+        """Record that a stored outcome was removed, when, and by whom."""
+        (last,) = self.store.query_one("SELECT coalesce(max(number), 0) FROM removals")
+        self._chains.append(self.store, "removals", (int(last) + 1, key, json.dumps(parts), at, by))
+
+    @report_corruption
+    def removals(self, after: int, limit: int) -> list[tuple[int, str, Any, float, str]]:
+        """Removed outcomes in order: each number after `after`, with the key, the outcome, the time and the name."""
+        sql = "SELECT number, key, told, at, who FROM removals WHERE number > ? ORDER BY number LIMIT ?"
+        return [
+            (int(number), key, json.loads(told), float(at), by)
+            for number, key, told, at, by in self.store.query(sql, (after, limit))
+        ]
+
+    def is_removed(self, key: str) -> bool:
+        """Whether an early outcome with this key was removed."""
+        return self.store.query_one("SELECT 1 FROM removals WHERE key = ? LIMIT 1", (key,)) is not None
+
     def _early_checksums(self, key: str) -> list[str]:
         return [stored for (stored,) in self.store.query("SELECT checksum FROM early WHERE key = ?", (key,))]
 

@@ -11,6 +11,7 @@
     snapshots   the statistic as it was, every so many events, so that old decisions are replayed from the nearest
     past        rounds of the past that were learnt together: how many, how far they are trusted, and since when
     early       outcomes that came before their decision, and wait for it
+    removals    early outcomes that were removed, when, and by whom
     head        one row: how many decisions, events and early outcomes there are, which policy and mode are current,
                 the sums after the last event, and the last checksum of each chain of rows. Updated in the same
                 transaction as what it describes, so that one SELECT tells a process whether others changed anything
@@ -104,6 +105,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             at DOUBLE PRECISION NOT NULL,
             checksum TEXT NOT NULL
         )""",
+        """CREATE TABLE removals (
+            number BIGINT PRIMARY KEY,
+            key TEXT NOT NULL,
+            told TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL,
+            who TEXT NOT NULL,
+            checksum TEXT NOT NULL
+        )""",
         """CREATE TABLE modes (
             version INTEGER PRIMARY KEY,
             mode TEXT NOT NULL,
@@ -141,7 +150,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 """The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
 
-OLDEST_VERSION = 7
+OLDEST_VERSION = 8
 """No release has written older tables."""
 
 SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
