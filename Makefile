@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN = .venv/bin
 
-.PHONY: help reproduce demo live test lowest check regret docs format clean environment
+.PHONY: help reproduce demo live test lowest check regret release docs format clean environment
 
 help: ## List the targets
 	@echo "make <target>, where <target> is one of:"
@@ -40,7 +40,7 @@ test: environment ## Run the tests and the examples in the docstrings
 lowest: environment ## Run the tests with the oldest supported versions of the dependencies
 	@sh scripts/test-lowest
 
-check: environment ## Check format, style, types, the layering of imports and the shell scripts
+check: environment ## Check format, style, types, the layering of imports, shell scripts and the Dockerfile
 	@echo "== Format (ruff format)"
 	@$(BIN)/python -m ruff format --check .
 	@echo "== Style (ruff check)"
@@ -51,6 +51,8 @@ check: environment ## Check format, style, types, the layering of imports and th
 	@$(BIN)/lint-imports --no-logo
 	@echo "== Shell (shellcheck)"
 	@$(BIN)/shellcheck scripts/* .ci/run
+	@echo "== Dockerfile (hadolint)"
+	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; else echo "skipped: hadolint has no build for this system"; fi
 
 # Not --quiet: that silences the very warnings on which --strict fails.
 regret: environment ## Play every policy on every set of worlds, for an hour or two, and write the pages on it
@@ -58,6 +60,9 @@ regret: environment ## Play every policy on every set of worlds, for an hour or 
 	@cp results/regret/regret.json results/regret/regret.csv results/regret/regret.md benchmarks/
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python docs/pictures.py
+
+release: environment ## Build the wheel and the source distribution into dist/
+	@sh scripts/release
 
 docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -47,7 +47,7 @@ else:
         ],
     )
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Agent",
