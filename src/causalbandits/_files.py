@@ -38,7 +38,7 @@ class DuplicateKeyError(ValueError):
     """An object in JSON has a key twice; `path` leads to it."""
 
     def __init__(self, path: tuple[str | int, ...]) -> None:
-        super().__init__(f"the key {json.dumps(path[-1], ensure_ascii=False)} is there twice in one object")
+        super().__init__(f"the key {json.dumps(path[-1], ensure_ascii=False)} occurs twice in one object")
         self.path = path
 
 
@@ -115,7 +115,7 @@ def parse_path(path: object, example: str) -> Path:
 def refuse_unwritable(path: Path) -> None:
     """Raise, before anything is computed for it, if no file can be written there."""
     if not os.path.isdir(path.parent):
-        raise StateError(f"Cannot save to {path}: there is no folder {path.parent}. Make it first, or choose another.")
+        raise StateError(f"Cannot save to {path}: the folder {path.parent} does not exist. Create it, or choose another.")
     _refuse_unwritable_place(path, path.parent)
     _existing_permissions(path)
 
@@ -124,7 +124,7 @@ def refuse_unwritable_folder(folder: Path) -> None:
     """The same of a folder that is made where it is missing, with those above it."""
     existing = next(above for above in (folder, *folder.absolute().parents) if os.path.exists(above))
     if not existing.is_dir():
-        raise StateError(f"Cannot write into {folder}: {existing} is a file, no folder. Choose another folder.")
+        raise StateError(f"Cannot write into {folder}: {existing} is a file, not a folder. Choose another folder.")
     _refuse_unwritable_place(folder, existing)
 
 
@@ -136,7 +136,7 @@ def _refuse_unwritable_place(path: Path, folder: Path) -> None:
     except OSError as error:  # the name is too long
         raise StateError(f"Cannot save to {short_repr(str(path))}: {error.strerror}. Choose another name.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StateError(f"Cannot save to {path}: {folder} is not to be written to. Choose another folder.")
+        raise StateError(f"Cannot save to {path}: the folder {folder} is not writable. Choose another folder.")
 
 
 def refuse_other_kind(
@@ -175,7 +175,7 @@ def _read_head(path: Path, compressed: bool) -> bytes:
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return b"\0"  # whatever it is, it is not one of ours
     except OSError as error:
-        raise StateError(f"Cannot see what {path} is: {error.strerror or error}. Choose another path.") from error
+        raise StateError(f"Cannot inspect {path}: {error.strerror or error}. Choose another path.") from error
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def _existing_permissions(path: Path) -> int | None:
         return None
     if not stat.S_ISREG(mode):
         description = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-        raise StateError(f"Cannot save to {path}: it is {description}, no ordinary file. Choose another path.")
+        raise StateError(f"Cannot save to {path}: it is {description}, not a regular file. Choose another path.")
     return stat.S_IMODE(mode)
 
 

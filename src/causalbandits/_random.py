@@ -15,5 +15,5 @@ def random_generator(rng: Seed) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ModelError(
-            f"rng must be a numpy Generator, a whole number 0 or more, or None; got {short_repr(rng)}."
+            f"rng must be a numpy Generator, an integer ≥ 0, or None; got {short_repr(rng)}."
         ) from None

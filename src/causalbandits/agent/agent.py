@@ -126,7 +126,7 @@ class Agent(Advice):
         budget: Budget | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"An Agent works on a Problem; got {problem!r}.")
+            raise CausalBanditsError(f"Agent() needs a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
         if not isinstance(zero_probability, str) or zero_probability not in ("raise", "allow"):
             raise CausalBanditsError(f"zero_probability must be 'raise' or 'allow'; got {zero_probability!r}.")
@@ -212,7 +212,7 @@ class Agent(Advice):
         if policy is None:
             policy = self.policy
             warn_of_repetition(
-                self.policy, n, "Leave the policy out and say Agent(problem, delayed=True)", stacklevel=2
+                self.policy, n, "Leave the policy out and use Agent(problem, delayed=True)", stacklevel=2
             )
         refuse_beyond_budget(n, self._budget_tracker)
         decisions: list[Decision] = []
@@ -407,7 +407,7 @@ class Agent(Advice):
         content = file.read_agent_file(file_path)
         saved_problem = Problem.from_record(content["problem"])
         if problem is not None and not isinstance(problem, Problem):
-            raise CausalBanditsError(f"problem must be a Problem (an environment has one); got {problem!r}.")
+            raise CausalBanditsError(f"problem must be a Problem (for an environment: env.problem); got {problem!r}.")
         if problem is not None and (mismatch := problem.first_difference(saved_problem)):
             raise StateError(
                 f"{path} belongs to another problem: {mismatch}. It was made for {saved_problem!r}, not for "
@@ -498,16 +498,16 @@ class Agent(Advice):
     def _validate_id(self, id: int | str) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
             raise TellError(
-                f"Unknown decision {id!r}: {self._next_id} have been made, with ids from 0. Use decision.id."
+                f"Unknown decision {id!r}: {self._next_id} decisions have been made, with ids from 0. Pass "
+                "decision.id."
             )
 
     def _pending_decision(self, id: int | str) -> Pending:
         self._validate_id(id)
         if id not in self._pending:
             raise TellError(
-                f"The reward of decision {id} has been told already (or it was cancelled); each counts once. To "
-                "change what "
-                "was told, use correct() or retract()."
+                f"The reward of decision {id} has already been reported (or the decision was cancelled). Each "
+                "reward counts once. To change a reported outcome, use correct() or retract()."
             )
         return self._pending[id]
 
@@ -517,8 +517,8 @@ class Agent(Advice):
             return self._outcomes[int(id)]
         except KeyError:
             raise TellError(
-                f"Nothing has been told of decision {id} (or it was cancelled), so there is nothing to change. "
-                "Nothing was changed."
+                f"Decision {id} has no reported outcome (or was cancelled), so there is nothing to change. Nothing "
+                "was changed."
             ) from None
 
     def _observed_values(self, outcome: Outcome) -> dict[str, State]:

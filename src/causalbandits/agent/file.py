@@ -48,19 +48,20 @@ def _validate_version(path: Path, based_on: Version | None) -> None:
         version = parse_version(read_agent_file(path))
     except StateError as error:
         raise StateError(
-            f"{error} To replace it all the same: save(path, overwrite=True). Nothing was changed."
+            f"{error} To replace it: save(path, overwrite=True). Nothing was changed."
         ) from None
     if version == based_on:
         return
     if based_on is not None and version.agent == based_on.agent:
         raise StateError(
-            f"{path} has been saved by another process since this agent read or wrote it (save {version.generation}, "
-            f"not {based_on.generation}): saving now would lose what that one was told. Load the file and tell it the "
-            "rest, save elsewhere, or overwrite it with save(path, overwrite=True). Nothing was changed."
+            f"{path} has been saved by another process since this agent read or wrote it (save "
+            f"{version.generation}, not {based_on.generation}): saving now would lose the outcomes reported to "
+            "that one. Load the file and report the remaining outcomes to it, save elsewhere, or overwrite it with "
+            "save(path, overwrite=True). Nothing was changed."
         )
     raise StateError(
-        f"{path} holds another agent. Load it to go on with it, save elsewhere, or overwrite it with "
-        "save(path, overwrite=True). Nothing was changed."
+        f"{path} holds another agent. Load it to continue it, save elsewhere, or overwrite it with save(path, "
+        "overwrite=True). Nothing was changed."
     )
 
 
@@ -71,13 +72,13 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise StateError(f"Cannot read {path}: {error.strerror}.") from error
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise StateError(f"{path} is corrupted or no saved agent: {error}.") from None
+        raise StateError(f"{path} is corrupted or is not a saved agent: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != AGENT_FORMAT:
-        raise StateError(f"{path} is no saved agent: its 'format' must be {AGENT_FORMAT!r}.")
+        raise StateError(f"{path} is not a saved agent: its 'format' must be {AGENT_FORMAT!r}.")
     if content.get("version") != AGENT_VERSION:
         raise StateError(
             f"{path} was written by another version of this library: its format is {content.get('version')!r}, and "
-            f"this one reads {AGENT_VERSION}. Go on with the version that wrote it, or start a new agent."
+            f"this one reads {AGENT_VERSION}. Use the version that wrote it, or create a new agent."
         )
     checksum = content.pop("checksum", None)
     if checksum != _checksum(content):

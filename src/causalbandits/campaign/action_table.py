@@ -109,7 +109,7 @@ class ActionTable(Sequence[ActionRow]):
         """Write the table to a .csv file."""
         file_path = parse_path(path, "actions.csv")
         if file_path.suffix.lower() != ".csv":
-            raise StateError(f"A table of actions is written to a .csv file, such as actions.csv; got {str(path)!r}.")
+            raise StateError(f"The table of actions can be written to a .csv file only, such as actions.csv; got {str(path)!r}.")
         write_atomically(file_path, self.to_csv().encode())
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -160,10 +160,10 @@ class ActionTable(Sequence[ActionRow]):
 def validate_page(limit: object, offset: object) -> None:
     """Refuse anything but a number of rows (None for all) and a number of rows that are skipped."""
     if limit is not None and (not is_integer(limit) or limit < 1):
-        raise CausalBanditsError(f"limit, the number of rows, must be a whole number, 1 or more; got {limit!r}.")
+        raise CausalBanditsError(f"limit, the number of rows, must be an integer ≥ 1; got {limit!r}.")
     if not is_integer(offset) or offset < 0:
         raise CausalBanditsError(
-            f"offset, the number of rows that are skipped, must be a whole number, 0 or more; got {offset!r}."
+            f"offset, the number of rows that are skipped, must be an integer ≥ 0; got {offset!r}."
         )
 
 

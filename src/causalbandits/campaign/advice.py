@@ -83,7 +83,7 @@ class CampaignState:
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""
-        caveat = "no rewards observed yet: the action is chosen by the prior alone and is no result"
+        caveat = "no rewards observed yet: the action follows from the prior alone"
         posterior = self.problem.posterior
         if posterior is not None and posterior.rows:
             caveat += "; past rows have estimated the CPTs, and their rewards count after learn(rows, reward=...)"

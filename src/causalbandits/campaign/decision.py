@@ -150,7 +150,8 @@ def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Ite
         return [action for action in all_actions if _is_eligible(eligible, action.intervention)]
     if not is_iterable(eligible) or isinstance(eligible, str | Mapping):
         raise InterventionError(
-            f"eligible must be a list of interventions, or a function that says yes or no to one; got {eligible!r}."
+            "eligible must be a list of interventions, or a function from an intervention to True or False; got "
+            f"{eligible!r}."
         )
     return eligible
 
@@ -159,9 +160,10 @@ def _is_eligible(eligible: Callable[[Intervention], bool], intervention: Interve
     try:
         answer = eligible(intervention)
     except TypeError as error:
-        raise InterventionError(f"eligible, a function, must take an intervention; it raised {error!r}.") from error
+        raise InterventionError(f"If eligible is a function, it must accept an intervention; it raised {error!r}.") from error
     if not isinstance(answer, bool | np.bool_):
         raise InterventionError(
-            f"eligible, a function, must say True or False to every intervention; to {intervention} it says {answer!r}."
+            f"If eligible is a function, it must return True or False for every intervention; for {intervention} "
+            f"it returned {answer!r}."
         )
     return bool(answer)

@@ -78,8 +78,11 @@ def _past_claim(
     comparison = RewardComparison.of_outcomes(policy, outcomes, batches)
     log_e, n = comparison.log_bayes_factor, comparison.n_compared
     rows, trust = sum(batch.rows for batch in batches), batches[0].trust
-    claim = f"{rows} past rewards (trust_past {trust:g}) should have the means of own ones (approximate)"
-    untested = "" if n else "no own reward is in a cell of a past one"
+    claim = (
+        f"{rows} past rewards (trust_past {trust:g}) should have the same means as rewards of this campaign "
+        "(approximate)"
+    )
+    untested = "" if n else "no reward of this campaign shares a configuration with a past reward"
     return ModelClaim("past", claim, "reward", log_e, log_e >= -math.log(alpha), n, untested)
 
 
@@ -98,8 +101,8 @@ def _gather_evidence_of_model(
         return policy.evidence(problem, statistic).with_pending(n_waiting, first_pending)
     if getattr(policy, "samples", 1) < 2:
         raise PolicyError(
-            f"Evidence needs logged propensities, and {policy} has none: use Thompson sampling with samples=32. The "
-            "approximate misspecification test, check, works with any policy."
+            f"evidence() needs logged propensities, and {policy} has none: use Thompson sampling with samples=32. "
+            "The approximate misspecification test, check(), works with any policy."
         )
     error = _validate_alpha(0.05 if alpha is None else alpha)
     monitor, noise = (
@@ -188,7 +191,10 @@ def _past_findings(
         times = np.array([n for _, n in pairs], dtype=np.float64)
         given = "action" if policy.traits.searches_all else "configuration"
         rows = sum(batch.rows for batch in batches)
-        claim = f"{rows} past rewards (trust_past {trust:g}) should be distributed as own ones, given the {given}"
+        claim = (
+            f"{rows} past rewards (trust_past {trust:g}) should have the same distribution as rewards of this "
+            f"campaign, given the {given}"
+        )
         test = independence_test(_contingency_table(times, strata, is_own, classes))
         findings.append(build_finding("past", claim, ("reward",), (given,), test))
     return findings

@@ -37,7 +37,7 @@ class LearnSummary:
         return " ".join([text, *(f"Left out {count}: {reason}." for reason, count in self.left_out.items())])
 
 
-ALREADY_LEARNED = "they were learnt before"
+ALREADY_LEARNED = "already learned"
 """The reason why rows are left out that were learnt before."""
 
 
@@ -64,7 +64,7 @@ class HistoryImporter:
         """
         column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):
-            raise CausalBanditsError("Say which column has the rewards: learn(past, reward='clicked').")
+            raise CausalBanditsError("Name the column with the rewards: learn(past, reward='clicked').")
         knobs = self.problem.manipulable if interventions is not None else ()
         columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
@@ -109,7 +109,7 @@ class HistoryImporter:
         for name, was_set in rounds.was_set.items():
             if name not in self.problem.manipulable:
                 for row in np.flatnonzero(was_set).tolist():
-                    reasons[row] = reasons[row] or f"{name} was set, and is no knob of this problem"
+                    reasons[row] = reasons[row] or f"{name} was set, but is not a manipulable variable of this problem"
         return reasons
 
     def _context_exclusion_reason(self, context: Z | None) -> str:
@@ -121,8 +121,8 @@ class HistoryImporter:
         try:
             can_occur = self.problem.condition_codes(context).can_occur
         except ProblemError:
-            return "the context is impossible, says the model"
-        return "" if can_occur or self.accept_impossible else "the context has probability 0, says the model"
+            return "the context has probability 0 in the model"
+        return "" if can_occur or self.accept_impossible else "the context has probability 0 in the model"
 
     def _action(self, choices: tuple[int, ...]) -> Action | None:
         if self._is_action(choices):
@@ -153,11 +153,11 @@ class HistoryImporter:
 
     def _no_action_reason(self, choices: Sequence[int]) -> str:
         if any(choices) or not self._learns_configurations_only:
-            return "it was no action of this problem"
+            return "the intervention is not an action of this problem"
         always = [name for name in self.problem.manipulable if name in self.problem.actions.variables_always_set()]
         return (
-            f"nothing was set, and where {', '.join(always)} is left alone the same parents have another mean reward; "
-            "interventions= says what was set"
+            f"observational row: without an intervention on {', '.join(always)}, the mean reward given the parents "
+            "is different; use interventions= to state which variables were set"
         )
 
     def _exclusion_reason(self, action: Action, z: Z, reward: float) -> str:
@@ -174,7 +174,7 @@ class HistoryImporter:
         if bounds is not None and not bounds[0] <= reward <= bounds[1]:
             return f"the problem declares rewards from {bounds[0]:g} to {bounds[1]:g}"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):
-            return "the configuration is impossible under the action, says the model"
+            return "the configuration has probability 0 under the action in the model"
         return ""
 
     def _knows_support(self, action: Action) -> bool:

@@ -80,10 +80,9 @@ def resolve_trust(trust: object, outcomes: Iterable[Outcome]) -> float:
         return OBSERVATIONAL_TRUST if is_observational else 1.0
     if not is_real(trust) or not 0.0 < trust <= 1.0:
         raise CausalBanditsError(
-            "trust_past is the prior probability, above 0 and up to 1, that past rewards have the same means as own "
-            "ones, "
-            f"given the reward's parents; got {trust!r}. Use 1 where the past is a randomised experiment; leave out "
-            "rows that are certainly confounded."
+            "trust_past is the prior probability, above 0 and up to 1, that past rewards have the same means as "
+            f"rewards of this campaign, given the reward's parents; got {trust!r}. Use 1 if the past rows come "
+            "from a randomised experiment; leave out rows that are certainly confounded."
         )
     return float(trust)
 
@@ -206,8 +205,8 @@ class DoubtedPast(NamedTuple):
         if not self.is_dropped:
             return ""
         return (
-            f"{self.rows} past rewards are not counted: own rewards contradict them (posterior probability that they "
-            f"have the same means {self.belief:.2g}, trust_past {self.trust:g}); see check()"
+            f"{self.rows} past rewards are not counted: rewards of this campaign contradict them (posterior "
+            f"probability that they have the same means {self.belief:.2g}, trust_past {self.trust:g}); see check()"
         )
 
     @property
@@ -251,10 +250,10 @@ def trusted_contradiction(comparison: RewardComparison, rows: int) -> str:
         return ""
     factor = math.exp(comparison.log_bayes_factor)
     return (
-        f"own rewards contradict {rows} past rewards, which count with trust_past 1 (Bayes factor {factor:.2g}); see "
-        "check(). In a new campaign, learn(..., trust_past=0.5) lets them lose their weight"
+        f"rewards of this campaign contradict {rows} past rewards, which count with trust_past 1 (Bayes factor "
+        f"{factor:.2g}); see check(). In a new campaign, learn(..., trust_past=0.5) allows their weight to decrease"
     )
 
 
-TRUSTED_OBSTACLE = "own rewards contradict past rewards, which count with trust_past 1"
+TRUSTED_OBSTACLE = "rewards of this campaign contradict past rewards, which count with trust_past 1"
 """Why there is no stopping rule then."""

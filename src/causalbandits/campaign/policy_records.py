@@ -38,13 +38,13 @@ def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem
     kind = next((kind for kind in FAMILIES.values() if class_name(kind) == record["class"]), None)
     if kind is None:
         raise StateError(
-            f"The policy {record['id']!r} is of the class {record['class']}, which is not one of this library's: hand "
-            "it in, policy=..., where you load or open it."
+            f"The policy {record['id']!r} is of the class {record['class']}, which is not part of this library: "
+            "pass the policy, policy=..., when you load or open the file."
         )
     if objects := unsaved_parameters(record["parameters"]):
         raise StateError(
-            f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: hand the policy "
-            "in, policy=..., where you load or open it."
+            f"The policy's {', '.join(objects)} are functions or objects, which a file cannot hold: pass the "
+            "policy, policy=..., when you load or open the file."
         )
     return kind(**decode_parameters(record["parameters"]))
 
@@ -52,17 +52,17 @@ def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem
 def _validate_same_policy(saved: dict[str, Any], current: dict[str, Any], policy: AnyPolicy) -> None:
     if saved["class"] != current["class"]:
         raise StateError(
-            f"The file was written by the policy {saved['id']} of the class {saved['class']}; given is {policy} of the "
-            f"class {current['class']}."
+            f"The file was written by the policy {saved['id']} of the class {saved['class']}; you passed {policy} "
+            f"of the class {current['class']}."
         )
     objects = [name for name, value in saved["parameters"].items() if isinstance(value, dict)]
     plain = [
         {name: v for name, v in record["parameters"].items() if name not in objects} for record in (saved, current)
     ]
     if not same_parameters(*plain):
-        raise StateError(f"The file was written by the policy {saved['id']} with {plain[0]}; given is {policy}.")
+        raise StateError(f"The file was written by the policy {saved['id']} with {plain[0]}; you passed {policy}.")
     if saved["identity"] != current["identity"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} with other functions or objects as parameters than "
-            "those given: on this problem they do something else, so what was learnt does not fit them."
+            "those you passed. They give other results on this problem, so the saved statistic does not fit them."
         )

@@ -51,7 +51,7 @@ POSTERIOR_SAMPLES = 1000
 MAX_SAMPLED_NUMBERS, MIN_POSTERIOR_SAMPLES = 2**22, 50
 """The most numbers that are sampled; the probability is not available where that allows fewer samples than this."""
 
-BUDGET_MIXES = "a budget is spent on a mixture of two actions"
+BUDGET_MIXES = "under a budget, the optimum is a mixture of two actions"
 """The reason why neither a probability of being best nor a stopping rule is available under a budget."""
 
 
@@ -161,7 +161,7 @@ def sample_action_values(
     posterior = estimate.posterior
     samples = min(POSTERIOR_SAMPLES, MAX_SAMPLED_NUMBERS // max(situation.size, situation.problem.configurations))
     if samples < MIN_POSTERIOR_SAMPLES:
-        return None, f"{situation.size} actions are too many for posterior sampling"
+        return None, f"posterior sampling is too expensive for {situation.size} actions"
     rng = np.random.default_rng(0)
     if posterior is None or not isinstance(policy, CellPolicy):
         values = policy.sample_values(situation, statistic, rng, samples)
@@ -170,7 +170,7 @@ def sample_action_values(
     if values is not None:
         return values, ""
     if is_estimated(policy, situation):
-        return None, "CPTs and actions are too many for posterior sampling"
+        return None, "posterior sampling is too expensive for this number of CPTs and actions"
     return None, f"the policy {policy.id!r} provides no posterior samples"
 
 
@@ -248,10 +248,10 @@ class PastData(NamedTuple):
             f"{self.rows} rows, trust {self.trust:g} (prior probability that they have the same means); "
             f"weight now {self.weight:.2g}"
         )
-        return summary if self.is_counted else f"{summary}: they are not counted"
+        return summary if self.is_counted else f"{summary}; not counted"
 
 
-WITHOUT_PAST = "past rewards may be confounded (trust below 1), and without them there are too few rewards"
+WITHOUT_PAST = "past rewards may be confounded (trust below 1), and there are too few rewards without them"
 """Why there is no interval where only past rewards would allow for one."""
 
 
@@ -332,8 +332,8 @@ class Recommendation:
         """
         if self.ranking is None:
             raise CausalBanditsError(
-                "This recommendation has no table: it was not made by recommend() or recommendations() of an agent or "
-                "a study. Call recommend() again."
+                "This recommendation has no table because it was not created by recommend() or recommendations() "
+                "of an agent or a study. Call recommend() again."
             )
         return self.ranking(limit, offset)
 
@@ -403,7 +403,7 @@ def validate_tolerance(tolerance: object) -> float:
     """Refuse anything but a number, 0 or more."""
     if not is_real(tolerance) or not 0 <= tolerance < math.inf:
         raise CausalBanditsError(
-            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+            f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {tolerance!r}."
         )
     return float(tolerance)
 
@@ -436,7 +436,7 @@ def recommend(
         runner_up = runner_up._replace(mean=rival_estimate.mean)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # A budget pays for a mixture of two actions, of which none need be the best.
-    obstacle = f"{BUDGET_MIXES}, and error bounds are for single actions"
+    obstacle = f"{BUDGET_MIXES}, and error bounds cover single actions only"
     incumbent_certainty = Certainty(tolerance=tolerance, obstacle=obstacle, unavailable=BUDGET_MIXES)
     if allowance is None:
         incumbent_certainty = certainty(

@@ -36,7 +36,7 @@ def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[s
     """Write the report of a campaign to an .html file; it needs no other file."""
     file_path = parse_path(path, "campaign.html")
     if file_path.suffix.lower() not in (".html", ".htm"):
-        raise StateError(f"A page's name ends in .html, such as campaign.html; got {str(path)!r}.")
+        raise StateError(f"The report can be written to an .html file only, such as campaign.html; got {str(path)!r}.")
     refuse_unwritable(file_path)
     write_atomically(file_path, as_html(_build_page(advice, state), file_path.parent).encode())
 
@@ -155,7 +155,7 @@ def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -
         for name, (n, mean, error) in averages[:MAX_TABLE_ROWS]
     ]
     more = (
-        [Text(f"The {MAX_TABLE_ROWS} with most rewards are listed, of {len(averages):,}.")]
+        [Text(f"Listed: the {MAX_TABLE_ROWS} rows with the most rewards, of {len(averages):,}.")]
         if len(averages) > MAX_TABLE_ROWS
         else []
     )

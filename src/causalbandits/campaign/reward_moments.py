@@ -165,8 +165,9 @@ def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]
     expected = prior.expected
     return (
         f"the mean of the rewards is {mean:.2g}, and the prior Beta({successes:g}, {failures:g}) expects "
-        f"{expected:.2g}: estimates of rarely observed configurations are shrunk towards that, and intervals may miss "
-        "the mean (estimate the prior with scales='estimated', or set successes and failures)",
+        f"{expected:.2g}: estimates of rarely observed configurations are shrunk towards the prior mean, and "
+        "intervals may miss the true mean (estimate the prior with scales='estimated', or set successes and "
+        "failures)",
     )
 
 
@@ -282,7 +283,7 @@ class CellPosterior(NamedTuple):
         # Satterthwaite: the degrees of freedom of a weighted sum of variances.
         degrees = float(variance**2 / max(1e-300, (by_cell**2 / self.degrees).sum())) if variance > 0 else 1.0
         half = float(stdtrit(max(1.0, degrees), (1 + confidence) / 2)) * math.sqrt(variance)
-        assumption = "rewards are about normal given the configuration, with an estimated noise scale for each"
+        assumption = "rewards are approximately normal given the configuration, with an estimated noise scale for each"
         return mean, Bounds(mean - half, mean + half, "credible", assumption)
 
     def sample(self, rng: np.random.Generator, draws: int) -> Array:

@@ -61,8 +61,8 @@ MIN_DEGREES = 2.0
 """Quantiles are Student's with no fewer degrees of freedom."""
 
 FEW_LARGE_REWARDS = (
-    "large rewards carry most of the variance, and too few have been observed to estimate how frequent they are; "
-    "declare reward_range of the problem"
+    "large rewards carry most of the variance, and too few have been observed to estimate their frequency; declare "
+    "reward_range of the problem"
 )
 
 
@@ -197,7 +197,10 @@ class SkewedPosterior(NamedTuple):
     def caveat(self) -> str:
         """The finding in words."""
         if self.unseen is not None:
-            return "rewards vary far less than reward_range allows; interval and probability leave room for others"
+            return (
+                "rewards vary far less than reward_range allows; interval and probability allow for unobserved "
+                "larger rewards"
+            )
         return (
             f"few large rewards carry most of the variance (skewness {self.shape.skewness:.2g}); interval and "
             "probability allow for as many more"
@@ -230,7 +233,7 @@ class SkewedPosterior(NamedTuple):
         quantile, scale = float(stdtrit(degrees, 1 - error / 2)), math.sqrt(variance)
         lower, upper = mean - scale * (quantile + max(0.0, -shift)), mean + scale * (quantile + max(0.0, shift))
         if self.unseen is None:
-            return mean, Bounds(lower, upper, "credible", "rewards are as skewed as those observed so far")
+            return mean, Bounds(lower, upper, "credible", "future rewards are as skewed as those observed so far")
         below, above = self.unseen.allowance(weights, math.log((1 - confidence) * UNSEEN_SHARE))
         return mean, Bounds(lower - below, upper + above, "credible", "rewards lie in the declared range")
 

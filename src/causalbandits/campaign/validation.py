@@ -39,14 +39,14 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
 def validate_batch_size(n: object) -> None:
     """Refuse anything but a number of decisions that can be asked for at once."""
     if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
-        raise CausalBanditsError(f"n must be a whole number of decisions, from 1 to {BATCH_LIMIT}; got {n!r}.")
+        raise CausalBanditsError(f"n, the number of decisions, must be an integer from 1 to {BATCH_LIMIT}; got {n!r}.")
 
 
 def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int) -> None:
     """Say so if a batch is one action again and again, because the policy is deterministic."""
     warn(
         f"ask({n}): the policy {policy.id!r} is deterministic, so that a batch repeats one action until an outcome "
-        f"comes. {way_out}, or take a policy that draws, such as 'c-ts(prior=main-effects)'.",
+        f"is reported. {way_out}, or choose a randomised policy, such as 'c-ts(prior=main-effects)'.",
         BatchWarning,
         stacklevel=stacklevel + 1,
     )
@@ -55,7 +55,7 @@ def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int)
 def refuse_beyond_budget(n: int, tracker: BudgetTracker | None) -> None:
     """Refuse a batch of more decisions than a budget has rounds left."""
     if tracker is not None and n > (rounds_left := tracker.status.rounds_left):
-        raise BudgetError(f"The budget is for {rounds_left} more rounds; ask({n}) wants {n}. Nothing was decided.")
+        raise BudgetError(f"The budget covers {rounds_left} more rounds; ask({n}) requests {n}. Nothing was decided.")
 
 
 def validate_seed(seed: object) -> None:
@@ -76,7 +76,7 @@ def parse_seed(seed: int | np.random.SeedSequence | None) -> np.random.SeedSeque
 
 
 def _seed_error(seed: object) -> CausalBanditsError:
-    return CausalBanditsError(f"seed must be a whole number, 0 or more, or None; got {seed!r}.")
+    return CausalBanditsError(f"seed must be an integer ≥ 0, or None; got {seed!r}.")
 
 
 def validate_observed_argument(observed: object) -> None:
@@ -85,8 +85,9 @@ def validate_observed_argument(observed: object) -> None:
         return
     reward = f"{observed!r}" if is_real(observed) or isinstance(observed, bool) else "..."
     raise TellError(
-        f"observed must map variables to their values, such as {{'subject': 'short'}}; got {_abbreviate(observed)}. "
-        f"The reward has its own argument: tell(decision, reward={reward}, observed={{...}}). Nothing was changed."
+        "observed must map variables to their values, such as {'subject': 'short'}; got "
+        f"{_abbreviate(observed)}. The reward is a separate argument: tell(decision, reward={reward}, "
+        "observed={...}). Nothing was changed."
     )
 
 
@@ -113,8 +114,8 @@ def validate_outcome(
     if problem.reward_range is not None and not problem.reward_range[0] <= value <= problem.reward_range[1]:
         raise TellError(
             f"The problem declares rewards from {problem.reward_range[0]:g} to {problem.reward_range[1]:g} "
-            f"(reward_range), and this reward is {value:g}. If such rewards are possible, the declared range is wrong: "
-            "create the problem with another, or with none. Nothing was changed."
+            f"(reward_range), and this reward is {value:g}. If such rewards are possible, the declared range is "
+            "wrong: create the problem with another range, or without one. Nothing was changed."
         )
     try:
         if policy.traits.unit_rewards or policy.traits.learns_scales:
@@ -239,15 +240,16 @@ def _refuse_incomplete(
     names = ", ".join(f"{name!r}: ..." for name in missing if name in needed)
     if missing_parents:
         raise TellError(
-            f"The outcome lacks {', '.join(map(repr, missing_parents))}: the policy {policy.id!r} estimates the mean "
-            f"reward given {', '.join(problem.parents)}, and cannot learn without. Report it, tell(decision, "
-            f"reward=..., observed={{{names}}}), or cancel(decision) if it was lost. Nothing was changed."
+            f"The outcome lacks {', '.join(map(repr, missing_parents))}: the policy {policy.id!r} estimates the "
+            f"mean reward given {', '.join(problem.parents)}, and needs their values. Report the value: "
+            f"tell(decision, reward=..., observed={{{names}}}); or cancel(decision) if the value was lost. Nothing "
+            "was changed."
         )
     if unreported := [name for name in missing if name in needed and name not in lost]:
         knobs = [name for name in unreported if name in problem.manipulable]
         always = f" Or set {', '.join(map(repr, knobs))} in every action: take it out of optional=." if knobs else ""
         declaration = len(knobs) < len(unreported) and (
-            " Where it can never be observed, declare which variables can be, Problem(..., can_observe=[...]), and the "
+            " If it can never be observed, declare the observable variables, Problem(..., can_observe=[...]); the "
             "others are marginalised out."
         )
         raise TellError(
@@ -260,8 +262,8 @@ def _refuse_incomplete(
 
 def _zero_probability_error(values: Mapping[str, State], action: Action) -> TellError:
     return TellError(
-        f"The model gives {dict(values)} probability 0 under {action}. If its CPTs are estimates, such outcomes can be "
-        'accepted: create the agent or the study with zero_probability="allow". Nothing was changed.'
+        f"The model gives {dict(values)} probability 0 under {action}. To accept such outcomes because the CPTs "
+        'are estimates, create the agent or the study with zero_probability="allow". Nothing was changed.'
     )
 
 
@@ -278,7 +280,7 @@ def _with_known_parents(problem: Problem, action: Action, parents: Mapping[str, 
 
 
 _SET_ADVICE = (
-    " Leave it out: it is filled in. If another action was taken, the decision was not carried out: cancel it."
+    " Leave it out: it is filled in. If another action was carried out, cancel the decision."
 )
 
 
@@ -311,8 +313,8 @@ def _validate_reward(reward: float) -> float:
         value = math.inf
     if isinstance(reward, float) and math.isnan(reward):
         raise TellError(
-            "tell() needs the reward, a finite number; it is missing, or nan. If it is not known yet, call tell() when "
-            "it is. Nothing was changed."
+            "tell() needs the reward, a finite number; it is missing, or nan. If the reward is not observed yet, "
+            "call tell() later. Nothing was changed."
         )
     if not abs(value) <= MAX_REWARD:
         is_finite = not math.isnan(value) and reward not in (math.inf, -math.inf)
