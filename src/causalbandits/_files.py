@@ -115,7 +115,9 @@ def parse_path(path: object, example: str) -> Path:
 def refuse_unwritable(path: Path) -> None:
     """Raise, before anything is computed for it, if no file can be written there."""
     if not os.path.isdir(path.parent):
-        raise StateError(f"Cannot save to {path}: the folder {path.parent} does not exist. Create it, or choose another.")
+        raise StateError(
+            f"Cannot save to {path}: the folder {path.parent} does not exist. Create it, or choose another."
+        )
     _refuse_unwritable_place(path, path.parent)
     _existing_permissions(path)
 

@@ -14,6 +14,4 @@ def random_generator(rng: Seed) -> np.random.Generator:
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
-        raise ModelError(
-            f"rng must be a numpy Generator, an integer ≥ 0, or None; got {short_repr(rng)}."
-        ) from None
+        raise ModelError(f"rng must be a numpy Generator, an integer ≥ 0, or None; got {short_repr(rng)}.") from None

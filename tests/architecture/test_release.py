@@ -56,7 +56,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel; its dependencies are those of this environment, without the editable install."""
+    """A new environment with the wheel and the dependencies of this environment, without the editable install."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     install = [folder / "bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel]

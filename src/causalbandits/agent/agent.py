@@ -498,8 +498,7 @@ class Agent(Advice):
     def _validate_id(self, id: int | str) -> None:
         if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._next_id:
             raise TellError(
-                f"Unknown decision {id!r}: {self._next_id} decisions have been made, with ids from 0. Pass "
-                "decision.id."
+                f"Unknown decision {id!r}: {self._next_id} decisions have been made, with ids from 0. Pass decision.id."
             )
 
     def _pending_decision(self, id: int | str) -> Pending:

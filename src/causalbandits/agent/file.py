@@ -47,9 +47,7 @@ def _validate_version(path: Path, based_on: Version | None) -> None:
     try:
         version = parse_version(read_agent_file(path))
     except StateError as error:
-        raise StateError(
-            f"{error} To replace it: save(path, overwrite=True). Nothing was changed."
-        ) from None
+        raise StateError(f"{error} To replace it: save(path, overwrite=True). Nothing was changed.") from None
     if version == based_on:
         return
     if based_on is not None and version.agent == based_on.agent:

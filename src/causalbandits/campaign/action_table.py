@@ -109,7 +109,9 @@ class ActionTable(Sequence[ActionRow]):
         """Write the table to a .csv file."""
         file_path = parse_path(path, "actions.csv")
         if file_path.suffix.lower() != ".csv":
-            raise StateError(f"The table of actions can be written to a .csv file only, such as actions.csv; got {str(path)!r}.")
+            raise StateError(
+                f"The table of actions can be written to a .csv file only, such as actions.csv; got {str(path)!r}."
+            )
         write_atomically(file_path, self.to_csv().encode())
 
     def to_pandas(self) -> pandas.DataFrame:

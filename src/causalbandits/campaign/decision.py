@@ -160,7 +160,9 @@ def _is_eligible(eligible: Callable[[Intervention], bool], intervention: Interve
     try:
         answer = eligible(intervention)
     except TypeError as error:
-        raise InterventionError(f"If eligible is a function, it must accept an intervention; it raised {error!r}.") from error
+        raise InterventionError(
+            f"If eligible is a function, it must accept an intervention; it raised {error!r}."
+        ) from error
     if not isinstance(answer, bool | np.bool_):
         raise InterventionError(
             f"If eligible is a function, it must return True or False for every intervention; for {intervention} "

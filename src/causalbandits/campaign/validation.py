@@ -279,9 +279,7 @@ def _with_known_parents(problem: Problem, action: Action, parents: Mapping[str, 
     return {**known, **parents} if known else parents
 
 
-_SET_ADVICE = (
-    " Leave it out: it is filled in. If another action was carried out, cancel the decision."
-)
+_SET_ADVICE = " Leave it out: it is filled in. If another action was carried out, cancel the decision."
 
 
 def _refuse_contradiction(
