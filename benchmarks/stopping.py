@@ -151,7 +151,7 @@ def played(part: Part, policy: cb.Policy, replication: int) -> tuple[list[float]
     drawn = not isinstance(part.world, cb.Environment)
     env = part.world(stream(SEED, replication, ENVIRONMENT)) if drawn else part.world
     problem, rounds = (
-        env.problem.without_tables() if policy.traits.learns_cpts else env.problem,
+        env.problem.without_cpts() if policy.traits.learns_cpts else env.problem,
         looked_at(part.horizon),
     )
     own, risk, lost = policy.for_horizon(part.horizon), [], []

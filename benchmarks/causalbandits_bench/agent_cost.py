@@ -92,7 +92,7 @@ def loop_task(matrices: plain_loops.Matrices, id: str, horizon: int = 1000) -> T
 
 
 def _learning(env: Environment) -> Task:
-    return agent_task(env, "c-ts(prior=beta, cpts=learned)", problem=env.problem.without_tables())
+    return agent_task(env, "c-ts(prior=beta, cpts=learned)", problem=env.problem.without_cpts())
 
 
 def _peer(decide: Callable[[], int], learn: Callable[[int, float], None], rounds: int = 40) -> Task:

@@ -45,7 +45,7 @@ def decision_costs(benchmark: Benchmark, repeats: int) -> dict[str, Cost]:
 
 
 def _tasks(env: Environment, own: AnyPolicy) -> dict[str, Task]:
-    believed = env.problem.without_tables() if own.traits.learns_cpts else env.problem
+    believed = env.problem.without_cpts() if own.traits.learns_cpts else env.problem
     agent = agent_task(env, own, ASKS, problem=believed)
     if not can_play(env, own, believed):
         return {"agent": agent}

@@ -71,10 +71,10 @@ def draw_problem(rng: Generator, **arguments: Any) -> cb.Problem:
     sizes = {name: int(rng.integers(2, 4)) for name in knobs}
     sizes |= {name: int(rng.integers(2, 5)) for name in ("w1", "w2")}
     causes = {"w1": knobs[:-1], "w2": knobs[1:]}
-    return _draw_tables(rng, knobs, sizes, causes, **arguments)
+    return _draw_cpts(rng, knobs, sizes, causes, **arguments)
 
 
-def _draw_tables(
+def _draw_cpts(
     rng: Generator,
     knobs: list[str],
     sizes: Mapping[str, int],
@@ -189,7 +189,7 @@ def _draw_configuration(rng: Generator, problem: cb.Problem) -> tuple[int, ...]:
 def draw_many_configurations(rng: Generator) -> World:
     """Coins with 40 x 25 configurations, whose rates are uniform on [0, 1]."""
     knobs = ["x1", "x2"]
-    problem = _draw_tables(rng, knobs, {"x1": 3, "x2": 3, "w1": 40, "w2": 25}, {"w1": ["x1"], "w2": ["x1", "x2"]})
+    problem = _draw_cpts(rng, knobs, {"x1": 3, "x2": 3, "w1": 40, "w2": 25}, {"w1": ["x1"], "w2": ["x1", "x2"]})
     return _simple(cb.Environment(problem, cb.rewards.BernoulliReward(rng.uniform(size=problem.shape))))
 
 
@@ -206,7 +206,7 @@ def draw_contexts(rng: Generator) -> World:
     knobs = ["x1", "x2"]
     sizes = {"segment": 3, "x1": 3, "x2": 3, "w1": int(rng.integers(2, 5)), "w2": int(rng.integers(2, 5))}
     causes = {"w1": ["x1", "segment"], "w2": ["x2", "segment"]}
-    problem = _draw_tables(rng, knobs, sizes, causes, context=["segment"])
+    problem = _draw_cpts(rng, knobs, sizes, causes, context=["segment"])
     env = cb.Environment(problem, cb.rewards.BernoulliReward(rng.uniform(size=problem.shape)))
     return World(env, problem, context=env.draw_context(rng))
 

@@ -64,7 +64,7 @@ def conversation(agent, rounds, seed=0, *, log=None):
 @pytest.mark.parametrize("id", POLICIES)
 def test_every_policy_decides_in_a_context_and_goes_on_from_a_file(id, in_reward, tmp_path):
     problem = campaign(in_reward=in_reward)
-    problem = problem.without_tables() if cb.policy(id).traits.learns_cpts else problem
+    problem = problem.without_cpts() if cb.policy(id).traits.learns_cpts else problem
     whole, log = conversation(cb.Agent(problem, id, seed=5), 40), []
     conversation(whole, 20, 7, log=log)
     half, again = conversation(cb.Agent(problem, id, seed=5), 40), []

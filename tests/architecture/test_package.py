@@ -293,8 +293,8 @@ def test_the_way_from_a_dagitty_file_and_rows_to_decisions_runs(tmp_path, monkey
     assert (tmp_path / "results" / "hidden_causes" / "agent.json").exists()
 
 
-def test_the_example_of_wrong_tables_runs(capsys):
-    example = runpy.run_path(str(ROOT / "examples/wrong_tables.py"))
+def test_the_example_of_wrong_cpts_runs(capsys):
+    example = runpy.run_path(str(ROOT / "examples/wrong_cpts.py"))
     example["main"](datasets=2, replications=2)
     printed = capsys.readouterr().out
     assert [line.split("  ")[0] for line in printed.splitlines()[3:7]] == [

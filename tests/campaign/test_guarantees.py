@@ -195,7 +195,7 @@ def test_probability_considers_all_actions_that_can_be_the_best_and_no_rule_stop
         visit = int(rng.random() < 0.5)
         agent.tell(decision.id, reward=float(rng.random() < (0.8 if visit else 0.2)), observed={"visit": visit})
     found = agent.recommend()
-    draws = problem.model.posterior.draw_tables(4000, np.random.default_rng(1))["visit"][:, :, 1]
+    draws = problem.model.posterior.draw_cpts(4000, np.random.default_rng(1))["visit"][:, :, 1]
     best = ["a", "b", "c"].index(found.intervention["ad"])
     exact = float((draws.argmax(axis=1) == best).mean())
     assert found.probability == pytest.approx(exact, abs=0.06)

@@ -100,7 +100,7 @@ def test_scales_that_the_rewards_contradict_are_said_with_the_recommendation(env
 
 @pytest.mark.parametrize("id", POLICIES)
 def test_a_recommendation_prints_what_it_says(env, id):
-    problem = env.problem.without_tables() if cb.policy(id).traits.learns_cpts else env.problem
+    problem = env.problem.without_cpts() if cb.policy(id).traits.learns_cpts else env.problem
     best = taught(problem, id, env, 90).recommend()
     text = str(best)
     lines = dict(line.split(": ", 1) for line in text.splitlines())

@@ -70,7 +70,7 @@ def test_the_ranking_of_actions_is_printed_as_text_and_as_json(tmp_path: Path, k
 
 def test_the_command_line_names_its_options_and_no_python(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
-    cb.Agent(ENV.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=3).save(file)
+    cb.Agent(ENV.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=3).save(file)
     printed = run("recommend", file)
     way_out = "CPTs are learned online; plan a number of rounds with causalbandits forecast"
     assert f"Stopping rule: not available: {way_out}" in printed

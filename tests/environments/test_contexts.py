@@ -69,7 +69,7 @@ def test_the_driver_plays_what_an_agent_would_decide(env, id):
     """Drawn by hand: the context, the decision, what happens; regret against the best action for the context."""
     policy = cb.policy(id).for_horizon(60)
     rounds, learns = np.arange(1, 61), policy.traits.learns_cpts
-    problem = env.problem.without_tables() if learns else env.problem
+    problem = env.problem.without_cpts() if learns else env.problem
     played = play(env, policy, problem, rounds, 3, 0)
     world, own = stream(3, 0, WORLD), seed_of(3, 0, POLICY)
     rng, statistic, regret = np.random.default_rng(own), policy.init(problem), 0.0

@@ -341,7 +341,7 @@ def test_a_prior_must_have_a_posterior():
 def test_drawn_tables_have_the_posteriors_mean_and_variance():
     """20,000 draws: within five standard errors everywhere; a false alarm once in 10,000."""
     model = cb.fit(GRAPH, DATA, prior={"purpose": 0.01, "subject": 1})
-    drawn = model.posterior.draw_tables(20_000, rng=0)
+    drawn = model.posterior.draw_cpts(20_000, rng=0)
     for name in model.names:
         a = model.posterior.concentrations[name]
         total = a.sum(axis=-1, keepdims=True)
@@ -354,10 +354,10 @@ def test_drawn_tables_have_the_posteriors_mean_and_variance():
 
 def test_draws_with_tiny_pseudo_counts_are_distributions_and_what_has_none_stays_impossible():
     model = cb.fit({"x": []}, {"x": [1]}, values={"x": [0, 1, 2]}, prior={"x": [1e-4, 0, 1e-4]})
-    tables = model.posterior.draw_tables(1000, rng=1)["x"]
+    tables = model.posterior.draw_cpts(1000, rng=1)["x"]
     assert np.isfinite(tables).all()
     only_tiny = DirichletPosterior({"x": [0, 0]}, {"x": [1e-5, 1e-5]}, rows=0)
-    drawn = only_tiny.draw_tables(2000, rng=1)["x"]
+    drawn = only_tiny.draw_cpts(2000, rng=1)["x"]
     assert np.allclose(drawn.sum(axis=1), 1)
     assert 0.4 < drawn[:, 0].mean() < 0.6
     sure = cb.fit({"x": []}, {"x": [1]}, values={"x": [0, 1]}, prior=0).draw(rng=0)
@@ -381,7 +381,7 @@ def test_drawn_distributions_are_those_of_the_drawn_models(case, n, data):
     problem = cb.Problem(fitted, manipulable=manipulable, reward_parents=parents, optional=True)
     action = problem.actions[data.draw(st.integers(0, problem.actions.size - 1))]
     mean, lower, upper = problem.parent_distribution(action, interval=True, samples=3, confidence=1 - 1e-12, rng=5)
-    tables = fitted.posterior.draw_tables(3, rng=5)
+    tables = fitted.posterior.draw_cpts(3, rng=5)
     each = []
     for i in range(3):
         drawn = cb.CausalModel(
@@ -1017,7 +1017,7 @@ def test_the_moments_of_the_statistic_are_those_of_all_permutations(table, monke
     assert asked["variance"] == pytest.approx(values.var())
 
 
-def test_p_values_of_thin_tables_are_right_where_the_g_tests_are_not():
+def test_p_values_of_thin_cpts_are_right_where_the_g_tests_are_not():
     """2000 pairs of independent variables in 30 strata of 5 rows: 5% of p-values below 0.05, and 1% below 0.01.
 
     Four standard deviations of a binomial are allowed (once in 16,000); the G test's are below 0.05 in over 20%.

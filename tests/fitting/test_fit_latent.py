@@ -394,7 +394,7 @@ def test_what_was_never_seen_is_refused_with_its_configuration_and_what_has_no_w
     assert problem.parent_distribution({"x": "a"}) == pytest.approx([1 / 2, 1 / 2])
     with pytest.raises(ProblemError, match=message):
         problem.parent_distribution({"x": "b"})
-    drawn = model.posterior.draw_tables(5, rng=0)
+    drawn = model.posterior.draw_cpts(5, rng=0)
     assert (drawn["y"][:, 0, 1] == 0).all()
     assert all(np.isfinite(own).all() for own in drawn.values())
     assert cb.fit(graph, data).distribution(["y"], do={"x": "b"}).sum() == pytest.approx(1)
@@ -445,7 +445,7 @@ def test_missing_values_are_filled_in_where_something_was_set_too():
         assert filled.posterior.counts[name].sum() == pytest.approx(own.sum())
         np.testing.assert_allclose(filled.tables[name].table, whole.tables[name].table, atol=0.06)
     with pytest.warns(DataWarning, match="Intervals are too narrow"):
-        filled.posterior.draw_tables(2, rng=0)
+        filled.posterior.draw_cpts(2, rng=0)
     dropped = cb.fit(reversal_graph(), holes, interventions="was set", missing="drop")
     assert dropped.posterior.rows < 6000
     assert dropped.posterior.filled == 0
@@ -483,15 +483,15 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 def test_draws_are_reproducible_and_make_models_of_what_is_observed():
     model = cb.fit(reversal_graph(), logged(200, experiments=100), interventions="was set")
-    tables = model.posterior.draw_tables(3, rng=1)
+    tables = model.posterior.draw_cpts(3, rng=1)
     assert tables.keys() == model.tables.keys()
-    assert all(np.array_equal(own, model.posterior.draw_tables(3, rng=1)[name]) for name, own in tables.items())
+    assert all(np.array_equal(own, model.posterior.draw_cpts(3, rng=1)[name]) for name, own in tables.items())
     drawn = model.draw(rng=1)
     assert type(drawn) is cb.LatentModel
     assert drawn.sources == model.sources
     assert drawn.distribution(["engagement"], do={"channel": 0}).sum() == pytest.approx(1)
     with pytest.raises(SizeError, match="draws of tables"):
-        model.posterior.draw_tables(10**9)
+        model.posterior.draw_cpts(10**9)
 
 
 def test_recommendations_carry_what_the_rows_leave_open():

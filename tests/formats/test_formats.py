@@ -198,7 +198,7 @@ def odd_models(draw):
 
 @patient
 @given(odd_models())
-def test_every_format_with_tables_gives_back_every_bit_label_and_property(model):
+def test_every_format_with_cpts_gives_back_every_bit_label_and_property(model):
     same_bits(bif.loads(bif.dumps(model)), model)
     same_bits(xmlbif.loads(xmlbif.dumps(model).encode()), model)
     same_bits(json.loads(json.dumps(model)), model)

@@ -12,7 +12,7 @@ from causalbandits.engine.compiled.driver import can_play, play_compiled
 from causalbandits.engine.driver import play
 from causalbandits.errors import InterventionError, PolicyError, ProblemError, StateError, TellError
 from causalbandits.policies import situation_for
-from causalbandits.policies.cpts.online_posterior import learned_tables, with_sampled_tables
+from causalbandits.policies.cpts.online_posterior import learned_cpts, with_sampled_cpts
 from causalbandits.policies.feedback import Outcome
 from oracles import distribution, played_compiled
 
@@ -198,14 +198,14 @@ def test_a_prior_for_actions_has_one_for_each_context():
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_tables_are_cut_at_the_context(seed):
     """As the problem with these tables, and as the joint of everything, say."""
-    problem, rng = problem_of(seed).without_tables(), np.random.default_rng(seed)
+    problem, rng = problem_of(seed).without_cpts(), np.random.default_rng(seed)
     statistic = LEARNS.init(problem)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}, {}):
         view = problem.condition(context) if context else problem
         situation = situation_for(LEARNS, view)
-        tables = learned_tables(view)
-        assert tables is learned_tables(problem)
-        drawn = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(seed))
+        tables = learned_cpts(view)
+        assert tables is learned_cpts(problem)
+        drawn = with_sampled_cpts(situation, statistic, 1.0, np.random.default_rng(seed))
         own = np.random.SeedSequence(seed, spawn_key=(0, 1))
         entries = tables.split_by_name(
             tables.sample_entries(statistic.seen_at_draw, 1.0, np.random.default_rng(own), 1)[0]
@@ -239,8 +239,8 @@ def test_what_is_searched_in_a_context_has_the_best_whatever_the_tables_are(seed
 
 
 def test_what_was_known_is_counted():
-    problem = problem_of(1).without_tables()
-    tables, action = learned_tables(problem), problem.actions.action(0)
+    problem = problem_of(1).without_cpts()
+    tables, action = learned_cpts(problem), problem.actions.action(0)
     assert set(tables.names) == set(problem.model.names)
 
     def counted(**more):
@@ -289,7 +289,7 @@ def test_tables_are_learnt_in_contexts_and_decisions_get_better():
 
 def test_an_agent_learns_the_tables_of_the_context_and_its_causes(tmp_path):
     env, rng = world(), np.random.default_rng(1)
-    agent = cb.Agent(env.problem.without_tables(), LEARNS, seed=4)
+    agent = cb.Agent(env.problem.without_cpts(), LEARNS, seed=4)
     model = env.problem.model
     for t in range(1500):
         context = env.draw_context(rng)

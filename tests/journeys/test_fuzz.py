@@ -109,7 +109,7 @@ def test_fit_refuses_or_gives_a_model_that_can_be_saved(graph, rows, more):
     fitted = asked(cb.fit, graph, rows, **more)
     if fitted is not None:
         assert type(fitted).from_json(fitted.to_json()) == fitted
-        assert fitted.posterior.draw_tables(2, rng=0).keys() == fitted.posterior.counts.keys()
+        assert fitted.posterior.draw_cpts(2, rng=0).keys() == fitted.posterior.counts.keys()
 
 
 @many
@@ -225,7 +225,7 @@ def test_records_and_json_make_a_model_or_are_refused(record):
 def test_a_fitted_model_is_made_or_refused(parts, graph, n, rng):
     posterior = asked(DirichletPosterior, **parts)
     if posterior is not None:
-        asked(posterior.draw_tables, n, rng)
+        asked(posterior.draw_cpts, n, rng)
     model = asked(cb.CausalModel.from_posterior, graph, posterior)
     if model is not None:
         asked(model.draw, rng)
@@ -293,8 +293,8 @@ def test_random_worlds_are_made_or_refused(asked_for):
         (lambda: cb.Variable("x", np.array(3), table=[1]), r"must be a list of values.*; got array\(3\)"),
         (lambda: cb.Variable("x", [1], parents=np.array("y"), table=[1]), "must be a list of names"),
         (lambda: cb.fit({"x": []}, {"x": [1]}, na_values=np.array(3)), "na_values must be a list of values"),
-        (lambda: FITTED.posterior.draw_tables([], 0), r"n must be a whole number, 0 or more; got \[\]"),
-        (lambda: FITTED.posterior.draw_tables(2**40, 0), "1099511627776 draws of tables of 2 numbers; the limit is"),
+        (lambda: FITTED.posterior.draw_cpts([], 0), r"n must be a whole number, 0 or more; got \[\]"),
+        (lambda: FITTED.posterior.draw_cpts(2**40, 0), "1099511627776 draws of tables of 2 numbers; the limit is"),
         (lambda: DirichletPosterior({"x": [1]}, {}, rows=1), "prior must have an entry for every"),
         (lambda: DirichletPosterior([1], {"x": [1]}, rows=1), "counts must have an entry for every"),
         (lambda: cb.CausalModel.from_record({"variables": [np.zeros(1)]}), "A variable's record needs name"),

@@ -153,7 +153,7 @@ def test_evidence_says_why_rows_were_not_tested_as_it_is():
 def test_a_warning_points_at_the_line_that_asked():
     agents = [
         cb.Agent(
-            problem(shop(), max_probability=RARE).without_tables(),
+            problem(shop(), max_probability=RARE).without_cpts(),
             "c-ts(prior=beta, cpts=learned)",
             seed=1,
             budget=budget,

@@ -83,7 +83,7 @@ def test_configurations_that_agree_with_a_context_are_those_of_all(monkeypatch: 
         _ = make_problem(4).condition({"x0": 1, "x1": 1, "x2": 1}).cells
 
 
-def test_a_recommendation_about_a_knob_of_ten_thousand_values_with_learned_tables_is_quick() -> None:
+def test_a_recommendation_about_a_knob_of_ten_thousand_values_with_learned_cpts_is_quick() -> None:
     """5 s; it took 49, as P(z) without an intervention was added up value by value for every draw of the tables."""
     model = prior_model({"a": [], "z": ["a"]}, values={"a": range(10_000), "z": [0, 1]})
     agent = cb.Agent(

@@ -234,7 +234,7 @@ def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
     for id in ("c-ts(prior=beta, cpts=learned)", "c-ts-guarded(prior=beta)"):
         with pytest.raises(ProblemError, match="not how each variable comes about"):
             cb.Agent(problem, id)
-    for ask in (lambda: problem.model, problem.without_tables):
+    for ask in (lambda: problem.model, problem.without_cpts):
         with pytest.raises(ProblemError, match="not how each variable comes about"):
             ask()
     with pytest.raises(ProblemError, match="'exposure' comes after the manipulable 'channel'"):

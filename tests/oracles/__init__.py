@@ -117,7 +117,7 @@ def known_to(policy: Any, env: Any) -> Any:
     import causalbandits as cb
 
     chosen = cb.policy(policy) if isinstance(policy, str) else policy
-    return env.problem.without_tables() if chosen.traits.learns_cpts else env.problem
+    return env.problem.without_cpts() if chosen.traits.learns_cpts else env.problem
 
 
 SMALLEST, LARGEST = 0.0, 1 - 2**-53

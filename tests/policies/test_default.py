@@ -67,7 +67,7 @@ def test_late_outcomes_bring_the_form_that_draws():
 
 @pytest.mark.parametrize("late", [False, True])
 def test_tables_that_are_not_known_are_learnt(late):
-    for problem in (EMAIL.problem.without_tables(), fitted()):
+    for problem in (EMAIL.problem.without_cpts(), fitted()):
         assert default_policy(problem, delayed=late) == ESTIMATED_TABLES
     assert ESTIMATED_TABLES.traits.learns_cpts
     assert ESTIMATED_TABLES.traits.learns_scales
@@ -78,7 +78,7 @@ def test_more_configurations_than_rounds_can_see_bring_the_linear_form():
     assert default_policy(wide, horizon=2**12 - 1) == MANY_CONFIGURATIONS
     assert default_policy(wide, horizon=2**12) == MANY_ACTIONS
     assert default_policy(wide) == MANY_ACTIONS
-    assert default_policy(wide.without_tables(), horizon=100) == ESTIMATED_TABLES
+    assert default_policy(wide.without_cpts(), horizon=100) == ESTIMATED_TABLES
     assert default_policy(cb.zoo.random_parallel(2, 1000, theta=np.zeros(1000), rng=0).problem) == MANY_CONFIGURATIONS
 
 
@@ -103,7 +103,7 @@ def test_a_horizon_is_told_to_policies_that_want_it():
 @pytest.mark.parametrize("settings", [{}, {"horizon": 40}, {"delayed": True}], ids=str)
 @pytest.mark.parametrize("kind", ["known", "fitted", "unknown"])
 def test_an_agent_without_a_policy_decides_learns_saves_and_goes_on(kind, settings, tmp_path):
-    problem = {"known": EMAIL.problem, "fitted": fitted(), "unknown": EMAIL.problem.without_tables()}[kind]
+    problem = {"known": EMAIL.problem, "fitted": fitted(), "unknown": EMAIL.problem.without_cpts()}[kind]
     agent, rng = cb.Agent(problem, seed=1, zero_probability="allow", **settings), np.random.default_rng(0)
     assert agent.policy == default_policy(problem, **settings)
     for _ in range(20):
@@ -143,7 +143,7 @@ def test_describe_forecast_and_agent_say_the_same():
     assert cb.describe(EMAIL, horizon=300).policy == default_policy(EMAIL.problem).id
     run = cb.forecast(EMAIL.problem, horizon=60, replications=2, progress=False).run
     assert run.policies[0] == cb.Agent(EMAIL.problem).policy.id
-    unknown = EMAIL.problem.without_tables()
+    unknown = EMAIL.problem.without_cpts()
     assert cb.describe(unknown).policy == cb.Agent(unknown).policy.id
 
 

@@ -333,7 +333,7 @@ def test_pictures_have_labels_at_the_lines():
 
 def test_auto_is_the_default_of_the_problem():
     assert cb.Agent(EMAIL.problem, "auto").policy == cb.Agent(EMAIL.problem).policy == default_policy(EMAIL.problem)
-    unknown = EMAIL.problem.without_tables()
+    unknown = EMAIL.problem.without_cpts()
     assert cb.Agent(unknown, "auto", delayed=True).policy == default_policy(unknown, delayed=True)
     assert cb.Agent(EMAIL.problem, "auto", horizon=60).policy == default_policy(EMAIL.problem, horizon=60)
 
@@ -359,7 +359,7 @@ def test_simulated_rounds_play_the_default_of_the_environments_problem():
 
 
 def test_auto_may_be_told_to_know_its_propensities():
-    unknown = EMAIL.problem.without_tables()
+    unknown = EMAIL.problem.without_cpts()
     assert cb.Agent(unknown, "auto(samples=8)").policy.id == "c-ts(cpts=learned, samples=8)"
     with pytest.raises(PolicyError, match=r"c-gittins\(prior=main-effects\), draws no posterior samples"):
         cb.Agent(EMAIL.problem, "auto(samples=8)")

@@ -312,7 +312,7 @@ def test_every_context_is_judged_by_itself():
 
 def test_there_is_no_stopping_rule_while_cpts_are_learned_and_the_reason_is_given():
     env = zoo.email_campaign()
-    agent = cb.Agent(env.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=1)
+    agent = cb.Agent(env.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=1)
     told(agent, env, 100)
     found = agent.recommend(confidence=0.5, tolerance=0.9)
     assert found.stop is None

@@ -384,7 +384,7 @@ def test_what_is_recommended_is_the_best_of_what_the_budget_pays_for_in_every_ro
     policy = cb.policy(id)
     problem = three_prices(context=context)
     known = {"who": "one"} if context else None
-    problem = problem.without_tables() if policy.traits.learns_cpts else problem
+    problem = problem.without_cpts() if policy.traits.learns_cpts else problem
     try:
         agent = cb.Agent(problem, policy, seed=1, budget=Budget(60, 60))
     except PolicyError:

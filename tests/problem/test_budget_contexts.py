@@ -137,7 +137,7 @@ def test_a_context_that_says_nothing_changes_no_decision():
 def test_agent_and_driver_spend_alike_and_all_of_it_in_contexts(id, tastes):
     env, seed, horizon, total = segments(tastes=tastes), 5, 120, 5.0
     policy = cb.policy(id).for_horizon(horizon)
-    problem = env.problem.without_tables() if policy.traits.learns_cpts else env.problem
+    problem = env.problem.without_cpts() if policy.traits.learns_cpts else env.problem
     agent = engine_agent(problem, policy, seed=seed_of(seed, 0, POLICY), budget=Budget(total, horizon))
     worldly, reward = stream(seed, 0, WORLD), 0.0
     for _ in range(horizon):
@@ -202,7 +202,7 @@ def test_one_draw_serves_all_contexts():
             "c-ts(prior=beta, cpts=learned)",
         ):
             policy = cb.policy(id)
-            known = problem.without_tables() if policy.traits.learns_cpts else problem
+            known = problem.without_cpts() if policy.traits.learns_cpts else problem
             views = [known.condition({"segment": name}) for name in ("new", "lapsed", "new")]
             situations = [situation_for(policy, view).without_costs for view in views]
             new, lapsed, again = policy.score_each(situations, policy.init(known), rng)
@@ -229,7 +229,7 @@ def test_c_ts_loses_little_in_contexts_and_looking_pays():
 @pytest.mark.filterwarnings("ignore:No outcome counts so far")  # what was left alone is not reported
 def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
     env, rng = segments(), np.random.default_rng(0)
-    problem = env.problem.without_tables()
+    problem = env.problem.without_cpts()
     agent = cb.Agent(problem, "c-ts(prior=beta, cpts=learned)", seed=4, budget=Budget(10, 300))
     for _ in range(60):
         known = env.draw_context(rng)
@@ -252,7 +252,7 @@ def test_a_saved_agent_goes_on_in_contexts_with_what_is_left(tmp_path):
 
 def test_shares_that_are_not_known_are_counted():
     problem = segments().problem
-    exact, unknown = (context_frequencies(p, (0,)) for p in (problem, problem.without_tables()))
+    exact, unknown = (context_frequencies(p, (0,)) for p in (problem, problem.without_cpts()))
     came = {(0,): 60, (2,): 20}
     assert exact.frequencies(came).tolist() == [0.5, 0.3, 0.2]
     assert unknown.frequencies({}) == pytest.approx([1 / 3] * 3)

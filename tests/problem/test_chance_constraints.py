@@ -116,7 +116,7 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
         trial(fitted, max_probability={"harm": {"much": limit}})
     limit = 1.1 * float(p[cb.Intervention({"dose": "high"})])
     wide = trial(fitted, max_probability={"harm": {"much": limit}})
-    tables = fitted.posterior.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0))
+    tables = fitted.posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0))
     block = cb.Problem(fitted, manipulable=["dose", "timing"], reward_parents=["harm"], optional=True).blocks[0]
     for do in point.actions:
         choices = point.choices(do)

@@ -250,10 +250,10 @@ def test_a_problem_with_context_is_described_whole():
     for one in (problem, view):
         again = Problem.from_record(one.to_record())
         assert again.fingerprint == one.fingerprint
-        assert again.is_same_but_for_tables(one)
+        assert again.is_same_except_cpts(one)
         assert again.context_codes == one.context_codes
-    assert not problem.is_same_but_for_tables(without)
-    assert not problem.is_same_but_for_tables(view)
+    assert not problem.is_same_except_cpts(without)
+    assert not problem.is_same_except_cpts(view)
     other = view.with_model(segmented())
     assert other.context_codes == view.context_codes
     assert other.context == ("segment",)

@@ -128,7 +128,7 @@ def test_data_estimate_the_cpts_and_need_no_reward():
         assert dict(zip(problem.variable("subject").states, ours, strict=True)) == pytest.approx(
             dict(zip(fitted["subject"].states, theirs, strict=True))
         )
-    assert not problem.unknown_tables
+    assert not problem.unknown_cpts
 
 
 def test_a_setting_that_never_occurred_in_the_data_may_be_tried():

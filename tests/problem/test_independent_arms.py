@@ -341,7 +341,7 @@ def test_records_give_back_the_same_problem():
     ):
         again = cb.Problem.from_record(known.to_record())
         assert again.fingerprint == known.fingerprint
-        assert again.is_same_but_for_tables(known)
+        assert again.is_same_except_cpts(known)
         assert list(again.actions) == list(known.actions)
         assert again.unit == "actions"
 

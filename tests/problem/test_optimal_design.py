@@ -252,7 +252,7 @@ def test_what_is_too_large_is_refused_before_it_starts():
 
 
 def test_a_design_is_not_made_from_tables_that_nobody_knows():
-    problem = cb.zoo.email_campaign().problem.without_tables()
+    problem = cb.zoo.email_campaign().problem.without_cpts()
     with pytest.raises(ProblemError, match="nothing is known of the tables of subject, template"):
         cb.design(problem)
     assert cb.design(problem, graph=False).value > 0

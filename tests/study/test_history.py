@@ -143,7 +143,7 @@ def test_a_policy_for_rewards_up_to_1_does_not_take_over_where_larger_ones_count
 
 def test_learning_in_the_middle_changes_no_earlier_decision(tmp_path: Path) -> None:
     where = tmp_path / "study.db"
-    with cb.Study.create(where, ENV.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=1) as study:
+    with cb.Study.create(where, ENV.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=1) as study:
         study.tell_many(played(study, 15))
         study.learn(history(ENV, 40, experiment=True), reward="click", interventions="set")
         study.tell_many(played(study, 15, seed=2))
@@ -272,7 +272,7 @@ def test_holding_needs_a_window(tmp_path: Path, rules: dict[str, Any]) -> None:
 
 def test_a_reward_that_is_sent_twice_after_what_was_observed_is_a_duplicate(tmp_path: Path) -> None:
     where = tmp_path / "study.db"
-    with cb.Study.create(where, ENV.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=1) as study:
+    with cb.Study.create(where, ENV.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=1) as study:
         decision = study.ask(eligible=[{"send_time": "morning"}])
         study.tell(decision.id, reward=None, observed={**PARENTS, "product": "Photoshop"})
         assert study.tell(decision.id, reward=1)[::2] == ("incomplete", ("purpose",))

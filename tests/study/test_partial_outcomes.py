@@ -27,7 +27,7 @@ class Clock:
 
 
 def new(where: Path, policy: Any = "c-ts(prior=beta)", **rules: Any) -> cb.Study:
-    problem = EMAIL.problem.without_tables() if "learned" in str(policy) else EMAIL.problem
+    problem = EMAIL.problem.without_cpts() if "learned" in str(policy) else EMAIL.problem
     return cb.Study.create(where, problem, policy, **{"seed": 1, **rules})
 
 

@@ -211,7 +211,7 @@ def test_what_is_required_in_a_context_is_kept_to_in_every_mode(tmp_path: Path) 
 
 
 def test_what_was_warned_of_when_it_was_decided_is_not_warned_of_when_it_is_derived_again(tmp_path: Path) -> None:
-    unknown = trial().problem.without_tables()
+    unknown = trial().problem.without_cpts()
     with cb.Study.create(tmp_path / "s.db", unknown, "c-ts(prior=beta, cpts=learned)", seed=1) as study:
         with pytest.warns(ProblemWarning, match="No action keeps to"):
             decision = study.ask()
@@ -225,7 +225,7 @@ def test_what_was_warned_of_when_it_was_decided_is_not_warned_of_when_it_is_deri
 @pytest.mark.parametrize("id", ["c-ts(prior=beta, cpts=learned)", "c-ts-guarded(prior=beta)", "hac-ucb"])
 def test_several_questions_in_a_row_from_two_processes_come_out_again(tmp_path: Path, id: str) -> None:
     env = cb.zoo.email_campaign()
-    problem = env.problem.without_tables() if "learned" in id else env.problem
+    problem = env.problem.without_cpts() if "learned" in id else env.problem
     rng = np.random.default_rng(0)
     with cb.Study.create(tmp_path / "s.db", problem, id, seed=1) as one, cb.Study.open(tmp_path / "s.db") as two:
         for _ in range(8):
@@ -255,7 +255,7 @@ def test_a_guard_in_a_study_notices_what_an_agents_guard_notices(tmp_path: Path)
 
 def test_tables_are_learnt_in_a_study_as_by_an_agent(tmp_path: Path) -> None:
     env = cb.zoo.email_campaign()
-    rng, unknown = np.random.default_rng(1), env.problem.without_tables()
+    rng, unknown = np.random.default_rng(1), env.problem.without_cpts()
     with cb.Study.create(tmp_path / "s.db", unknown, "c-ts(prior=beta, cpts=learned)", seed=1) as study:
         agent = cb.Agent(unknown, "c-ts(prior=beta, cpts=learned)", seed=1)
         for _ in range(60):

@@ -118,7 +118,7 @@ def test_sums_of_real_rewards_are_exact_in_any_order(tmp_path: Path) -> None:
 @WARNS_NOT
 @pytest.mark.parametrize("id", sorted(POLICIES))
 def test_every_policy_is_folded_as_an_agent_folds_it_and_its_decisions_come_out_again(tmp_path: Path, id: str) -> None:
-    problem = ENV.problem.without_tables() if "learned" in id else ENV.problem
+    problem = ENV.problem.without_cpts() if "learned" in id else ENV.problem
     with cb.Study.create(tmp_path / "study.db", problem, id, seed=1) as study:
         policy = cb.policy(id)
         rng = np.random.default_rng(3)

@@ -74,7 +74,7 @@ from causalbandits.policies import (
     resolve_policy,
     situation_for,
     warn_of_scale,
-    warn_of_unknown_tables,
+    warn_of_unknown_cpts,
 )
 from causalbandits.problem import (
     Action,
@@ -149,7 +149,7 @@ class Agent(Advice):
         """Own rewards against past ones with a trust below 1; None without any."""
         self._statistic_without_past: Any = None
         """The statistic without them."""
-        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
+        warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
         if not problem.context:  # with one it need never be made, and may be too large

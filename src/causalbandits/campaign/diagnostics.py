@@ -20,7 +20,7 @@ from causalbandits.fitting import (
     Finding,
     adjust_findings,
     build_finding,
-    find_table_deviations,
+    find_cpt_deviations,
     independence_test,
 )
 from causalbandits.model import CausalModel
@@ -322,7 +322,7 @@ def _cpt_findings(problem: Problem, outcomes: Iterable[Outcome], times: Array) -
     return [
         finding
         for name, table_counts in implications.split_by_name(counts).items()
-        for finding in find_table_deviations(problem.model, name, table_counts.reshape(-1))
+        for finding in find_cpt_deviations(problem.model, name, table_counts.reshape(-1))
     ]
 
 

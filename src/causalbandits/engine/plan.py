@@ -26,7 +26,7 @@ from causalbandits.policies import (
     resolve_policy,
     stopping_obstacle,
     warn_of_scale,
-    warn_of_unknown_tables,
+    warn_of_unknown_cpts,
 )
 from causalbandits.problem import Action, Budget, Problem
 from causalbandits.results import Origin, Values
@@ -161,7 +161,7 @@ class Plan:
                     ProblemWarning,
                     stacklevel=3,
                 )
-            warn_of_unknown_tables(policy, problem, stacklevel=3)
+            warn_of_unknown_cpts(policy, problem, stacklevel=3)
             expected = policy.largest_expected_reward(problem)
             warn_of_scale(policy, "The mean reward reaches", size, expected, stacklevel=3)
 
@@ -186,7 +186,7 @@ class Plan:
         problem = self._believed_problem(env)
         if not policy.traits.learns_cpts or problem.model.posterior is not None:
             return problem
-        return problem.without_tables()
+        return problem.without_cpts()
 
     def _check_budget(self, env: Environment, problem: Problem, total: float) -> None:
         """Whether it lasts, and everybody knows what is paid."""

@@ -8,7 +8,7 @@ from causalbandits.fitting.check import (
     adjust_findings,
     build_finding,
     check,
-    find_table_deviations,
+    find_cpt_deviations,
     format_claim_count,
     format_rejections,
 )
@@ -31,7 +31,7 @@ __all__ = [
     "bins_from_texts",
     "build_finding",
     "check",
-    "find_table_deviations",
+    "find_cpt_deviations",
     "fit",
     "format_claim_count",
     "format_rejections",

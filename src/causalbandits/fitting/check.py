@@ -325,7 +325,7 @@ def check(
     tables: list[Finding] = []
     if isinstance(graph, CausalModel | LatentModel):
         tables = [
-            finding for name, tally in families.items() for finding in find_table_deviations(graph, name, tally.counts)
+            finding for name, tally in families.items() for finding in find_cpt_deviations(graph, name, tally.counts)
         ]
     used = rows.count - rows.incomplete
     posterior = graph.posterior if isinstance(graph, CausalModel | LatentModel) else None
@@ -380,7 +380,7 @@ def _independence_finding(claim: Separation, strata: Array) -> Finding:
     return build_finding("graph", claim_text, (name, other), conditioning, independence_test(strata))
 
 
-def find_table_deviations(
+def find_cpt_deviations(
     model: CausalModel | LatentModel, name: str, table_counts: npt.NDArray[Any]
 ) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""

@@ -57,11 +57,11 @@ def _merge_rare_values(tables: Array) -> Array:
     """Each table with its rarest rows and columns added to each other, until every cell may expect enough."""
     merged, thin = tables.copy(), np.flatnonzero(_is_thin(tables))
     while len(thin):
-        thin_tables = merged[thin]
-        rows, columns = _find_rarest(thin_tables.sum(axis=2)), _find_rarest(thin_tables.sum(axis=1))
+        thin_cpts = merged[thin]
+        rows, columns = _find_rarest(thin_cpts.sum(axis=2)), _find_rarest(thin_cpts.sum(axis=1))
         by_rows = rows.size <= columns.size
-        merged[thin[by_rows]] = _add_rows(thin_tables[by_rows], rows.which[by_rows])
-        merged[thin[~by_rows]] = _add_rows(thin_tables[~by_rows].swapaxes(1, 2), columns.which[~by_rows]).swapaxes(1, 2)
+        merged[thin[by_rows]] = _add_rows(thin_cpts[by_rows], rows.which[by_rows])
+        merged[thin[~by_rows]] = _add_rows(thin_cpts[~by_rows].swapaxes(1, 2), columns.which[~by_rows]).swapaxes(1, 2)
         thin = thin[np.isfinite(np.minimum(rows.size, columns.size))]
         thin = thin[_is_thin(merged[thin])]
     return merged

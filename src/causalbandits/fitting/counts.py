@@ -338,7 +338,7 @@ class TableCounts:
         return TableArrays(shapes, {n: _pad_counts(own.reorder(orders), shapes[n]) for n, own in self._tallies.items()})
 
 
-def refuse_large_tables(families: Iterable[Family], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def refuse_large_cpts(families: Iterable[Family], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse, before any is made, tables that would not be counted because they are too large."""
     for family in families:
         if math.prod(shapes[family.name]) > TALLY_LIMIT:

@@ -101,7 +101,7 @@ def maximise(
     """Expected counts of all rows, complete (`counts`) and incomplete, at the tables that fit both best."""
     groups = _build_completions(structure, shapes, incomplete)
     # One more in every cell: a table that starts at 0 would stay there.
-    tables = _normalise_tables({name: counts[name] + prior[name] + 1.0 for name in counts})
+    tables = _normalise_cpts({name: counts[name] + prior[name] + 1.0 for name in counts})
     objective: list[float] = []
     change = math.inf
     while change > TOLERANCE:
@@ -112,9 +112,9 @@ def maximise(
             )
         expected, observed = _expected_counts(tables, counts, groups)
         objective.append(observed + _log_likelihood({name: counts[name] + prior[name] for name in counts}, tables))
-        new_tables = _normalise_tables({name: expected[name] + prior[name] for name in counts})
-        change = max(float(np.abs(new_tables[name] - tables[name]).max()) for name in tables)
-        tables = new_tables
+        new_cpts = _normalise_cpts({name: expected[name] + prior[name] for name in counts})
+        change = max(float(np.abs(new_cpts[name] - tables[name]).max()) for name in tables)
+        tables = new_cpts
     return Maximum(_expected_counts(tables, counts, groups)[0], objective)
 
 
@@ -146,7 +146,7 @@ def _log_likelihood(counts: Mapping[str, Array], tables: Mapping[str, Array]) ->
     return total
 
 
-def _normalise_tables(concentrations: Mapping[str, Array]) -> dict[str, Array]:
+def _normalise_cpts(concentrations: Mapping[str, Array]) -> dict[str, Array]:
     """Rows that sum to 1; a row of which nothing is known is uniform."""
     tables = {}
     for name, array in concentrations.items():

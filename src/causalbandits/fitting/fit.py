@@ -13,7 +13,7 @@ from causalbandits._typing import Array
 from causalbandits.errors import DataError, ModelError, short_repr, unknown_name_message
 from causalbandits.fitting.bins import Bins, add_bins
 from causalbandits.fitting.codebook import warn_of_odd_values
-from causalbandits.fitting.counts import Rows, TableCounts, refuse_large_tables
+from causalbandits.fitting.counts import Rows, TableCounts, refuse_large_cpts
 from causalbandits.fitting.em import IncompleteRows, maximise
 from causalbandits.fitting.interventions import Interventions
 from causalbandits.fitting.sources import open_source
@@ -170,7 +170,7 @@ def prior_model(
         )
     states = {name: tuple(structure.states[name]) for name in structure.names}
     shapes = {family.name: tuple(len(states[name]) for name in family.axes) for family in structure.families}
-    refuse_large_tables(structure.families, shapes)
+    refuse_large_cpts(structure.families, shapes)
     pseudo = _pseudo_counts(prior, shapes)
     for name, parents in structure.parents.items():
         _check_rows_seen(name, parents, states, pseudo[name])

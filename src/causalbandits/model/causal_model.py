@@ -146,7 +146,7 @@ class CausalModel:
         >>> model.draw(rng=0)["x"].table.round(2)
         array([0.36, 0.64])
         """
-        tables = require_posterior(self.posterior).draw_tables(1, rng, stacklevel=3)
+        tables = require_posterior(self.posterior).draw_cpts(1, rng, stacklevel=3)
         return CausalModel(
             Variable(v.name, v.states, parents=v.parents, table=tables[v.name][0]) for v in self._variables.values()
         )

@@ -263,7 +263,7 @@ class LatentModel:
             graph[name]
         groups = parse_sources(graph, sources)
         regimes = [DataRegime(admg := graph.admg(graph.names), admg.bits(entry)) for entry in groups]
-        variables_by_table = {}
+        variables_by_cpt = {}
         for conditional in required_conditionals(graph, groups):
             if conditional.name not in tables:
                 requirement = (
@@ -275,15 +275,15 @@ class LatentModel:
                 conditional.variable, graph.states[conditional.variable], parents=conditional.conditioning, table=table
             )
             validate_table(entry, conditional.name, graph.states)
-            variables_by_table[conditional.name] = entry
+            variables_by_cpt[conditional.name] = entry
         for name in tables:
-            if name not in variables_by_table:
-                raise ModelError(unknown_name_message("table", name, variables_by_table))
+            if name not in variables_by_cpt:
+                raise ModelError(unknown_name_message("table", name, variables_by_cpt))
         attributes = self.__dict__
         attributes["causal_graph"], attributes["sources"], attributes["_regimes_by_source"] = graph, groups, regimes
-        attributes["variables"] = MappingProxyType({name: variables_by_table[name] for name in graph.names})
+        attributes["variables"] = MappingProxyType({name: variables_by_cpt[name] for name in graph.names})
         attributes["experiments"] = MappingProxyType(
-            {name: entry for name, entry in variables_by_table.items() if name not in graph.names}
+            {name: entry for name, entry in variables_by_cpt.items() if name not in graph.names}
         )
         attributes["posterior"] = None
 
@@ -348,7 +348,7 @@ class LatentModel:
 
     def draw(self, rng: Seed = None) -> LatentModel:
         """A model drawn from the posterior: its tables are given exactly. Unseen rows stay 0."""
-        tables = require_posterior(self.posterior).draw_tables(1, rng, stacklevel=3)
+        tables = require_posterior(self.posterior).draw_cpts(1, rng, stacklevel=3)
         return LatentModel(self.causal_graph, {n: draws[0] for n, draws in tables.items()}, sources=self.sources)
 
     @property

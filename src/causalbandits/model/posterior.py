@@ -158,7 +158,7 @@ class DirichletPosterior:
             raise ModelError(f"Every row of {name!r} needs {needs}.")
         return np.asarray(np.divide(concentrations, totals, out=np.zeros(concentrations.shape), where=totals > 0))
 
-    def draw_tables(self, n: int, rng: Seed = None, *, stacklevel: int = 2) -> dict[str, Array]:
+    def draw_cpts(self, n: int, rng: Seed = None, *, stacklevel: int = 2) -> dict[str, Array]:
         """Every table drawn `n` times: the draws are the first axis. Rows without counts and prior stay 0.
 
         `stacklevel` is that of the warning where missing values were filled in.

@@ -254,7 +254,7 @@ def _hidden_parts(problem: Problem) -> list[Part]:
 
 def _observation_parts(problem: Problem) -> list[Part]:
     """What must be reported with every outcome, where CPTs are learned."""
-    if not problem.unknown_tables:
+    if not problem.unknown_cpts:
         return []
     return [Text(f"Report with every outcome, unless the decision set it: {_format_names(problem.must_observe)}.")]
 
@@ -287,9 +287,9 @@ def _contexts_without_actions(problem: Problem) -> list[str]:
 
 def _format_reduction(problem: Problem) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
-    if problem.unknown_tables:
+    if problem.unknown_cpts:
         return (
-            f"Nothing is known of the tables of {_format_names(problem.unknown_tables)}: what can be the best is "
+            f"Nothing is known of the tables of {_format_names(problem.unknown_cpts)}: what can be the best is "
             "decided by "
             "the graph alone."
         )
@@ -301,7 +301,7 @@ def _format_reduction(problem: Problem) -> str:
 
 def _format_search_size(problem: Problem) -> str:
     """How many actions, in the contexts that there are if these are few."""
-    if problem.unknown_tables:
+    if problem.unknown_cpts:
         return f"{format_count(problem.situation(any_tables=True).size)} actions"
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return f"{format_count(problem.candidates.size)} actions"

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         validate_parents,
         validate_reward,
         warn_of_scale,
-        warn_of_unknown_tables,
+        warn_of_unknown_cpts,
     )
 else:
     __getattr__, __dir__ = lazy_exports(
@@ -170,7 +170,7 @@ else:
                 "validate_parents",
                 "validate_reward",
                 "warn_of_scale",
-                "warn_of_unknown_tables",
+                "warn_of_unknown_cpts",
             ],
         },
     )
@@ -257,7 +257,7 @@ __all__ = [
     "validate_parents",
     "validate_reward",
     "warn_of_scale",
-    "warn_of_unknown_tables",
+    "warn_of_unknown_cpts",
 ]
 
 

@@ -89,7 +89,7 @@ def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, st
 
 def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
     """Why a policy does not suit a problem: it takes tables for known of which nothing is known."""
-    unknown = problem.unknown_tables
+    unknown = problem.unknown_cpts
     if not unknown or policy.traits.learns_cpts or policy.traits.searches_all:
         return []
     return [
@@ -99,7 +99,7 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
     ]
 
 
-def warn_of_unknown_tables(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
+def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
     """Say so if a policy takes tables for known of which nothing is known."""
     for text in policy_warnings(policy, problem):
         warn(text, ProblemWarning, stacklevel=stacklevel + 1)

@@ -88,7 +88,7 @@ class ChanceConstraint:
         posterior = self.block.model.posterior
         if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
-        tables = posterior.draw_tables(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
+        tables = posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
         return np.asarray(self.compliance(choices, tables).share >= COMPLIANCE_PROBABILITY)
 
     def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:

@@ -266,10 +266,10 @@ def design(
             "This problem learns a mean per action (reward_parents=[]), so that actions share nothing: design(..., "
             "graph=False), with a mean for each action if the best is to be told."
         )
-    if graph and problem.unknown_tables:
+    if graph and problem.unknown_cpts:
         raise ProblemError(
             f"A design is made from P(z | do(a)), and nothing is known of the tables of "
-            f"{format_names(problem.unknown_tables)}: fit them to data (cb.fit), or take what an agent has learnt: "
+            f"{format_names(problem.unknown_cpts)}: fit them to data (cb.fit), or take what an agent has learnt: "
             "problem.with_model(agent.model)."
         )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)

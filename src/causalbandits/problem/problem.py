@@ -364,7 +364,7 @@ learned online)
         if self.unit == "actions":
             return f"Problem({actions}; a mean per action is learned{costs}{context}{context_values})"
         observe = f"; observe {format_names(self.must_observe)}" if self.must_observe else ""
-        learned = "; CPTs are learned online" if self.unknown_tables else ""
+        learned = "; CPTs are learned online" if self.unknown_cpts else ""
         return (
             f"Problem({actions}; "
             f"{format_count(self.configurations)} configurations of "
@@ -747,7 +747,7 @@ learned online)
                 f"samples must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
                 f"{self.configurations} configurations; got {samples!r}."
             )
-        tables = self.posterior.draw_tables(int(samples), rng, stacklevel=3)
+        tables = self.posterior.draw_cpts(int(samples), rng, stacklevel=3)
         sampled_joints = self.joint(
             [block.rows_under_models(tables, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
         )
@@ -761,7 +761,7 @@ learned online)
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_tables(draws, np.random.default_rng(0), stacklevel=3)
+        tables = self.posterior.draw_cpts(draws, np.random.default_rng(0), stacklevel=3)
         return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
@@ -896,8 +896,8 @@ learned online)
         return reweighted.condition_codes(self.context_codes)
 
     @cached_property
-    def unknown_tables(self) -> tuple[str, ...]:
-        """The variables between knobs and parents of whose tables nothing is known, as after `without_tables`."""
+    def unknown_cpts(self) -> tuple[str, ...]:
+        """The variables between knobs and parents of whose tables nothing is known, as after `without_cpts`."""
         knowledge, posterior = self.knowledge, self.posterior
         if not self.parents or not isinstance(knowledge, CausalModel) or posterior is None:
             return ()
@@ -919,23 +919,23 @@ learned online)
         ('z', 'm')
         """
         names = dict.fromkeys(self.parents)
-        if self.unknown_tables:
+        if self.unknown_cpts:
             targets = (*self.parents, *self.context, *self.constrained_variables)
             on_the_way = ancestors(self.model.graph, targets)
             names |= dict.fromkeys(name for name in self.model.order if name in on_the_way)
         known = self.actions.variables_always_set().union(self.context)
         return tuple(name for name in names if name not in known)
 
-    def without_tables(self) -> Problem:
+    def without_cpts(self) -> Problem:
         """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
 
         >>> from causalbandits import zoo
-        >>> zoo.email_campaign().problem.without_tables().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
+        >>> zoo.email_campaign().problem.without_cpts().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
         array([0.083, 0.083])
         """
         return self.compute_once("without tables", lambda: self.with_model(self.model.with_flat_prior()))
 
-    def is_same_but_for_tables(self, other: Problem) -> bool:
+    def is_same_except_cpts(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
         return not self.first_difference(other)
 

@@ -174,7 +174,7 @@ class Situation(Cached):
             scores = self._pricing(scores)  # who makes scores without the situation's help need not know of budgets
         return self.action(scores.best_position())
 
-    def project_sampled_tables(self, index: Array) -> Scores | None:
+    def project_sampled_cpts(self, index: Array) -> Scores | None:
         """`project` of several draws, with tables of what is observed drawn for each; None where these are exact.
 
         No policy learns such tables, so that what the data leave open of them stays open.

@@ -40,7 +40,7 @@ from causalbandits.policies import (
     future_situations,
     is_auto,
     resolve_policy,
-    warn_of_unknown_tables,
+    warn_of_unknown_cpts,
 )
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
@@ -209,7 +209,7 @@ class Study(Advice):
         validate_holdout(problem, rules)
         resolved_policy.init(problem)
         validate_default_reward(problem, resolved_policy, rules)
-        warn_of_unknown_tables(resolved_policy, problem, stacklevel=2)
+        warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         validate_seed(seed)
         if budget is not None:
             build_budget_tracker(budget, future_situations(resolved_policy, problem), stacklevel=2)
@@ -446,7 +446,7 @@ class Study(Advice):
         validate_remark("by", by)
         new_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         new_policy.init(self.problem)
-        warn_of_unknown_tables(new_policy, self.problem, stacklevel=2)
+        warn_of_unknown_cpts(new_policy, self.problem, stacklevel=2)
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)

@@ -314,7 +314,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
-    return Environment(env.problem.without_tables(), env.reward) if policy.traits.learns_cpts else env
+    return Environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:

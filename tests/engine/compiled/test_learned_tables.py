@@ -56,7 +56,7 @@ def test_compiled_rounds_are_the_plain_driver_s(world, prior):
     env = WORLDS[world]
     if prior == "beta" and env.reward.bounded is not True:
         pytest.skip("rewards beyond [0, 1]")
-    assert_alike(env, learner(prior), env.problem.without_tables())
+    assert_alike(env, learner(prior), env.problem.without_cpts())
 
 
 @pytest.mark.parametrize("trust", [0.5, 1.0])
@@ -70,7 +70,7 @@ def test_so_are_those_that_start_from_past_data_and_draw_more_than_once(trust):
 @settings(deadline=None, max_examples=15)
 def test_so_they_are_in_random_worlds(seed):
     env = cb.zoo.random_world(7, rng=seed)
-    assert_alike(env, learner("gaussian"), env.problem.without_tables(), seed=seed)
+    assert_alike(env, learner("gaussian"), env.problem.without_cpts(), seed=seed)
 
 
 def test_pieces_change_nothing_and_neither_does_who_watches(monkeypatch):
@@ -99,9 +99,9 @@ def test_two_policies_on_one_believed_problem_do_not_mix_up_what_they_search():
 
 def test_contexts_requirements_and_other_graphs_are_left_to_the_plain_driver():
     segments = cb.zoo.email_segments()
-    assert not can_play(segments, learner("beta"), segments.problem.without_tables())
+    assert not can_play(segments, learner("beta"), segments.problem.without_cpts())
     required = email(max_probability={"subject": {"long": 0.9}})
-    assert not can_play(required, learner("beta"), required.problem.without_tables())
+    assert not can_play(required, learner("beta"), required.problem.without_cpts())
     p = EMAIL.problem
     graph = {name: v.parents for name, v in p.model.variables.items()} | {"send_time": ("product",)}
     states = {name: v.states for name, v in p.model.variables.items()}

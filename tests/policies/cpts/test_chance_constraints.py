@@ -15,7 +15,7 @@ from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 from causalbandits.errors import ProblemError, ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.policies import situation_for
-from causalbandits.policies.cpts.online_posterior import learned_tables
+from causalbandits.policies.cpts.online_posterior import learned_cpts
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY
 from oracles import cases, distribution, patient
 from oracles.engine_agent import engine_agent
@@ -82,7 +82,7 @@ def test_an_action_is_left_iff_it_complies_in_most_models_of_the_posterior_by_br
             optional=True,
         )
     assert problem.constrained_variables == tuple(require)
-    tables, statistic = learned_tables(problem), BETA.init(problem)
+    tables, statistic = learned_cpts(problem), BETA.init(problem)
     statistic.seen_at_draw[:] = statistic.seen[:] = rng.integers(0, 30, size=tables.size)
     with (
         mock.patch("causalbandits.policies.cpts.chance_constraints.POSTERIOR_SAMPLES", draws),
@@ -143,8 +143,8 @@ def test_what_turns_out_to_be_harmful_is_dropped_for_good_and_not_recommended():
 def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
     env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
     with pytest.raises(ProblemError, match="max_probability leaves no action"):
-        trial(env.problem.without_tables().model, max_probability=AT_MOST)
-    agent = cb.Agent(env.problem.without_tables(), BETA, seed=1)
+        trial(env.problem.without_cpts().model, max_probability=AT_MOST)
+    agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
     with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()
     (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action keeps to P(harm=yes) <= 0.2"))

@@ -17,7 +17,7 @@ from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.model import DirichletPosterior
 from causalbandits.policies import situation_for
-from causalbandits.policies.cpts.online_posterior import LearnedTables, learned_tables, with_sampled_tables
+from causalbandits.policies.cpts.online_posterior import LearnedTables, learned_cpts, with_sampled_cpts
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.registry import ESTIMATED_TABLES
 from causalbandits.policies.statistics import Cells
@@ -49,7 +49,7 @@ def play(agent, env, rounds, seed=0):
 
 def under(situation, tables):
     """A situation in which variables have other tables."""
-    return situation.with_candidates(situation.candidates.with_tables(tables))
+    return situation.with_candidates(situation.candidates.with_cpts(tables))
 
 
 def columns(log):
@@ -62,7 +62,7 @@ def test_counting_while_running_is_fitting_the_log(seed):
     env = cb.zoo.random_world(8, rng=seed)
     on_the_way = {name for block in env.problem.blocks for name in block.names}
     for own in range(5):
-        problem = env.problem.without_tables()
+        problem = env.problem.without_cpts()
         agent = cb.Agent(problem, "c-ts(scales=given, cpts=learned)", seed=own)
         log = play(agent, env, 30, seed=own)
         part = {name: env.problem.model[name].parents for name in env.problem.model.order if name in on_the_way}
@@ -73,8 +73,8 @@ def test_counting_while_running_is_fitting_the_log(seed):
 
 
 def test_rows_count_only_where_a_variable_and_its_causes_were_seen(env):
-    problem = env.problem.without_tables()
-    tables, policy = learned_tables(problem), BETA
+    problem = env.problem.without_cpts()
+    tables, policy = learned_cpts(problem), BETA
     statistic, action = (
         policy.init(problem),
         problem.actions.find({"purpose": "Promo", "send_time": "morning"}),
@@ -93,7 +93,7 @@ def test_rows_count_only_where_a_variable_and_its_causes_were_seen(env):
 def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, seed):
     problem = cb.Problem(
         case.model, manipulable=case.manipulable, reward_parents=case.parents, optional=True
-    ).without_tables()
+    ).without_cpts()
     model = problem.model.draw(seed)
     tables = {name: v.table for name, v in model.variables.items()}
     index = np.random.default_rng(seed).normal(size=problem.configurations)
@@ -102,7 +102,7 @@ def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, see
         (problem.situation(every=True), other.situation(every=True)),
         (problem.situation(any_tables=True), other.situation(any_tables=True)),
     ):
-        found = ours.with_candidates(ours.candidates.with_tables(tables))
+        found = ours.with_candidates(ours.candidates.with_cpts(tables))
         assert [found.action(i).choices for i in range(found.size)] == [
             theirs.action(i).choices for i in range(theirs.size)
         ]
@@ -136,7 +136,7 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
             reward_parents=parents,
             max_set=at_most,
             optional=[name for name in manipulable if name not in always],
-        ).without_tables()
+        ).without_cpts()
     rng = np.random.default_rng(seed)
     for _ in range(5):
         drawn = problem.model.draw(rng)
@@ -161,7 +161,7 @@ def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, w
         (segments.condition({"segment": "new"}), {"any_tables": True}),
         (segments.condition({"segment": "new"}), some),
     ):
-        open_, index = problem.without_tables(), rng.random(problem.configurations)
+        open_, index = problem.without_cpts(), rng.random(problem.configurations)
         for _ in range(2):
             model = open_.model.draw(rng)
             theirs = open_.with_model(model).situation(**how)
@@ -192,7 +192,7 @@ def test_the_posterior_of_a_row_with_doubt_is_bayes_rule_observation_by_observat
         cb.CausalGraph({"x": []}, values={"x": [0, 1, 2]}),
         DirichletPosterior({"x": [40.0, 5.0, 0.0]}, {"x": [1.0, 1.0, 0.5]}, rows=45),
     )
-    tables = learned_tables(cb.Problem(model, manipulable=["x"], reward_parents=["x"], optional=True))
+    tables = learned_cpts(cb.Problem(model, manipulable=["x"], reward_parents=["x"], optional=True))
     rng, seen, odds, a = np.random.default_rng(0), np.zeros(3), math.log(0.3 / 0.7), tables.prior
     for code in rng.integers(3, size=60).tolist():
         past = (a[code] + seen[code]) / (a.sum() + seen.sum())
@@ -211,7 +211,7 @@ def test_drawn_tables_have_the_posterior_s_mean_and_variance():
         cb.CausalGraph({"x": [], "y": ["x"]}, values={"x": [0, 1], "y": [0, 1, 2]}),
         DirichletPosterior(counts, prior, rows=10),
     )
-    tables = learned_tables(cb.Problem(model, manipulable=["x"], reward_parents=["y"], optional=True))
+    tables = learned_cpts(cb.Problem(model, manipulable=["x"], reward_parents=["y"], optional=True))
     seen = np.arange(tables.size, dtype=float)
     drawn = tables.sample_entries(seen, 1.0, np.random.default_rng(0), 40_000)
     a = tables.prior + seen
@@ -227,7 +227,7 @@ def test_rows_of_tiny_parameters_are_drawn_beside_rows_of_large_ones():
         cb.CausalGraph({"x": [], "y": []}, values={"x": [0, 1], "y": [0, 1]}),
         DirichletPosterior({"x": [1e6, 1e6], "y": [0, 0]}, {"x": [1, 1], "y": [1e-3, 1e-3]}, rows=1),
     )
-    tables = learned_tables(cb.Problem(model, manipulable=["x", "y"], reward_parents=["x", "y"], optional=True))
+    tables = learned_cpts(cb.Problem(model, manipulable=["x", "y"], reward_parents=["x", "y"], optional=True))
     drawn = tables.sample_entries(np.zeros(4), 1.0, np.random.default_rng(0), 2000)
     assert np.isfinite(drawn).all()
     assert np.allclose(drawn[:, 2:].sum(axis=1), 1)
@@ -235,10 +235,10 @@ def test_rows_of_tiny_parameters_are_drawn_beside_rows_of_large_ones():
 
 
 def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fiftieth_or_ten(env):
-    agent = cb.Agent(env.problem.without_tables(), BETA, seed=1)
+    agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
     play(agent, env, 2000)
     assert 200 < agent._replay_if_stale().draw < 600
-    tables = learned_tables(agent.problem)
+    tables = learned_cpts(agent.problem)
     statistic = agent._replay_if_stale()
     weight, at_draw = (tables.row_totals(tables.prior + n) for n in (statistic.seen, statistic.seen_at_draw))
     assert (weight < 1.1 * at_draw).all()
@@ -246,21 +246,21 @@ def test_tables_are_kept_until_a_row_has_grown_by_a_tenth_or_the_rounds_by_a_fif
 
 
 def test_asking_again_uses_the_same_drawn_tables_and_draws_nothing_else(env):
-    problem = env.problem.without_tables()
+    problem = env.problem.without_cpts()
     statistic, situation, rng = BETA.init(problem), situation_for(BETA, problem), np.random.default_rng(5)
     state = copy.deepcopy(rng.bit_generator.state)
-    first = with_sampled_tables(situation, statistic, 1.0, rng)
-    assert with_sampled_tables(situation, statistic, 1.0, rng).candidates is first.candidates
+    first = with_sampled_cpts(situation, statistic, 1.0, rng)
+    assert with_sampled_cpts(situation, statistic, 1.0, rng).candidates is first.candidates
     assert rng.bit_generator.state == state
-    again = with_sampled_tables(situation, BETA.init(problem), 1.0, np.random.default_rng(5))
+    again = with_sampled_cpts(situation, BETA.init(problem), 1.0, np.random.default_rng(5))
     index = np.arange(problem.configurations, dtype=float)
     assert np.array_equal(again.project(index).values, first.project(index).values)
-    other = with_sampled_tables(situation, statistic, 1.0, np.random.default_rng(6))
+    other = with_sampled_cpts(situation, statistic, 1.0, np.random.default_rng(6))
     assert not np.array_equal(other.project(index).values, first.project(index).values)
 
 
 def test_a_saved_agent_goes_on_with_the_same_drawn_tables(env, tmp_path):
-    agent = cb.Agent(env.problem.without_tables(), "c-ts(prior=beta, cpts=learned)", seed=3)
+    agent = cb.Agent(env.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=3)
     play(agent, env, 137)
     agent.save(tmp_path / "agent.json")
     resumed = cb.Agent.load(tmp_path / "agent.json")
@@ -270,7 +270,7 @@ def test_a_saved_agent_goes_on_with_the_same_drawn_tables(env, tmp_path):
 
 
 def test_a_correction_counts_for_the_tables_too(env):
-    problem = env.problem.without_tables()
+    problem = env.problem.without_cpts()
     agents = [cb.Agent(problem, BETA, seed=3) for _ in range(2)]
     for agent in agents:
         play(agent, env, 40)
@@ -291,7 +291,7 @@ def test_agent_and_simulator_decide_alike(env):
     from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
 
     run = cb.simulate(env, BETA, horizon=200, replications=1, seed=4, measures=["plays"])
-    agent = engine_agent(env.problem.without_tables(), BETA, seed=seed_of(4, 0, POLICY))
+    agent = engine_agent(env.problem.without_cpts(), BETA, seed=seed_of(4, 0, POLICY))
     world, regret, problem = stream(4, 0, WORLD), 0.0, env.problem
     for _ in range(200):
         decision = agent.ask()
@@ -311,7 +311,7 @@ def test_every_variable_on_the_way_is_drawn_by_its_own_table(env):
     assert np.abs(found / 4000 - exact).max() < 0.03
 
 
-def test_learning_without_tables_costs_little_on_the_email_campaign(env):
+def test_learning_without_cpts_costs_little_on_the_email_campaign(env):
     """47.9 in the long run, and 454 for TS without the graph; 12 runs have a standard error of about 4."""
     run = cb.simulate(env, ["c-ts(prior=beta, cpts=learned)"], horizon=5000, replications=12, seed=1, workers=2)
     assert run.regret("c-ts(prior=beta, cpts=learned)")[:, -1].mean() < 62
@@ -361,7 +361,7 @@ def test_intervals_carry_what_is_not_known_of_the_tables(env):
     """Of 60 campaigns of 150 rounds at 90%, 54 are expected to cover; fewer than 44 happens once in 10^4 times."""
     covered = 0
     for seed in range(60):
-        agent = cb.Agent(env.problem.without_tables(), BETA, seed=seed)
+        agent = cb.Agent(env.problem.without_cpts(), BETA, seed=seed)
         play(agent, env, 150, seed=seed)
         best = agent.recommend(confidence=0.9)
         covered += best.lower <= env.mean_reward(best.intervention) <= best.upper
@@ -614,12 +614,12 @@ def test_past_rows_in_which_something_was_set_are_told_from_others():
     assert again.posterior.observational == 2
     problem = cb.Problem(fitted, manipulable=["x"], reward_parents=["y"], optional=True)
     assert cb.policies.CausalThompsonSampling(scales="given", cpts="learned").trust_in(problem) == 0.5
-    assert cb.policies.CausalThompsonSampling(scales="given", cpts="learned").trust_in(problem.without_tables()) == 1.0
+    assert cb.policies.CausalThompsonSampling(scales="given", cpts="learned").trust_in(problem.without_cpts()) == 1.0
 
 
 def test_many_draws_of_the_means_share_the_drawn_tables_and_tell_propensities(env):
     policy = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", samples=16)
-    agent = cb.Agent(env.problem.without_tables(), policy, seed=0)
+    agent = cb.Agent(env.problem.without_cpts(), policy, seed=0)
     play(agent, env, 20)
     decision = agent.ask()
     assert decision.propensity is not None
@@ -627,7 +627,7 @@ def test_many_draws_of_the_means_share_the_drawn_tables_and_tell_propensities(en
 
 
 def test_rewards_are_counted_as_without_learning(env):
-    agent = cb.Agent(env.problem.without_tables(), BETA, seed=0)
+    agent = cb.Agent(env.problem.without_cpts(), BETA, seed=0)
     play(agent, env, 50)
     statistic = agent._replay_if_stale()
     plain = Cells.empty(env.problem.configurations)
@@ -651,7 +651,7 @@ def priced(env):
 
 def test_what_costs_something_may_be_left_alone_whatever_the_tables(env):
     """Of each knob that costs something, leaving it alone stays; the best is never lost."""
-    problem = priced(env).problem.without_tables()
+    problem = priced(env).problem.without_cpts()
     assert problem.situation(any_tables=True).size == problem.actions.size
     some = cb.Problem(
         problem.model,
@@ -672,13 +672,13 @@ def test_what_costs_something_may_be_left_alone_whatever_the_tables(env):
         assert math.isclose(best[0], best[1], rel_tol=1e-12)
 
 
-def test_costs_and_budgets_go_with_learnt_tables(env):
+def test_costs_and_budgets_go_with_learned_cpts(env):
     """Drawn tables are kept for a whole epoch also where every decision has a situation of its own."""
     world = priced(env)
-    agent = cb.Agent(world.problem.without_tables(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
+    agent = cb.Agent(world.problem.without_cpts(), BETA, seed=1, budget=cb.Budget(10, rounds=300))
     play(agent, world, 300)
     assert 9 < agent.budget.spent <= 10
-    assert len(agent._replay_if_stale().sampled_tables) <= 1
+    assert len(agent._replay_if_stale().sampled_cpts) <= 1
     run = cb.simulate(
         world, ["c-ts(prior=beta, cpts=learned)", "ts(prior=beta)"], horizon=1500, replications=6, seed=1, workers=2
     )
@@ -688,7 +688,7 @@ def test_costs_and_budgets_go_with_learnt_tables(env):
 
 def test_how_often_contexts_come_is_learnt_too():
     world = cb.zoo.email_segments()
-    agent, rng = cb.Agent(world.problem.without_tables(), BETA, seed=1), np.random.default_rng(2)
+    agent, rng = cb.Agent(world.problem.without_cpts(), BETA, seed=1), np.random.default_rng(2)
     for _ in range(300):
         known = world.draw_context(rng)
         decision = agent.ask(context=known)
@@ -702,7 +702,7 @@ def test_how_often_contexts_come_is_learnt_too():
 
 def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracted_once(monkeypatch):
     world = cb.zoo.email_segments()
-    problem, made, drawn = world.problem.without_tables(), [], []
+    problem, made, drawn = world.problem.without_cpts(), [], []
     whole, draw = Block._table_from, LearnedTables.sample_entries
     monkeypatch.setattr(Block, "_table_from", lambda own, tables: made.append(own) or whole(own, tables))
     monkeypatch.setattr(LearnedTables, "sample_entries", lambda own, *given: drawn.append(own) or draw(own, *given))
@@ -720,8 +720,8 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
 
 
 def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
-    problem = env.problem.without_tables()
-    assert set(problem.unknown_tables) == {"template", "subject"}
+    problem = env.problem.without_cpts()
+    assert set(problem.unknown_cpts) == {"template", "subject"}
     with pytest.warns(ProblemWarning, match=r"Nothing is known of the tables of .*c-ts\(prior=beta, cpts=learned\)"):
         cb.Agent(problem, "c-ts(prior=beta)")
     with pytest.warns(ProblemWarning, match="Nothing is known of the tables"):
@@ -751,7 +751,7 @@ def test_the_model_of_a_doubted_past_is_what_is_expected_of_it(env):
     agent = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust=0.3), seed=1)
     assert agent.model.posterior.rows == 200
     play(agent, env, 60)
-    tables = learned_tables(problem)
+    tables = learned_cpts(problem)
     expected = tables.split_by_name(tables.mean(agent._replay_if_stale().seen, 0.3))
     for name in tables.names:
         assert np.allclose(agent.model[name].table, expected[name], atol=1e-12)

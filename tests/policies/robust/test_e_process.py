@@ -297,12 +297,12 @@ def test_an_outlier_leaves_evidence_finite():
     assert watch.find_alarm(0.05) is None
 
 
-def test_learnt_tables_are_those_of_a_problem_with_these_tables():
+def test_learned_cpts_are_those_of_a_problem_with_these_tables():
     problem = cb.zoo.email_campaign().problem
     claims = implications_of(problem)
     counts = np.zeros(claims.size)
     claims.split_by_name(counts)["subject"][0] = 0.0, 400.0
-    learnt = claims.with_learned_tables(counts)
+    learnt = claims.with_learned_cpts(counts)
     assert learnt.model["subject"].table[0, 1] > 0.95
     assert learnt.model["subject"].table[1:] == pytest.approx(problem.model["subject"].table[1:])
     assert learnt.actions is problem.actions

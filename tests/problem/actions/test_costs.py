@@ -179,8 +179,8 @@ def test_a_problem_with_costs_survives_its_record_and_other_tables():
     assert again.fingerprint == problem.fingerprint != email(costs=None, max_set=2).problem.fingerprint
     other = problem.with_model(problem.model)
     assert other.costs == problem.costs
-    assert problem.is_same_but_for_tables(other)
-    assert not problem.is_same_but_for_tables(email(costs={"product": 0.01}, max_set=2).problem)
+    assert problem.is_same_except_cpts(other)
+    assert not problem.is_same_except_cpts(email(costs={"product": 0.01}, max_set=2).problem)
     for wrong in ([[0.1]], "x", [[-1] * 3, [0] * 4, [0] * 3]):
         with pytest.raises(cb.CausalBanditsError, match="cost"):
             cb.Problem.from_record({**problem.to_record(), "costs": wrong})

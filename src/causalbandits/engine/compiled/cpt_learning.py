@@ -20,8 +20,8 @@ from causalbandits.policies.cpts import (
     CellsAndTables,
     LearnedTables,
     ResamplingSchedule,
-    learned_tables,
-    resample_tables,
+    learned_cpts,
+    resample_cpts,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class LearnedTableSums(NamedTuple):
 def can_learn(scene: Scene) -> bool:
     """Whether the compiled rounds play a policy that learns tables here: where it is told of all that happens."""
     problem, true = scene.problem, scene.env.problem
-    return not (true.context or problem.context or true.constrained_variables) and problem.is_same_but_for_tables(true)
+    return not (true.context or problem.context or true.constrained_variables) and problem.is_same_except_cpts(true)
 
 
 class TableLearning:
@@ -94,7 +94,7 @@ class TableLearning:
     ) -> None:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
         ((self._situation, env),) = scene.moments
-        self._tables, search = learned_tables(scene.problem), self._situation.candidates
+        self._tables, search = learned_cpts(scene.problem), self._situation.candidates
         self._tree = arrays.build_tree([search.projection], scene.problem.configurations)
         mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
@@ -116,7 +116,7 @@ class TableLearning:
         played, due = stopped
         self._cells.rounds += played
         if due:
-            resample_tables(self._cells)
+            resample_cpts(self._cells)
         return played
 
 

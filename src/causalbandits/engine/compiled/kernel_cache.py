@@ -15,7 +15,7 @@ from causalbandits.engine.compiled.gittins import gittins_rounds
 from causalbandits.engine.compiled.gittins_main_effects import gittins_main_effects_rounds
 from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
 from causalbandits.engine.compiled.screen import screen_rounds
-from causalbandits.engine.compiled.thompson import learned_table_rounds, thompson_rounds
+from causalbandits.engine.compiled.thompson import learned_cpt_rounds, thompson_rounds
 from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
 from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_context_rounds, ucb_rounds
 
@@ -27,7 +27,7 @@ KERNELS: dict[str, Any] = {
     "linear": linear_rounds,
     "by block": by_block_rounds,
     **DESIGN_KERNELS,
-    "learnt": learned_table_rounds,
+    "learnt": learned_cpt_rounds,
     "promised": ts_ucb_rounds,
     "screened": screen_rounds,
     "worth": gittins_rounds,

@@ -96,7 +96,7 @@ def thompson_rounds(version):
     return play
 
 
-def learned_table_rounds(version):
+def learned_cpt_rounds(version):
     """Every index is drawn anew; what happens to each variable is drawn, and counted, until tables are drawn anew."""
 
     def play(rule, tree, world, statistic, streams, record):

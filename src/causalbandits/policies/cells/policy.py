@@ -269,23 +269,23 @@ class CellPolicy(FamilyPolicy[Cells]):
         if self.causal and isinstance(problem.knowledge, LatentModel) and problem.posterior is not None:
             if self.relevant_cells(problem) is not None:
                 return None
-            sampled = situation.project_sampled_tables(means)
+            sampled = situation.project_sampled_cpts(means)
             return None if sampled is None else sampled.values
-        table_draws = self.sample_tables(problem, statistic, rng, min(len(means), TABLE_SAMPLES))
-        if table_draws is None:
+        cpt_draws = self.sample_cpts(problem, statistic, rng, min(len(means), TABLE_SAMPLES))
+        if cpt_draws is None:
             return self.score_cells(situation, means).values
-        situations = (situation.with_candidates(situation.candidates.with_tables(tables)) for tables in table_draws)
-        parts = zip(situations, np.array_split(means, len(table_draws)), strict=True)
+        situations = (situation.with_candidates(situation.candidates.with_cpts(tables)) for tables in cpt_draws)
+        parts = zip(situations, np.array_split(means, len(cpt_draws)), strict=True)
         return np.concatenate([self.score_cells(sampled_situation, part).values for sampled_situation, part in parts])
 
-    def sample_tables(
+    def sample_cpts(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
         """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
         posterior = problem.posterior
         if not self.causal or not isinstance(problem.knowledge, CausalModel) or posterior is None:
             return None
-        return split_draws(posterior.draw_tables(n, rng, stacklevel=3))
+        return split_draws(posterior.draw_cpts(n, rng, stacklevel=3))
 
     def error_probability(
         self, situation: Situation, statistic: Cells, action: Action, tolerance: float

@@ -23,11 +23,11 @@ from causalbandits.policies.cpts import (
     CellsAndTables,
     count_outcome,
     feasibility_warnings,
-    init_cells_and_tables,
-    learned_tables,
+    init_cells_and_cpts,
+    learned_cpts,
     restrict_to_feasible,
-    with_mean_tables,
-    with_sampled_tables,
+    with_mean_cpts,
+    with_sampled_cpts,
 )
 from causalbandits.policies.feedback import (
     Choice,
@@ -119,7 +119,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
-        return learned_tables(problem).default_trust if self.trust is None else float(self.trust)
+        return learned_cpts(problem).default_trust if self.trust is None else float(self.trust)
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""
@@ -127,13 +127,13 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
-        return init_cells_and_tables(problem, cells) if self.traits.learns_cpts else cells
+        return init_cells_and_cpts(problem, cells) if self.traits.learns_cpts else cells
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
         statistic.add(situation.problem.configuration(outcome.z), reward)
         if isinstance(statistic, CellsAndTables):
-            count_outcome(learned_tables(situation.problem), statistic, outcome)
+            count_outcome(learned_cpts(situation.problem), statistic, outcome)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         if self.traits.learns_cpts:
@@ -148,39 +148,39 @@ class CausalThompsonSampling(SamplingPolicy):
     def sample_situation(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
         if not isinstance(statistic, CellsAndTables):
             return situation
-        return with_sampled_tables(situation, statistic, self.trust_in(situation.problem), rng)
+        return with_sampled_cpts(situation, statistic, self.trust_in(situation.problem), rng)
 
     def expected_situation(self, situation: Situation, statistic: Cells) -> Situation:
         if not isinstance(statistic, CellsAndTables):
             return situation
-        return with_mean_tables(situation, statistic, self.trust_in(situation.problem))
+        return with_mean_cpts(situation, statistic, self.trust_in(situation.problem))
 
     def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
         if not isinstance(statistic, CellsAndTables):
             return super().parent_distribution(situation, statistic, action)
-        tables = learned_tables(situation.problem)
+        tables = learned_cpts(situation.problem)
         return tables.parent_distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
 
-    def sample_tables(
+    def sample_cpts(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
         if not isinstance(statistic, CellsAndTables):
-            return super().sample_tables(problem, statistic, rng, n)
-        tables = learned_tables(problem)
+            return super().sample_cpts(problem, statistic, rng, n)
+        tables = learned_cpts(problem)
         return split_draws(tables.split_by_name(tables.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
 
     def learned_model(self, problem: Problem, statistic: Cells) -> CausalModel | None:
         if not isinstance(statistic, CellsAndTables):
             return None
-        return learned_tables(problem).learned_model(statistic, self.trust_in(problem))
+        return learned_cpts(problem).learned_model(statistic, self.trust_in(problem))
 
     def missing_observations(self, problem: Problem, statistic: Cells, outcome: Outcome) -> str:
         if not isinstance(statistic, CellsAndTables):
             return ""
-        return learned_tables(problem).missing_observations(statistic, outcome)
+        return learned_cpts(problem).missing_observations(statistic, outcome)
 
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
         if not isinstance(statistic, CellsAndTables):
             return ()
-        unseen_tables = learned_tables(problem).unseen_table_warnings(statistic)
+        unseen_tables = learned_cpts(problem).unseen_table_warnings(statistic)
         return (*unseen_tables, *feasibility_warnings(situation_for(self, problem), statistic, self.trust_in(problem)))

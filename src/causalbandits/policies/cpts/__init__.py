@@ -11,11 +11,11 @@ from causalbandits.policies.cpts.online_posterior import (
     LearnedTables,
     ResamplingSchedule,
     count_outcome,
-    init_cells_and_tables,
-    learned_tables,
-    resample_tables,
-    with_mean_tables,
-    with_sampled_tables,
+    init_cells_and_cpts,
+    learned_cpts,
+    resample_cpts,
+    with_mean_cpts,
+    with_sampled_cpts,
 )
 
 __all__ = [
@@ -26,11 +26,11 @@ __all__ = [
     "TableRows",
     "count_outcome",
     "feasibility_warnings",
-    "init_cells_and_tables",
-    "learned_tables",
-    "resample_tables",
+    "init_cells_and_cpts",
+    "learned_cpts",
+    "resample_cpts",
     "restrict_to_feasible",
     "suppress_warnings",
-    "with_mean_tables",
-    "with_sampled_tables",
+    "with_mean_cpts",
+    "with_sampled_cpts",
 ]

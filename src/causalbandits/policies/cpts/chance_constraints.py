@@ -17,7 +17,7 @@ import numpy as np
 
 from causalbandits._typing import Codes
 from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
-from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_tables
+from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_cpts
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
     LIMIT_TOLERANCE,
@@ -102,11 +102,11 @@ def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float)
 
 
 def _find_feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
-    tables = learned_tables(situation.problem)
-    sampled_tables = tables.split_by_name(
+    tables = learned_cpts(situation.problem)
+    sampled_cpts = tables.split_by_name(
         tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
     )
-    sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_tables)
+    sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_cpts)
     is_sure = sureness.share >= COMPLIANCE_PROBABILITY
     if is_sure.any():
         return FeasibleActions(None if is_sure.all() else np.flatnonzero(is_sure), True, sureness)

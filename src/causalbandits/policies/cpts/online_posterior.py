@@ -64,7 +64,7 @@ class SampledTables:
     def reweight(self, search: CandidateSet) -> CandidateSet:
         """The same actions, if the tables are these."""
         cached = self._sets.get(search)
-        return self._sets.store(search, search.with_tables(self._tables)) if cached is None else cached
+        return self._sets.store(search, search.with_cpts(self._tables)) if cached is None else cached
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ class CellsAndTables(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.sampled_tables: BoundedCache[Any, SampledTables] = BoundedCache(CACHED_DRAWS)
+        self.sampled_cpts: BoundedCache[Any, SampledTables] = BoundedCache(CACHED_DRAWS)
         """The tables that were drawn last; not saved, since they can be drawn again."""
         self.feasible_actions: BoundedCache[CandidateSet, Any] = BoundedCache(CACHED_SETS)
         """Which actions keep to what is required, by what was known when tables were last drawn."""
@@ -173,13 +173,13 @@ class LearnedTables(TableRows):
         """What is known of P(z | do(a)). The draws are the same every time, so that an interval made of them is."""
         few = max(MIN_TABLE_DRAWS, TABLE_DRAW_SIZE // self.size)
         n = max(2, min(400, few, DRAW_BATCH_SIZE // problem.configurations))
-        sampled_tables = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
+        sampled_cpts = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
         mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (
             problem.joint(
                 [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks]
             )
-            for tables in (mean_tables, sampled_tables)
+            for tables in (mean_tables, sampled_cpts)
         )
         return ParentDistribution(expected.reshape(-1), draws.reshape(n, -1))
 
@@ -266,14 +266,14 @@ class LearnedTables(TableRows):
         return np.asarray(np.maximum(0.0, np.maximum(weight, min_weight)[self.row_of] * mean - counts))
 
 
-def learned_tables(problem: Problem) -> LearnedTables:
+def learned_cpts(problem: Problem) -> LearnedTables:
     """The tables that are learnt on a problem, the same in all contexts."""
     return problem.unconditional.compute_once("learnt tables", lambda: LearnedTables(problem.unconditional))
 
 
-def init_cells_and_tables(problem: Problem, cells: Cells) -> CellsAndTables:
+def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndTables:
     """Before the first round: cells of which nothing was seen, and nothing of the tables either."""
-    size = learned_tables(problem).size
+    size = learned_cpts(problem).size
     table_fields = np.zeros(size), np.zeros(size), 0, 0
     if isinstance(cells, PooledCells):
         return PooledCellsAndTables(0, cells.count, cells.total, *table_fields, cells.pooled)
@@ -289,38 +289,36 @@ def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
     if due:
-        resample_tables(cells)
+        resample_cpts(cells)
 
 
-def resample_tables(cells: CellsAndTables) -> None:
+def resample_cpts(cells: CellsAndTables) -> None:
     """From now on tables are drawn from what is known now."""
     cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
     cells.draw += 1
     cells.schedule = None
-    cells.sampled_tables.clear()
+    cells.sampled_cpts.clear()
     cells.feasible_actions.clear()
 
 
-def with_sampled_tables(
-    situation: Situation, cells: CellsAndTables, trust: float, rng: np.random.Generator
-) -> Situation:
+def with_sampled_cpts(situation: Situation, cells: CellsAndTables, trust: float, rng: np.random.Generator) -> Situation:
     """The situation if the tables are as they were last drawn.
 
     The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
     """
     seed = rng.bit_generator.seed_seq
-    sampled = cells.sampled_tables.get((seed, cells.draw))
+    sampled = cells.sampled_cpts.get((seed, cells.draw))
     if sampled is None:
         seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
-        tables = learned_tables(situation.problem)
+        tables = learned_cpts(situation.problem)
         entries = tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
-        sampled = cells.sampled_tables.store((seed, cells.draw), SampledTables(tables.split_by_name(entries)))
+        sampled = cells.sampled_cpts.store((seed, cells.draw), SampledTables(tables.split_by_name(entries)))
     return situation.with_candidates(sampled.reweight(situation.candidates))
 
 
-def with_mean_tables(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
+def with_mean_cpts(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
     """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
-    tables = learned_tables(situation.problem)
+    tables = learned_cpts(situation.problem)
     return situation.with_candidates(
-        situation.candidates.with_tables(tables.split_by_name(tables.mean(cells.seen, trust)))
+        situation.candidates.with_cpts(tables.split_by_name(tables.mean(cells.seen, trust)))
     )

@@ -80,13 +80,13 @@ class Implications(TableRows):
             self._cached_probabilities.store(key, value)
         return value
 
-    def table_draws(self, outcome: Outcome) -> list[TableDraw]:
+    def cpt_draws(self, outcome: Outcome) -> list[TableDraw]:
         """What an outcome says of the tables; not of those of what was known beforehand, which may well be chosen."""
         key = self.cache_key(outcome)
         cached = self._cached_draws.get(key)
-        return self._cached_draws.store(key, self._find_table_draws(outcome)) if cached is None else cached
+        return self._cached_draws.store(key, self._find_cpt_draws(outcome)) if cached is None else cached
 
-    def _find_table_draws(self, outcome: Outcome) -> list[TableDraw]:
+    def _find_cpt_draws(self, outcome: Outcome) -> list[TableDraw]:
         draws = [self._table_draw(place, row) for place, row in self.find_entries(outcome)]
         if outcome.context is None:
             return draws
@@ -116,20 +116,20 @@ class Implications(TableRows):
             row, place, start, stop, [(weight * prior, weight) for weight in ALTERNATIVE_WEIGHTS], prior, 0.0
         )
 
-    def with_learned_tables(self, counts: Array) -> Problem:
+    def with_learned_cpts(self, counts: Array) -> Problem:
         """The same problem with tables as they are to be expected after what was counted.
 
         Each row is as the model says, or drawn from one of the alternatives: the mean over these, by how likely each
         makes the counts. A row of which nothing was seen stays what it was, and a contradicted one follows the counts.
         """
         tables = {}
-        priors, alternative_tables, observed = (
+        priors, alternative_cpts, observed = (
             self.split_by_name(entries) for entries in (self.prior, self.alternatives, counts)
         )
         for name in self.names:
             shape = -1, len(self.model[name].states)
-            alternatives = alternative_tables[name].reshape(
-                len(alternative_tables[name]), *observed[name].reshape(shape).shape
+            alternatives = alternative_cpts[name].reshape(
+                len(alternative_cpts[name]), *observed[name].reshape(shape).shape
             )
             rows = expected_rows(
                 priors[name].reshape(shape), alternatives, observed[name].reshape(shape), fitted=self.fitted

@@ -220,7 +220,7 @@ class Monitor(Statistic):
             return problem
         key = "learnt", self.believed.tobytes()
         current = problem.unconditional.compute_once(
-            key, lambda: testable_implications(problem).with_learned_tables(self.believed)
+            key, lambda: testable_implications(problem).with_learned_cpts(self.believed)
         )
         return current if problem is problem.unconditional else current.condition_codes(problem.context_codes)
 
@@ -248,7 +248,7 @@ class Monitor(Statistic):
         self._add_reward(stratum, columns, total / count if noise is None or self.count_of_all else reward, reward)
         if self.count_of_all >= REFIT_GROWTH * self.added_at:
             self._fit_choice_effects(implications, coins=noise is None)
-        for value in implications.table_draws(outcome):
+        for value in implications.cpt_draws(outcome):
             self._count_table_draw(value)
         if self.learnt and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
             self.believed = self.counted.copy()

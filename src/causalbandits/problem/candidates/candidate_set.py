@@ -52,7 +52,7 @@ class CandidateSet(ABC):
         """The actions that are scored where these are asked for, and which of them these are; None: all, in order."""
         return self, None
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Reweighted:
+    def with_cpts(self, tables: Mapping[str, Array]) -> Reweighted:
         """The same actions in the same order, where variables have other tables."""
         return Reweighted(self, tables)
 

@@ -165,7 +165,7 @@ class Block:
         factors = [layout.operand_with_choices(self._tables[name]) for name, layout in self._layout.items()]
         return factors, self._output([("choice", k) for k in self.knob_names])
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
         """The same block, its variables having other tables. It shares the order in which sums are taken."""
         _ = self._layout, self._full_contraction if self.is_small else self._order
         copy = Block.__new__(Block)
@@ -195,7 +195,7 @@ class Block:
         What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
         """
         if not self.is_small:
-            return lambda tables: self.with_tables(tables).rows(choices)
+            return lambda tables: self.with_cpts(tables).rows(choices)
         codes = self._codes(choices)
 
         def rows(tables: Mapping[str, Array]) -> Array:
@@ -391,7 +391,7 @@ class PointMassBlock(Block):
         table.setflags(write=False)
         return table
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Block:
+    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
         return self
 
     def row_builder(self, choices: Choices2D) -> RowBuilder:

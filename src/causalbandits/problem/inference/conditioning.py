@@ -184,8 +184,8 @@ class ConditionedBlock(Block):
     def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         return self._condition_rows(self._joint.rows_under_models(tables, choices))
 
-    def with_tables(self, tables: Mapping[str, Array]) -> Block:
-        return self._joint.with_tables(tables)  # which is refused
+    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
+        return self._joint.with_cpts(tables)  # which is refused
 
     def _condition_rows(self, rows: Array) -> Array:
         """Rows of the joint distribution as distributions of z given what is known; what no action makes stays 0."""

@@ -185,7 +185,7 @@ class DistrictBlock(Block):
         )
         return row.reshape(-1)
 
-    def with_tables(self, tables: Any) -> NoReturn:
+    def with_cpts(self, tables: Any) -> NoReturn:
         raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
 
     def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:

@@ -1,6 +1,6 @@
 """What it costs to learn the tables while running, from nothing, from past data, and from past data that mislead.
 
-`python examples/learnt_tables.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
+`python examples/learned_cpts.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
 
 Past mails are of two kinds. In the first, nothing was set and the graph is right. In the second, somebody who knew the
 season chose product and purpose by it, and the season also changes subject lines and templates: P(subject | purpose) in
@@ -19,7 +19,7 @@ import numpy as np
 import causalbandits as cb
 
 HORIZON = 5000
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "learnt_tables.png"
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "learned_cpts.png"
 KNOWN = cb.policies.CausalThompsonSampling(prior="beta")
 LEARNT = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned")
 BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust=1.0)
