@@ -285,7 +285,7 @@ def test_a_damaged_file_is_refused_with_the_reason(env, tmp_path, damage):
         "binary": "\x00\x01",
     }.get(damage, json.dumps(content))
     path.write_text(damaged)
-    with pytest.raises(StateError, match=r"corrupted|no saved agent|another version"):
+    with pytest.raises(StateError, match=r"corrupted|not a saved agent|another version"):
         cb.Agent.load(path)
 
 
