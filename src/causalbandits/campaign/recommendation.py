@@ -325,7 +325,7 @@ class Recommendation:
 
     @property
     def error_probability(self) -> float | None:
-        """An anytime-valid bound on the probability that another action is better than this by more than the tolerance."""
+        """A bound on the probability that another action is better by more than the tolerance; None without one."""
         return self.certainty.error_probability
 
     @property
