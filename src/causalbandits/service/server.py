@@ -326,9 +326,16 @@ def build_service(
             try:
                 validate_study_name(file.stem)
                 studies[file.stem] = stack.enter_context(Study.open(file))
-            except CausalBanditsError as error:
-                unavailable[file.stem] = str(error)
-                logger.error("%s is not served: %s", file, error, extra={"fields": {"event": "error"}})
+            except Exception as error:  # of any kind: one file, however damaged, must not keep the others from being served
+                is_known = isinstance(error, CausalBanditsError)
+                unavailable[file.stem] = str(error) if is_known else f"{file} is damaged: {error!r:.200}."
+                logger.error(
+                    "%s is not served: %s",
+                    file,
+                    unavailable[file.stem],
+                    exc_info=None if is_known else error,
+                    extra={"fields": {"event": "error"}},
+                )
         stack.pop_all()
     return Service(studies, service_keys, folder, unavailable)
 
