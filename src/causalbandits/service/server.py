@@ -258,6 +258,8 @@ def httptools_protocol() -> type[Protocol]:
         """
 
         unread = 0
+        unanswered: tuple[Any, ...] | list[Any] = ()
+        """The requests of this connection whose response is not complete."""
 
         def data_received(self, data: bytes) -> None:
             self.unread += len(data)
@@ -271,8 +273,18 @@ def httptools_protocol() -> type[Protocol]:
 
         def on_headers_complete(self) -> None:
             super().on_headers_complete()
+            self.unanswered = [cycle for cycle in (*self.unanswered, self.cycle) if not cycle.response_complete]
             if len(self.pipeline) > MAX_PIPELINED:
                 self.transport.abort()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            """Tell every request of the pipeline: uvicorn tells the last one, and the others write to what is closed."""
+            super().connection_lost(error)
+            self.pipeline.clear()
+            for cycle in self.unanswered:
+                cycle.disconnected = not cycle.response_complete
+                cycle.message_event.set()
+            self.unanswered = ()
 
         def on_body(self, body: bytes) -> None:
             self.unread = 0
