@@ -56,7 +56,7 @@ class Served:
         self.service = service
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        config = uvicorn.Config(service, http=http or http_protocol(), ws="none", log_level="error", lifespan="off")
+        config = uvicorn.Config(service, http=http or http_protocol(), ws="none", log_config=None, lifespan="off")
         self.server = BoundedServer(config, service, **patience)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
