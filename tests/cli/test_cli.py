@@ -389,11 +389,11 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "there is no folder"),
+        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "does not exist"),
         (["forecast", "email_campaign", "--out", "forecast.doc"], "must end in its format"),
-        (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
-        (["reproduce", "--out", "file/report"], "is a file, no folder"),
-        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
+        (["inspect", "email_campaign", "--out", "file/report"], "is a file, not a folder"),
+        (["reproduce", "--out", "file/report"], "is a file, not a folder"),
+        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, not a folder"),
     ],
 )
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):
