@@ -212,7 +212,7 @@ def missing_variables(
     `context` has the codes of the context, -1 where it is not known.
     """
     has_parents = bool(z) or not problem.parents
-    if has_parents and not problem.unknown_cpts:
+    if has_parents and not problem.unknown_cpts and problem.structure_prior is None:
         return ()
     known = {*action.intervention, *(observed or ()), *(problem.parents if has_parents else ())}
     known.update(name for name, code in zip(problem.context, context or (), strict=False) if code >= 0)

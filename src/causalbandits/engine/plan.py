@@ -18,6 +18,7 @@ from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
 from causalbandits.environments import LISTED, BudgetedRegret, Environment, affordable_means
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning, warn
+from causalbandits.model.graph import ancestors
 from causalbandits.policies import (
     AnyPolicy,
     find_incumbent,
@@ -183,7 +184,7 @@ class Plan:
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
         """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
         problem = self._believed_problem(env)
-        if not policy.traits.learns_cpts or problem.model.posterior is not None:
+        if not policy.traits.learns_cpts or problem.structure_prior is not None or problem.model.posterior is not None:
             return problem
         return problem.without_cpts()
 
@@ -220,7 +221,15 @@ class Plan:
                 f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: the "
                 f"environment draws only these; {unseen[0]!r} is not among them."
             )
-        for name in (*believed_knobs, *self.believed.parents, *self.believed.context):
+        prior = self.believed.structure_prior
+        observed = () if prior is None else prior.observed
+        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context))
+        if undrawn := [name for name in observed if name not in drawn]:
+            raise ProblemError(
+                f"The believed problem observes {', '.join(map(repr, undrawn))}, and the environment does not draw it. "
+                "Create the environment with Environment.from_model(..., shown=[...]), or leave the variable out."
+            )
+        for name in (*believed_knobs, *self.believed.parents, *observed, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states
             if believed_states != true_states:
                 raise ProblemError(

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
+    from causalbandits.policies.structure import StructureThompsonSampling
     from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
     from causalbandits.policies.stopping import (
         common_mean_p_value,
@@ -148,6 +149,7 @@ else:
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
             "causalbandits.policies.robust": ["HACUCB", "GuardedThompsonSampling", "ModelsThompsonSampling"],
+            "causalbandits.policies.structure": ["StructureThompsonSampling"],
             "causalbandits.policies.statistics": [
                 "Cells",
                 "PooledCells",
@@ -214,6 +216,7 @@ __all__ = [
     "Regression",
     "RunnerUp",
     "Statistic",
+    "StructureThompsonSampling",
     "Sums",
     "Support",
     "ThompsonSampling",

@@ -52,6 +52,7 @@ from causalbandits.policies.linear import (
 from causalbandits.policies.notation import EXAMPLE, Unwritten, parse_policy_text
 from causalbandits.policies.posteriors import can_store_main_effects
 from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
+from causalbandits.policies.structure import StructureThompsonSampling
 from causalbandits.problem import Problem, Scores, Situation, count_reachable_configurations
 from causalbandits.problem.projection import CELL_LIMIT
 
@@ -73,6 +74,7 @@ FAMILIES: dict[str, type[AnyPolicy]] = {
         CausalDesign,
         GuardedThompsonSampling,
         ModelsThompsonSampling,
+        StructureThompsonSampling,
         HACUCB,
         LinUCB,
         LinTS,
@@ -241,6 +243,7 @@ MANY_STATES_DELAYED = policy("c-ts")
 ESTIMATED_TABLES = policy("c-ts", cpts="learned")
 MANY_CONFIGURATIONS = policy("cl-ts", regressor="observed", scales="estimated")
 PER_ACTION = policy("ts")
+UNKNOWN_STRUCTURE = policy("c-ts-structure")
 
 PAIRS_LIMIT = 2**18
 """Where actions times configurations are no more, comparing all of them in every round is quick."""
@@ -311,6 +314,8 @@ def default_with_reason(problem: Problem, *, horizon: int | None = None, delayed
 
 
 def _choose_default(problem: Problem, horizon: int | None, delayed: bool) -> DefaultChoice:
+    if problem.structure_prior is not None:
+        return DefaultChoice(UNKNOWN_STRUCTURE, "the graph is not known, and it learns the structure")
     if problem.unit == "actions":
         return DefaultChoice(PER_ACTION, "a number per action is learnt, and there is nothing else to go by")
     is_estimated = isinstance(problem.knowledge, CausalModel) and problem.posterior is not None

@@ -72,6 +72,7 @@ from causalbandits.problem.separators import encode_context, format_names
 from causalbandits.problem.situation import EligibleSituations, Situation
 from causalbandits.problem.sources import Context, Source, Values, load_source
 from causalbandits.problem.spec_reader import SpecReader, SpecTerms, load_spec
+from causalbandits.problem.structure_prior import Edges, StructurePrior
 from causalbandits.problem.specification import (
     Specification,
     decode_specification,
@@ -92,7 +93,7 @@ SUPPORT_CACHE_SIZE = 2**12
 PUBLIC_ATTRIBUTES = (
     "actions", "can_observe", "condition", "configurations", "context", "cost", "costs", "fingerprint", "from_record",
     "from_spec", "graph", "manipulable", "model", "must_observe", "noise_scale", "parent_distribution", "parents",
-    "reduction", "reward", "reward_range", "to_record", "unit", "with_model",
+    "reduction", "reward", "reward_range", "structure_prior", "to_record", "unit", "with_model",
 )  # fmt: skip
 """The attributes of a problem that are documented for users; the others serve the library's own modules."""
 
@@ -212,6 +213,8 @@ online)
     """The declared bounds of every reward."""
     noise_scale: float | None
     """The declared sub-Gaussian scale of rewards given the parents."""
+    structure_prior: StructurePrior | None
+    """The candidate parent sets, where the structure is learned; None where it is not."""
     context_codes: Z | None
     """The codes of the context's variables, -1 for those that are not known; None if none is."""
     context_codes_by_name: dict[str, int]
@@ -245,6 +248,11 @@ online)
         can_observe: Iterable[str] | None = None,
         reward_range: tuple[float, float] | None = None,
         noise_scale: float | None = None,
+        known: Literal["partly"] | None = None,
+        max_parents: int | None = None,
+        tiers: Iterable[Iterable[str]] | None = None,
+        require_edges: Edges | None = None,
+        forbid_edges: Edges | None = None,
     ) -> None:
         source = load_source(
             knowledge,
@@ -263,6 +271,11 @@ online)
             actions=actions,
             max_probability=max_probability,
             can_observe=can_observe,
+            known=known,
+            max_parents=max_parents,
+            tiers=tiers,
+            require_edges=require_edges,
+            forbid_edges=forbid_edges,
         )
         self._specify(
             source,
@@ -316,6 +329,7 @@ online)
             structure=source.structure,
             stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
+        specification = specification._replace(structure_prior=source.structure_prior)
         self._set_up(specification)
         _warn_of_ineffective_variables(specification.idle, self.parents, stacklevel + 1)
 
@@ -370,6 +384,7 @@ learned online)
         self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = stated[:6]
         self.costs, self.context = stated.costs, stated.context
         self.reward_range, self.noise_scale = stated.reward_range, stated.noise_scale
+        self.structure_prior = stated.structure_prior
         self.manipulable = self.actions.names
         self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
@@ -398,6 +413,9 @@ learned online)
         context = f"; context {format_names(self.context)}" if self.context else ""
         context_values = f", known: {self.contexts.format_context(self.context_codes)}" if self.context_codes else ""
         actions = f"{format_count(self.actions.size)} actions on {format_names(self.manipulable)}"
+        if self.structure_prior is not None:
+            observed = format_names(self.structure_prior.observed) if self.structure_prior.observed else "nothing"
+            return f"Problem({actions}; observe {observed}; the structure is learned{costs}{context}{context_values})"
         if self.unit == "actions":
             return f"Problem({actions}; a mean per action is learned{costs}{context}{context_values})"
         observe = f"; observe {format_names(self.must_observe)}" if self.must_observe else ""
@@ -1003,7 +1021,7 @@ learned online)
         >>> Problem(graph, reward="y", manipulable={"k": [0, 1]}, values=values, can_observe=["m", "z"]).must_observe
         ('z', 'm')
         """
-        names = dict.fromkeys(self.parents)
+        names = dict.fromkeys(self.parents if self.structure_prior is None else self.structure_prior.observed)
         if self.unknown_cpts:
             targets = (*self.parents, *self.context, *self.constrained_variables)
             on_the_way = ancestors(self.model.graph, targets)

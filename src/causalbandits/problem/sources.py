@@ -6,6 +6,7 @@
 | a graph and data | the CPTs that `fit` estimates |
 | a graph without data | CPTs of which nothing is known, learned online |
 | a graph and `reward_parents=[]`, or no graph | a graph: a mean per action is learned |
+| no graph and `values`, or a graph that is known partly | the same, and a prior over parent sets: the structure is learned |
 
 The reward needs no CPT: it, and its effects, are left out of the model. Separation is then read off the whole graph.
 """
@@ -34,6 +35,7 @@ from causalbandits.model import (
 )
 from causalbandits.problem.actions import Manipulable, always_set_names
 from causalbandits.problem.separators import find_reward_node
+from causalbandits.problem.structure_prior import Edges, StructurePrior, build_structure_prior, count_cells
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins
@@ -90,6 +92,8 @@ class Source(NamedTuple):
     context: Context
     reward_parents: Iterable[str] | None
     can_observe: Iterable[str] | None
+    structure_prior: StructurePrior | None = None
+    """The candidate parent sets, where the structure is learned."""
 
 
 def load_source(
@@ -110,6 +114,11 @@ def load_source(
     actions: Iterable[Mapping[str, State]] | None = None,
     max_probability: Mapping[str, Any] | None = None,
     can_observe: Iterable[str] | None = None,
+    known: str | None = None,
+    max_parents: int | None = None,
+    tiers: Iterable[Iterable[str]] | None = None,
+    require_edges: Edges | None = None,
+    forbid_edges: Edges | None = None,
 ) -> Source:
     """The model or graph of a problem: as it is, with CPTs estimated from data, or with CPTs to be learned online."""
     source = parse_knowledge(knowledge)
@@ -120,6 +129,28 @@ def load_source(
     if reward_parents is not None:
         reward_parents = _parse_reward_parents(reward_parents)
     estimation = {"data": data, "bins": bins, "interventions": interventions, "values": values}
+    if _is_structure_learned(source, known, values):
+        del estimation["values"]
+        _refuse_estimation("Where the structure is learned, CPTs are learned online", estimation)
+        if reward_parents is not None or can_observe is not None or max_probability is not None:
+            raise ProblemError(
+                "Where the structure is learned, leave reward_parents=, can_observe= and max_probability= out: they "
+                "need a graph."
+            )
+        if optional or max_set is not None:
+            raise ProblemError(
+                "Where the structure is learned, every manipulable variable is set in every decision: leave optional= "
+                "and max_set= out, or give a graph."
+            )
+        return _learn_structure(
+            source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges
+        )
+    options = {"max_parents": max_parents, "tiers": tiers, "require_edges": require_edges, "forbid_edges": forbid_edges}
+    if superfluous := [f"{name}=" for name, value in options.items() if value is not None]:
+        raise ProblemError(
+            f"{', '.join(superfluous)}: only where the structure is learned, that is, without a graph and with the "
+            "values= of the observed variables, or with known='partly'."
+        )
     if source is None:
         _refuse_estimation("Without a graph there are no CPTs", estimation)
         source, reward_parents = graph_of_manipulable(manipulable, context, reward), ()
@@ -375,6 +406,89 @@ def _cut_hidden_causes(graph: CausalGraph, always_set: Collection[str]) -> Causa
         hidden=[*hidden, *dict.fromkeys(group for group in groups if len(group) > 1)],
         values=graph.states,
     )
+
+
+def _is_structure_learned(source: Knowledge | None, known: str | None, values: Values | None) -> bool:
+    """Whether the structure is learned: there is no graph, or one that is known partly."""
+    if known not in (None, "partly"):
+        raise ProblemError(f"known must be 'partly', or left out for a graph that is right; got {known!r}.")
+    if known is None:
+        return source is None and values is not None
+    if not isinstance(source, CausalGraph):
+        kind = "no graph" if source is None else "a model"
+        raise ProblemError(f"known='partly' is for a graph without CPTs; there is {kind}. Leave known= out.")
+    if source.hidden:
+        raise ProblemError(
+            "known='partly' is for graphs without unobserved variables and bidirected edges: structure is learned from "
+            "observed variables alone."
+        )
+    return True
+
+
+def _learn_structure(
+    source: CausalGraph | None,
+    reward: str | None,
+    manipulable: Manipulable,
+    context: Context,
+    values: Values | None,
+    max_parents: int | None,
+    tiers: Iterable[Iterable[str]] | None,
+    require_edges: Edges | None,
+    forbid_edges: Edges | None,
+) -> Source:
+    """The knowledge where the structure is learned: variables and their values, and the candidate parent sets."""
+    if reward is None:
+        raise ProblemError("Name the reward: reward='sale'.")
+    domains: dict[str, Iterable[State]] = {} if source is None else dict(source.states)
+    domains |= _mapping("values", values)
+    domains |= {k: v for k, v in dict(context).items()} if isinstance(context, Mapping) else {}
+    domains |= {k: v for k, v in dict(manipulable).items() if v is not None} if isinstance(manipulable, Mapping) else {}
+    before = (*context, *manipulable)
+    if reward in domains:
+        raise ProblemError(f"values= must not contain the reward {reward!r}: its values need no declaration.")
+    names = [name for name in domains if name not in before]
+    if source is not None:
+        after = {reward, *nx.descendants(source.graph, reward)} if reward in source.parents else {reward}
+        topological = [name for name in nx.topological_sort(source.graph) if name not in after and name not in before]
+        names = [*topological, *(name for name in names if name not in topological)]
+    missing = [name for name in (*before, *names) if name not in domains]
+    if missing:
+        raise ProblemError(f"No values are known of {', '.join(map(repr, missing))}: name them in values=.")
+    observed = names if tiers is None else _order_by_tiers(tiers, names)
+    prior = build_structure_prior(
+        reward,
+        tuple(context),
+        tuple(manipulable),
+        observed,
+        max_parents=max_parents,
+        require_edges=require_edges,
+        forbid_edges=forbid_edges,
+        given=None if source is None else dict(source.parents),
+    )
+    parents: dict[str, list[str]] = {name: [] for name in before}
+    parents |= {name: list(before) for name in observed}
+    parents[reward] = [*before, *observed]
+    graph = CausalGraph(parents, values={name: tuple(domains[name]) for name in (*before, *observed)})
+    count_cells(prior, {name: len(graph.states[name]) for name in (*before, *observed)})
+    return Source(graph, None, manipulable, context, (), None, prior)
+
+
+def _order_by_tiers(tiers: Iterable[Iterable[str]], names: list[str]) -> list[str]:
+    """The observed variables in the order of the tiers, each of which lists some of them."""
+    if isinstance(tiers, str) or not is_iterable(tiers):
+        raise ProblemError(f"tiers must list lists of variables, such as [['subject'], ['page']]; got {tiers!r}.")
+    ordered = []
+    for tier in tiers:
+        if isinstance(tier, str) or not is_iterable(tier):
+            raise ProblemError(f"Each of tiers must be a list of variables; got {short_repr(tier)}.")
+        ordered += [str(name) for name in tier]
+    for name in ordered:
+        if name not in names:
+            raise ProblemError(unknown_name_message("variable in tiers:", name, names))
+    if sorted(ordered) != sorted(names):
+        missing = [name for name in names if name not in ordered] or [name for name in names if ordered.count(name) > 1]
+        raise ProblemError(f"tiers must list every observed variable once; see {', '.join(map(repr, missing))}.")
+    return ordered
 
 
 def graph_of_manipulable(manipulable: Manipulable, context: Context, reward: str | None) -> CausalGraph:

@@ -43,6 +43,7 @@ from causalbandits.problem.candidates import (
 )
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.inference import ENTRY_LIMIT
+from causalbandits.problem.structure_prior import StructurePrior, structure_prior_from_record
 from causalbandits.problem.separators import (
     AugmentedGraph,
     find_reward_node,
@@ -70,6 +71,8 @@ class Specification(NamedTuple):
     """The graph with the reward in it, where the model lacks the reward; None where the model has all of it."""
     noise_scale: float | None = None
     """The declared scale for which rewards are sub-Gaussian given the parents; None where none was declared."""
+    structure_prior: StructurePrior | None = None
+    """The candidate parent sets, where the structure is learned; None where a graph is given, or none is needed."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
@@ -84,6 +87,7 @@ class Specification(NamedTuple):
             **({} if self.reward_range is None else {"reward_range": list(self.reward_range)}),
             **({} if self.noise_scale is None else {"noise_scale": self.noise_scale}),
             **({} if self.structure is None else {"structure": self.structure.to_record()}),
+            **({} if self.structure_prior is None else {"structure_prior": self.structure_prior.to_record()}),
         }
 
     def declare(self, reward_range: object, noise_scale: object) -> Specification:
@@ -470,6 +474,9 @@ def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Speci
         space.requirements = decode_chance_constraints(record.get("max_probability"), space, knowledge)
     costs = Costs.from_record(record.get("costs"), space)
     specification = Specification(knowledge, space, (), reward, (), bool(record["reduce"]), costs, context)
+    if "structure_prior" in record:
+        prior = structure_prior_from_record(record["structure_prior"], reward, context, space.names)
+        specification = specification._replace(structure_prior=prior)
     return specification.declare(record.get("reward_range"), record.get("noise_scale"))
 
 
@@ -490,6 +497,7 @@ def first_difference(
         ("known", "is", _format_known(ours, our_context), _format_known(theirs, their_context)),
         ("reward_range", "is", ours.reward_range, theirs.reward_range),
         ("noise_scale", "is", ours.noise_scale, theirs.noise_scale),
+        ("structure prior", "is", _format_prior(ours), _format_prior(theirs)),
     ):
         if our_value != their_value:
             return f"its {attribute} {verb} {their_value}, not {our_value}"
@@ -525,6 +533,11 @@ def _format_known(specification: Specification, context_codes: Z | None) -> str:
     """What is known of the context."""
     codes = [(name, code) for name, code in zip(specification.context, context_codes or (), strict=False) if code >= 0]
     return ", ".join(f"{name}={specification.knowledge[name].states[code]}" for name, code in codes) or "nothing"
+
+
+def _format_prior(specification: Specification) -> str:
+    prior = specification.structure_prior
+    return "none" if prior is None else str(prior.to_record())
 
 
 def _format_costs(specification: Specification) -> str:

@@ -1,0 +1,218 @@
+"""C-TS with learned structure: Thompson sampling over parent sets, CPTs and mean rewards.
+
+    draw a parent set of the reward, and one of each observed variable on the way, by their posterior probabilities
+    draw the CPTs and the mean rewards that they need
+    play argmax_a sum_s P(s | a) theta_s
+
+Actions that differ only in variables without effect under the draw have the same value. Such ties are broken by further
+draws of everything: a rule such as "the first" would leave some actions untried for as long as small sets are likely.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from causalbandits._typing import Array, Codes
+from causalbandits.errors import PolicyError
+from causalbandits.policies.base import FamilyPolicy, validate_samples
+from causalbandits.policies.feedback import (
+    Bounds,
+    Choice,
+    Incumbent,
+    Outcome,
+    sample_choice_by_position,
+    two_best_positions,
+    runner_up_of,
+)
+from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
+from causalbandits.policies.traits import Traits
+from causalbandits.policies.validation import require_context, validate_one_of
+from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem.actions import ENUMERATION_LIMIT
+
+TIE_BREAKS = 8
+"""Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
+
+INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
+"""Estimates and intervals are made of so many draws, always the same ones."""
+
+FEW_ACTIONS = 3
+"""Where the rewards come from fewer distinct actions than this, the structure rests on little variation."""
+
+
+class StructureLayout:
+    """The arrays of a problem whose structure is learned: candidate sets, and the values of each action's variables."""
+
+    def __init__(self, problem: Problem) -> None:
+        prior = problem.structure_prior
+        if prior is None:
+            raise PolicyError(
+                "The family 'c-ts-structure' learns the causal structure, and this problem's graph is given. Leave the "
+                "graph out and name the observed variables, Problem(None, values=...), or declare that it is known "
+                "partly, known='partly'."
+            )
+        self.names = (*problem.context, *problem.manipulable, *prior.observed)
+        self.parent_sets = ParentSets(prior, self.names, {name: len(problem.variable(name).states) for name in self.names})
+        self.n_context = len(problem.context)
+        self._manipulable = problem.manipulable
+        self.action_codes: Codes = problem.actions.array() - 1
+        """The values that each action sets, a row each."""
+
+    def codes(self, outcome: Outcome) -> Codes | None:
+        """The values of all variables before the reward, in order; None if one of them was not observed."""
+        known = dict(zip(self.names[: self.n_context], outcome.context or (), strict=False))
+        known |= dict(zip(self._manipulable, (choice - 1 for choice in outcome.action.choices), strict=True))
+        known = {**(outcome.observed or {}), **known}
+        codes = [known.get(name, -1) for name in self.names]
+        return None if min(codes) < 0 else np.array(codes, dtype=np.intp)
+
+    def spread(self, kept: Sequence[int], values: Array) -> Array:
+        """Values by the manipulable variables `kept`, for every action; draws stay on the first axis."""
+        columns = tuple(self.action_codes[:, k - self.n_context] for k in kept)
+        if not columns:
+            return np.repeat(values[:, None], len(self.action_codes), axis=1)
+        return np.asarray(values[(slice(None), *columns)])
+
+
+def structure_layout(problem: Problem) -> StructureLayout:
+    """The arrays of a problem, the same in all contexts."""
+    return problem.unconditional.compute_once("structure layout", lambda: StructureLayout(problem.unconditional))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
+    """Thompson sampling for a problem whose graph is not known: the causal structure is learned with the CPTs.
+
+    Every outcome is evidence about every candidate parent set, of each observed variable and of the reward. It assumes
+    that no unobserved variable confounds an observed variable with the reward, and that the reward's parents are among
+    the candidate sets.
+
+    >>> from causalbandits import Problem
+    >>> problem = Problem(None, reward="click", manipulable={"price": [9, 12]}, values={"page": ["a", "b"]})
+    >>> structure_layout(problem).parent_sets.cells
+    14
+
+    Args:
+        prior: "beta" for rewards in [0, 1], with a Beta(1, 1) prior of each mean; "gaussian" for any rewards, whose
+            scales are estimated.
+        samples: The number of posterior samples of a decision; with two or more, propensities are logged.
+
+    Raises:
+        PolicyError: If an option is out of range.
+    """
+
+    family, family_label = "c-ts-structure", "C-TS, learned structure"
+
+    prior: Literal["beta", "gaussian"] = "gaussian"
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        validate_one_of("prior", self.prior, ("beta", "gaussian"))
+        validate_samples(self.samples)
+
+    @cached_property
+    def traits(self) -> Traits:
+        is_beta = self.prior == "beta"
+        return Traits(
+            searches_all=True,
+            needs_parents=False,
+            needs_context=True,
+            learns_cpts=True,
+            unit_rewards=is_beta,
+            counts_successes=is_beta,
+            no_budget="use 'ts(prior=beta)', or a problem with a graph",
+        )
+
+    @property
+    def _model(self) -> RewardModel:
+        return self.prior
+
+    def init(self, problem: Problem) -> ParentSetCounts:
+        problem.actions.refuse_enumeration(f"The policy {self.id!r} scores every action")
+        return structure_layout(problem).parent_sets.empty()
+
+    def update(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> None:
+        layout = structure_layout(situation.problem)
+        codes = layout.codes(outcome)
+        if codes is not None:
+            reward = outcome.successes if self.traits.counts_successes else outcome.reward
+            layout.parent_sets.add(statistic, codes, reward)
+
+    def _context(self, situation: Situation) -> tuple[int, ...]:
+        require_context(self.id, situation.problem)
+        return tuple(situation.problem.context_codes or ())
+
+    def _sample(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Scores:
+        """The value of every searched action under one draw of structure, CPTs and means."""
+        layout = structure_layout(situation.problem)
+        sets = layout.parent_sets
+        structure = sets.sample_structure(sets.weights(statistic, self._model), rng)
+        kept, values = sets.sample_values(statistic, self._model, structure, self._context(situation), rng, 1)
+        return situation.take(layout.spread(kept, values)[0])
+
+    def score(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Scores:
+        return self._sample(situation, statistic, rng)
+
+    def _best_position(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> int:
+        """The position of the best action under a draw; ties are broken by further draws."""
+        tied = self._sample(situation, statistic, rng).tied_positions()
+        for _ in range(TIE_BREAKS):
+            if len(tied) == 1:
+                break
+            scores = self._sample(situation, statistic, rng)
+            tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
+        return int(tied[0])
+
+    def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
+        best = [self._best_position(situation, statistic, rng) for _ in range(self.samples)]
+        if self.samples == 1:
+            return Choice(situation.action(best[0]))
+        return sample_choice_by_position(best, situation.action, rng)
+
+    def sample_values(
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, draws: int
+    ) -> Array:
+        return situation.take(self._sample_action_values(situation, statistic, rng, draws)).values
+
+    def _sample_action_values(
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, draws: int
+    ) -> Array:
+        """The mean reward of every action of the problem, a row for each draw of a structure, of CPTs and of means."""
+        layout, context = structure_layout(situation.problem), self._context(situation)
+        sets = layout.parent_sets
+        weights = sets.weights(statistic, self._model)
+        structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
+        rows = [
+            layout.spread(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            for structure, n in structures.items()
+        ]
+        return np.asarray(rng.permutation(np.concatenate(rows)))
+
+    def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
+        rng = np.random.default_rng(INTERVAL_SEED)
+        return self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+
+    def incumbent(self, situation: Situation, statistic: ParentSetCounts) -> Incumbent:
+        means = self._estimates(situation, statistic).mean(axis=0)
+        scores = situation.take(means)
+        first, second = two_best_positions(scores)
+        values = situation.without_costs.take(means).values
+        runner_up = None if second is None else runner_up_of(situation, second, values)
+        return Incumbent(situation.action(first), float(values[first]), None, runner_up)
+
+    def interval(self, situation: Situation, statistic: ParentSetCounts, action: Action, confidence: float) -> Bounds:
+        samples = self._estimates(situation, statistic)[:, action.number]
+        lower, upper = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2])
+        return Bounds(
+            float(lower),
+            float(upper),
+            "credible",
+            "no unobserved variable confounds an observed variable with the reward; the reward's parents are among the "
+            f"candidate sets of at most {situation.problem.structure_prior.max_parents} variables",
+        )

@@ -1,0 +1,200 @@
+"""The prior over causal structures where the graph is not known, or only partly: candidate parent sets of each variable.
+
+Variables have an order: the context, the manipulable variables, the observed ones, the reward. Candidate parent sets of
+a variable are sets of variables before it, so that every combination of them is a directed acyclic graph. The order
+needs no causal knowledge: P(s | do(a)) factorises in any order, and for a set S of variables before the reward with the
+reward independent of the action given S, E[Y | do(a)] = sum_s P(s | do(a)) E[Y | s]. All manipulable variables together
+are such a set, whatever the truth is, and always a candidate for the reward.
+
+All sets of at most `max_parents` variables are equally likely in advance. A graph that is known partly has half of the
+prior probability on the set that it gives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from causalbandits._typing import is_integer, is_iterable
+from causalbandits.errors import ProblemError, SizeError, short_repr, unknown_name_message
+
+MAX_PARENTS = 4
+"""The largest candidate parent set, unless the user says otherwise."""
+
+CELL_LIMIT = 2**22
+"""The largest number of counts that are kept for all candidate parent sets together."""
+
+Edges = Iterable[tuple[str, str]]
+
+
+class CandidateParents(NamedTuple):
+    """The candidate parent sets of one variable, with the logarithms of their prior probabilities."""
+
+    variable: str
+    sets: tuple[tuple[str, ...], ...]
+    log_prior: tuple[float, ...]
+
+
+class StructurePrior(NamedTuple):
+    """The candidate parent sets of every observed variable and of the reward.
+
+    >>> prior = build_structure_prior("click", (), ("purpose", "send_time"), ("subject",), max_parents=1)
+    >>> prior.candidates[-1].sets
+    ((), ('purpose',), ('send_time',), ('subject',), ('purpose', 'send_time'))
+    >>> prior.candidates[0]
+    CandidateParents(variable='subject', sets=((), ('purpose',), ('send_time',)), log_prior=(-1.09..., -1.09..., -1.09...))
+    """
+
+    reward: str
+    observed: tuple[str, ...]
+    """The variables that are observed after the decision, in order."""
+    max_parents: int
+    candidates: tuple[CandidateParents, ...]
+    """Of every observed variable, in order, and of the reward, last."""
+    required: tuple[tuple[str, str], ...] = ()
+    forbidden: tuple[tuple[str, str], ...] = ()
+    given: Mapping[str, tuple[str, ...]] | None = None
+    """The parents of each variable in a graph that is known partly; None where none was given."""
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready description, from which `structure_prior_from_record` builds the prior again."""
+        return {
+            "observed": list(self.observed),
+            "max_parents": self.max_parents,
+            "require_edges": [list(edge) for edge in self.required],
+            "forbid_edges": [list(edge) for edge in self.forbidden],
+            "graph": None if self.given is None else {name: list(parents) for name, parents in self.given.items()},
+        }
+
+
+def structure_prior_from_record(
+    record: Mapping[str, Any], reward: str, context: Sequence[str], manipulable: Sequence[str]
+) -> StructurePrior:
+    """The prior that `to_record` describes."""
+    given = record["graph"]
+    return build_structure_prior(
+        reward,
+        context,
+        manipulable,
+        record["observed"],
+        max_parents=record["max_parents"],
+        require_edges=[tuple(edge) for edge in record["require_edges"]],
+        forbid_edges=[tuple(edge) for edge in record["forbid_edges"]],
+        given=None if given is None else {name: tuple(parents) for name, parents in given.items()},
+    )
+
+
+def build_structure_prior(
+    reward: str,
+    context: Sequence[str],
+    manipulable: Sequence[str],
+    observed: Sequence[str],
+    *,
+    max_parents: object = None,
+    require_edges: Edges | None = None,
+    forbid_edges: Edges | None = None,
+    given: Mapping[str, tuple[str, ...]] | None = None,
+) -> StructurePrior:
+    """The prior over parent sets of the observed variables, in the order in which they are listed, and of the reward."""
+    largest = _parse_max_parents(max_parents)
+    order = (*context, *manipulable, *observed)
+    targets = (*observed, reward)
+    required = _parse_edges("require_edges", require_edges, order, targets)
+    forbidden = _parse_edges("forbid_edges", forbid_edges, order, targets)
+    if contradictory := sorted(set(required) & set(forbidden)):
+        raise ProblemError(f"{_format_edge(contradictory[0])} is in require_edges and in forbid_edges. Keep one.")
+    candidates = []
+    for target in targets:
+        before = order if target == reward else order[: order.index(target)]
+        needed = tuple(name for name in before if (name, target) in required)
+        possible = tuple(name for name in before if (name, target) not in {*forbidden, *required})
+        always = (*context, *manipulable) if target == reward else None
+        if always is not None and any((name, target) in forbidden for name in always):
+            always = None
+        expected = None if given is None else tuple(name for name in before if name in given.get(target, ()))
+        candidates.append(_candidate_parents(target, before, needed, possible, largest, always, expected))
+    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given)
+
+
+def _candidate_parents(
+    target: str,
+    before: tuple[str, ...],
+    needed: tuple[str, ...],
+    possible: tuple[str, ...],
+    largest: int,
+    always: tuple[str, ...] | None,
+    expected: tuple[str, ...] | None,
+) -> CandidateParents:
+    """The candidate sets of one variable: up to `largest` parents, with the needed ones among them."""
+    position = {name: place for place, name in enumerate(before)}
+    sizes = range(max(0, min(largest - len(needed), len(possible))) + 1)
+    sets = [
+        tuple(sorted((*needed, *chosen), key=position.__getitem__))
+        for n in sizes
+        for chosen in itertools.combinations(possible, n)
+    ]
+    if always is not None and len(always) > largest and set(needed) <= set(always):
+        sets.append(always)
+    prior = dict.fromkeys(sets, 1.0 / len(sets))
+    if expected is not None:
+        prior = {names: 0.5 * probability for names, probability in prior.items()}
+        prior[expected] = prior.get(expected, 0.0) + 0.5
+    total = math.fsum(prior.values())
+    return CandidateParents(target, tuple(prior), tuple(math.log(p / total) for p in prior.values()))
+
+
+def count_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:
+    """The number of counts that the candidate parent sets need; refused if there are too many."""
+    cells = sum(
+        math.prod(sizes[name] for name in names) * sizes.get(candidate.variable, 1)
+        for candidate in prior.candidates
+        for names in candidate.sets
+    )
+    if cells > CELL_LIMIT:
+        raise SizeError(
+            f"The candidate parent sets need {cells} counts; the limit is {CELL_LIMIT}. Lower max_parents (it is "
+            f"{prior.max_parents}), forbid edges, leave out variables that cannot matter, or merge their values."
+        )
+    return cells
+
+
+def _parse_max_parents(max_parents: object) -> int:
+    if max_parents is None:
+        return MAX_PARENTS
+    if not is_integer(max_parents) or max_parents < 0:
+        raise ProblemError(f"max_parents must be an integer ≥ 0, such as {MAX_PARENTS}; got {max_parents!r}.")
+    return int(max_parents)
+
+
+def _parse_edges(
+    argument: str, edges: Edges | None, causes: tuple[str, ...], effects: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Edges as pairs of names, each from a variable to one that comes after it."""
+    if edges is None:
+        return ()
+    if isinstance(edges, str) or not is_iterable(edges):
+        raise ProblemError(
+            f"{argument} must list edges, such as [('purpose', 'subject')]; got {short_repr(edges)}."
+        )
+    parsed = []
+    for edge in edges:
+        if isinstance(edge, str) or not is_iterable(edge) or len(names := tuple(edge)) != 2:
+            raise ProblemError(f"{argument} must list pairs of a cause and an effect; got {short_repr(edge)}.")
+        cause, effect = names
+        for name, possible in ((cause, causes), (effect, effects)):
+            if name not in possible:
+                role = "cause" if possible is causes else "effect"
+                raise ProblemError(unknown_name_message(f"{role} in {argument}:", name, possible))
+        if effect in causes and causes.index(effect) <= causes.index(cause):
+            raise ProblemError(
+                f"{argument}: {_format_edge(edge)} points from a later variable to an earlier one. List "
+                f"{effect!r} after {cause!r} in values= or tiers=."
+            )
+        parsed.append((str(cause), str(effect)))
+    return tuple(dict.fromkeys(parsed))
+
+
+def _format_edge(edge: Iterable[str]) -> str:
+    return " -> ".join(map(str, edge))
