@@ -30,7 +30,8 @@ from causalbandits.campaign.reward_moments import RewardMoments, noise_contradic
 from causalbandits.campaign.validation import condition_on_context
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.policies import AnyPolicy, Outcome, situation_for
+from causalbandits.errors import PolicyError
+from causalbandits.policies import AnyPolicy, LearnedStructure, Outcome, StructureThompsonSampling, situation_for
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import Action, BudgetTracker, Problem
 
@@ -266,6 +267,23 @@ class Advice(ABC):
             return gather_evidence(
                 self.problem, state.policy, state.statistic, outcomes, first_pending, alpha, state.past
             )
+
+    def structure(self) -> LearnedStructure:
+        """The causal structure, as far as outcomes have told it: probabilities of edges and of parent sets.
+
+        Returns:
+            The structure; it prints as text, and `graph()` makes a graph of it.
+
+        Raises:
+            PolicyError: If the policy does not learn the structure.
+        """
+        with self._campaign_state() as state:
+            if not isinstance(state.policy, StructureThompsonSampling):
+                raise PolicyError(
+                    f"structure() is for problems whose graph is not known; the policy {state.policy.id!r} learns no "
+                    "structure. Create the problem without a graph, Problem(None, values=...), or with known='partly'."
+                )
+            return state.policy.structure(state.problem, state.statistic)
 
     def check(self, *, alpha: float = 0.05) -> Check:
         """Test the model by Pearson's chi-squared statistic, for any policy; also compare past rewards with own ones.

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
-    from causalbandits.policies.structure import StructureThompsonSampling
+    from causalbandits.policies.structure import LearnedStructure, StructureThompsonSampling
     from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
     from causalbandits.policies.stopping import (
         common_mean_p_value,
@@ -129,7 +129,8 @@ else:
                 "CausalLinearThompsonSampling",
                 "CausalLinearTSUCB",
                 "CausalLinearUCB",
-                "LinTS",
+                "LearnedStructure",
+    "LinTS",
                 "LinUCB",
             ],
             "causalbandits.policies.notation": ["format_policy_text", "parse_policy_text"],
@@ -149,7 +150,7 @@ else:
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
             "causalbandits.policies.robust": ["HACUCB", "GuardedThompsonSampling", "ModelsThompsonSampling"],
-            "causalbandits.policies.structure": ["StructureThompsonSampling"],
+            "causalbandits.policies.structure": ["LearnedStructure", "StructureThompsonSampling"],
             "causalbandits.policies.statistics": [
                 "Cells",
                 "PooledCells",

@@ -8,7 +8,7 @@ For rewards of 0 and 1, theta_s ~ Beta(1, 1):
 
     log P(rewards | S) = sum over s [ log Gamma(1 + successes_s) + log Gamma(1 + failures_s) - log Gamma(2 + n_s) ]
 
-For real rewards, theta_s ~ N(m, sigma^2 / kappa), Y ~ N(theta_s, sigma^2) with p(sigma^2) = 1/sigma^2, m the mean of all
+For real rewards, theta_s ~ N(m, sigma^2 / kappa), Y ~ N(theta_s, sigma^2) with a flat prior of sigma, m the mean of all
 rewards, Q the sum of squares around it, T_s = sum over s of (Y - m), and kappa equally likely to be any of `KAPPAS`:
 
     log P(rewards | S, kappa) = 1/2 sum over s log(kappa / (kappa + n_s)) - (n - 1)/2 log(Q - sum over s T_s^2 / (kappa + n_s))
@@ -51,7 +51,9 @@ class ParentSetCounts(Statistic):
     total: Array
     """Their sums; of successes, for Beta priors."""
     pooled: Array
-    """Of all rewards: their number, their sum, and the sum of squares around their mean."""
+    """The number of rewards; their sum and the sum of their squares, each as a number and its rounding error."""
+    unused: int = 0
+    """The number of outcomes that lack a variable, and are not counted."""
 
     def __post_init__(self) -> None:
         self.weights: list[Array] | None = None
@@ -138,7 +140,7 @@ class ParentSets:
     def empty(self) -> ParentSetCounts:
         """Before the first outcome."""
         return ParentSetCounts(
-            0, np.zeros(self.n_seen), np.zeros(self.n_reward_cells), np.zeros(self.n_reward_cells), np.zeros(3)
+            0, np.zeros(self.n_seen), np.zeros(self.n_reward_cells), np.zeros(self.n_reward_cells), np.zeros(5)
         )
 
     def add(self, statistic: ParentSetCounts, codes: Codes, reward: float) -> None:
@@ -151,10 +153,10 @@ class ParentSets:
         statistic.count[cells] += 1.0
         statistic.total[cells] += reward
         pooled = statistic.pooled
-        distance = reward - pooled[1] / max(1.0, pooled[0])
-        pooled[2] += pooled[0] / (pooled[0] + 1.0) * distance * distance
         pooled[0] += 1.0
-        pooled[1] += reward
+        pooled[1], pooled[2] = _add_exactly(pooled[1], pooled[2], reward)
+        square, error = _square_exactly(reward)
+        pooled[3], pooled[4] = _add_exactly(pooled[3], pooled[4] + error, square)
         statistic.rounds += 1
         statistic.weights = None
 
@@ -191,7 +193,7 @@ class ParentSets:
 
     def _log_evidence_by_kappa(self, statistic: ParentSetCounts) -> Array:
         """A row for each of `KAPPAS`, a column for each candidate set of the reward."""
-        n, _, squares = statistic.pooled
+        n, _, squares = pooled_moments(statistic)
         starts = self.reward_target.starts[:-1]
         if n < 2 or squares <= 0.0:
             return np.zeros((len(KAPPAS), len(starts)))
@@ -204,8 +206,8 @@ class ParentSets:
 
     def _deviations(self, statistic: ParentSetCounts) -> Array:
         """The sum of rewards minus the mean of all rewards, by cell."""
-        n, total, _ = statistic.pooled
-        return np.asarray(statistic.total - statistic.count * (total / max(1.0, n)))
+        _, mean, _ = pooled_moments(statistic)
+        return np.asarray(statistic.total - statistic.count * mean)
 
     # Draws of a structure, and of the values of actions.
 
@@ -254,7 +256,7 @@ class ParentSets:
         count, total = statistic.count[cells], statistic.total[cells]
         if model == "beta":
             return np.asarray(rng.beta(1.0 + total, 1.0 + count - total, (draws, len(count))).reshape(shape))
-        n, sum_of_rewards, squares = statistic.pooled
+        n, mean, squares = pooled_moments(statistic)
         by_kappa = _normalise(self._log_evidence_by_kappa(statistic)[:, chosen])
         kappa = KAPPAS[np.searchsorted(np.cumsum(by_kappa)[:-1], rng.random(draws), side="right")][:, None]
         weight = kappa + count
@@ -262,7 +264,7 @@ class ParentSets:
         residual = np.maximum(squares - (deviation * deviation / weight).sum(axis=1, keepdims=True), 1e-12 * squares)
         spread = np.sqrt(residual / rng.chisquare(max(1.0, n - 1.0), (draws, 1))) if squares > 0.0 else 1.0
         noise = rng.standard_normal((draws, len(count)))
-        means = sum_of_rewards / max(1.0, n) + deviation / weight + spread / np.sqrt(weight) * noise
+        means = mean + deviation / weight + spread / np.sqrt(weight) * noise
         return np.asarray(means.reshape(shape))
 
     def _contract(
@@ -286,6 +288,36 @@ class ParentSets:
             built = opt_einsum.contract_expression(equation, *(array.shape for array in arrays))
             expression = self._contractions.store(key, built)
         return kept, np.asarray(expression(*arrays))
+
+
+def _add_exactly(total: float, error: float, x: float) -> tuple[float, float]:
+    """A sum and its rounding error after one more summand (Knuth's two-sum)."""
+    result = total + x
+    part = result - total
+    return result, error + ((total - (result - part)) + (x - part))
+
+
+def _square_exactly(x: float) -> tuple[float, float]:
+    """A square and its rounding error (Dekker's product); 0 for the error where it cannot be computed."""
+    square = x * x
+    scaled = 134217729.0 * x
+    if not math.isfinite(scaled) or not math.isfinite(square):
+        return square, 0.0
+    high = scaled - (scaled - x)
+    low = x - high
+    return square, ((high * high - square) + 2.0 * high * low) + low * low
+
+
+def pooled_moments(statistic: ParentSetCounts) -> tuple[float, float, float]:
+    """The number of rewards, their mean, and the sum of squares around it, without loss of digits."""
+    n, total, total_error, squares, squares_error = statistic.pooled.tolist()
+    if n < 1:
+        return 0.0, 0.0, 0.0
+    from fractions import Fraction
+
+    exact_total = Fraction(total) + Fraction(total_error)
+    around = Fraction(squares) + Fraction(squares_error) - exact_total * exact_total / Fraction(n)
+    return n, float(exact_total / Fraction(n)), max(0.0, float(around))
 
 
 def _normalise(logs: Array) -> Array:

@@ -10,6 +10,7 @@ draws of everything: a rule such as "the first" would leave some actions untried
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,20 +31,17 @@ from causalbandits.policies.feedback import (
     two_best_positions,
     runner_up_of,
 )
+from causalbandits.policies.structure.learned_structure import LearnedStructure
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation
-from causalbandits.problem.actions import ENUMERATION_LIMIT
 
 TIE_BREAKS = 8
 """Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
 
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
-
-FEW_ACTIONS = 3
-"""Where the rewards come from fewer distinct actions than this, the structure rests on little variation."""
 
 
 class StructureLayout:
@@ -140,9 +138,11 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
     def update(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> None:
         layout = structure_layout(situation.problem)
         codes = layout.codes(outcome)
-        if codes is not None:
-            reward = outcome.successes if self.traits.counts_successes else outcome.reward
-            layout.parent_sets.add(statistic, codes, reward)
+        if codes is None:
+            statistic.unused += 1
+            return
+        reward = outcome.successes if self.traits.counts_successes else outcome.reward
+        layout.parent_sets.add(statistic, codes, reward)
 
     def _context(self, situation: Situation) -> tuple[int, ...]:
         require_context(self.id, situation.problem)
@@ -174,6 +174,33 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         if self.samples == 1:
             return Choice(situation.action(best[0]))
         return sample_choice_by_position(best, situation.action, rng)
+
+    def structure(self, problem: Problem, statistic: ParentSetCounts) -> LearnedStructure:
+        """The posterior distribution of the causal structure."""
+        sets = structure_layout(problem).parent_sets
+        prior = problem.structure_prior
+        assert prior is not None
+        weights = sets.weights(statistic, self._model)
+        by_variable = {
+            candidate.variable: dict(zip(candidate.sets, probabilities.tolist(), strict=True))
+            for candidate, probabilities in zip(prior.candidates, weights, strict=True)
+        }
+        edges = {
+            (cause, effect): math.fsum(p for names, p in distribution.items() if cause in names)
+            for effect, distribution in by_variable.items()
+            for cause in structure_layout(problem).names
+            if any(cause in names for names in distribution)
+        }
+        values = {name: problem.variable(name).states for name in structure_layout(problem).names}
+        return LearnedStructure(prior.reward, statistic.rounds, edges, by_variable, values)
+
+    def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
+        if not statistic.unused:
+            return ()
+        return (
+            f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
+            "parent sets are compared on the same outcomes",
+        )
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, draws: int
