@@ -94,7 +94,7 @@ def test_a_contradicted_past_is_not_counted_and_own_outcomes_have_their_guarante
     assert found.intervention == {"x": 0}
     assert found.stop is not None
     (caveat,) = found.caveats
-    assert "400 past rewards are not counted: own rewards contradict them (posterior probability that" in caveat
+    assert "400 past rewards are not counted: rewards of this campaign contradict them (posterior probability that" in caveat
     assert "trust_past 0.5" in caveat
     assert not found.past.is_counted
     assert "they are not counted" in repr(found)
@@ -198,7 +198,7 @@ def test_by_default_rows_in_which_nothing_was_set_are_trusted_half():
 def test_the_same_rows_count_once():
     agent = learned(rows=50)
     again = agent.learn(confounded_log(50, 0), reward="reward")
-    assert (again.used, dict(again.left_out)) == (0, {"they were learnt before": 50})
+    assert (again.used, dict(again.left_out)) == (0, {"already learned": 50})
     assert agent.n_outcomes == 50
     assert agent.learn(confounded_log(50, 1), reward="reward").used == 50
     assert agent.n_outcomes == 100

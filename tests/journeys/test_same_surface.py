@@ -146,7 +146,7 @@ def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -
     past = tmp_path / "past.csv"
     past.write_text("subject,template,send_time,clicked\nshort,1,morning,1\nlong,2,evening,0\n")
     assert run("learn", file, str(past), "--reward", "clicked") == "Learned from 2 of 2 rows, at trust_past 0.5.\n"
-    assert "they were learnt before" in run("learn", file, str(past), "--reward", "clicked")
+    assert "already learned" in run("learn", file, str(past), "--reward", "clicked")
     assert json.loads(run("ask", file, "--key", "a"))["id"].startswith("d0-")
     assert json.loads(run("tell", file, "a", "1"))["status"] == "held"
     run("retract", file, "a")
