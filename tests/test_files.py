@@ -169,7 +169,9 @@ def test_what_is_no_ordinary_file_is_left_alone(tmp_path):
             os.chdir(here)
         for name in ("fifo", "folder", "link", "socket"):
             before = os.lstat(tmp_path / name)
-            with pytest.raises(StateError, match=rf"Cannot save to .*{name}: it is .*not a regular file.* another path"):
+            with pytest.raises(
+                StateError, match=rf"Cannot save to .*{name}: it is .*not a regular file.* another path"
+            ):
                 write_atomically(tmp_path / name, b"new")
             after = os.lstat(tmp_path / name)
             assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)

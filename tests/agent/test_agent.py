@@ -183,7 +183,7 @@ def test_a_batch_of_a_deterministic_policy_is_one_action_and_of_thompson_samplin
         assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
     assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ts(prior=beta)", seed=0).ask(20)}) > 5
     for bad in (0, -1, 1.5, True, "3"):
-        with pytest.raises(cb.CausalBanditsError, match="whole number"):
+        with pytest.raises(cb.CausalBanditsError, match="must be an integer"):
             cb.Agent(env.problem, "c-ucb").ask(bad)
 
 

@@ -94,10 +94,13 @@ def test_a_contradicted_past_is_not_counted_and_own_outcomes_have_their_guarante
     assert found.intervention == {"x": 0}
     assert found.stop is not None
     (caveat,) = found.caveats
-    assert "400 past rewards are not counted: rewards of this campaign contradict them (posterior probability that" in caveat
+    assert (
+        "400 past rewards are not counted: rewards of this campaign contradict them (posterior probability that"
+        in caveat
+    )
     assert "trust_past 0.5" in caveat
     assert not found.past.is_counted
-    assert "they are not counted" in repr(found)
+    assert "are not counted" in repr(found)
 
 
 def test_a_past_that_is_taken_on_trust_counts_but_its_contradiction_is_reported_and_takes_the_stopping_rule():
@@ -106,7 +109,8 @@ def test_a_past_that_is_taken_on_trust_counts_but_its_contradiction_is_reported_
     found = agent.recommend()
     assert (found.stop, found.error_probability) == (None, None)
     assert any(
-        "own rewards contradict 400 past rewards, which count with trust_past 1" in caveat for caveat in found.caveats
+        "rewards of this campaign contradict 400 past rewards, which count with trust_past 1" in caveat
+        for caveat in found.caveats
     )
     (finding,) = [finding for finding in agent.check().findings if finding.part == "past"]
     assert finding.contradicted

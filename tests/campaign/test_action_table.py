@@ -238,7 +238,7 @@ def test_pages_of_a_table_are_parts_of_it() -> None:
     for arguments, message in (
         ({"limit": 0}, "limit, the number of rows, must be an integer ≥ 1; got 0"),
         ({"limit": "all"}, "limit, the number of rows"),
-        ({"offset": -1}, "offset, the number of rows that are skipped, must be a whole number, 0 or more; got -1"),
+        ({"offset": -1}, "offset, the number of rows that are skipped, must be an integer ≥ 0; got -1"),
     ):
         with pytest.raises(CausalBanditsError, match=message):
             recommendation.table(**arguments)  # type: ignore[arg-type]

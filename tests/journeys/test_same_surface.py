@@ -152,8 +152,8 @@ def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -
     run("retract", file, "a")
     run("retract", file, "a")  # again, the same success
     run("retract", file, "b", fails=True)
-    assert "decided by c-ts(prior=beta, samples=4)" in run("use", file, "c-ts(prior=beta)", "--samples", "4")
-    assert "0 decisions whose window has passed" in run("expire", file)
+    assert "Policy: c-ts(prior=beta, samples=4)" in run("use", file, "c-ts(prior=beta)", "--samples", "4")
+    assert "Expired: 0 decisions" in run("expire", file)
     with cb.Study.open(file) as made:
         found = made.rules
         assert (found.late_outcomes, found.hold_until_window, found.zero_probability, made.n_outcomes) == (

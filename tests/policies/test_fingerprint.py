@@ -42,11 +42,11 @@ def test_a_subclass_is_never_taken_for_its_parent(problem, tmp_path):
     cb.Agent(problem, Timid()).save(tmp_path / "a.json")
     with pytest.raises(StateError, match="'c-ucb' is of the class Timid, which is not part of this library"):
         cb.Agent.load(tmp_path / "a.json")
-    with pytest.raises(StateError, match=r"of the class Timid; given is c-ucb of the class causalbandits\.CausalUCB"):
+    with pytest.raises(StateError, match=r"of the class Timid; you passed c-ucb of the class causalbandits\.CausalUCB"):
         cb.Agent.load(tmp_path / "a.json", policy="c-ucb")
     assert type(cb.Agent.load(tmp_path / "a.json", policy=Timid()).policy) is Timid
     cb.Agent(problem, "c-ucb").save(tmp_path / "b.json")
-    with pytest.raises(StateError, match="given is c-ucb of the class Timid"):
+    with pytest.raises(StateError, match="you passed c-ucb of the class Timid"):
         cb.Agent.load(tmp_path / "b.json", policy=Timid())
 
 

@@ -221,7 +221,7 @@ def test_what_has_no_rule_is_refused():
         PolicyError, match=r"'hac-ucb\(horizon=10\)' has no rule that says when to stop.*c-ts\(prior=beta\)"
     ):
         cb.simulate(env, "hac-ucb", horizon=10, replications=1, measures="error probability")
-    with pytest.raises(CausalBanditsError, match="tolerance, the acceptable loss than the best is good enough"):
+    with pytest.raises(CausalBanditsError, match="tolerance, the acceptable loss in mean reward"):
         cb.simulate(env, "c-ucb", horizon=10, replications=1, measures="error probability", tolerance=-1.0)
     priced = cb.Problem(
         env.problem.model,

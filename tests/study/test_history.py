@@ -60,9 +60,7 @@ def test_the_same_past_counts_once_and_outlives_the_process(tmp_path: Path) -> N
     rows = history(ENV, 60)
     with learnt(tmp_path, rows) as study:
         before = bits(study)
-        assert repr(study.learn(rows, reward="click")) == (
-            "Learned from 0 of 60 rows. Left out 60: already learned."
-        )
+        assert repr(study.learn(rows, reward="click")) == ("Learned from 0 of 60 rows. Left out 60: already learned.")
         assert bits(study) == before
     with cb.Study.open(tmp_path / "study.db") as study:
         assert bits(study) == before
