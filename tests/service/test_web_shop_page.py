@@ -22,7 +22,8 @@ import causalbandits as cb
 import commands
 import toolchains
 
-PAGE = (Path(__file__).parents[2] / "docs/tutorials/web-shop.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/tutorials/web-shop.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 BEST = {"banner": "loud", "delivery": "free"}
 N_VISITORS = 300
@@ -130,3 +131,16 @@ def test_commands_in_the_text_run(line: str, tmp_path: Path) -> None:
 
 def test_the_page_has_two_commands_in_its_text() -> None:
     assert len(re.findall(r"`causalbandits study (?:expire|keys)", PAGE)) == 2
+
+
+@pytest.mark.skipif(toolchains.CURL is None, reason="curl is not installed")
+def test_the_commands_of_the_readme_create_and_serve_a_study_that_decides(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    create, serve, ask = re.findall(r"^(?:causalbandits|curl) .*$", readme, re.MULTILINE)
+    assert commands.run(*shlex.split(create, comments=True)[1:], folder=tmp_path).returncode == 0
+    assert shlex.split(serve, comments=True) == ["causalbandits", "serve", "campaign.db"]
+    process = Process(tmp_path / "campaign.db")
+    command = shlex.split(ask.replace("127.0.0.1:8000", f"127.0.0.1:{process.port}"))
+    done = subprocess.run([*command, "-sS"], capture_output=True, text=True, timeout=60)
+    assert process.stop()[0] == 0
+    assert json.loads(done.stdout)["id"].startswith("d0-"), done
