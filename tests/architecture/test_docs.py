@@ -247,6 +247,8 @@ FRONT_PAGES = [
     *(f"docs/tutorials/{name}.md" for name in TUTORIALS),
     *(f"docs/{name}.md" for name in ("index", "project/faq", "reference/glossary")),
     *(f"docs/explanation/{name}.md" for name in ("assumptions", "comparison")),
+    *(f"docs/project/{name}.md" for name in ("reproduction", "design-decisions")),
+    "CONTRIBUTING.md",
 ]
 
 

@@ -89,6 +89,9 @@ def test_curl_prints_what_the_page_shows(shop: Shop) -> None:
     assert [type(value) for value in decision.values()] == [type(value) for value in shown_decision.values()]
     ranking: dict[str, Any] = json.loads(shop.run("bash", "-euc", block("bash", 5)))
     assert len(next(value for value in ranking.values() if isinstance(value, list))) == 4
+    page = shop.run("curl", "-sSf", f"http://127.0.0.1:{shop.port}/shop/decision?id=page-view-1")
+    assert "decision page-view-1" in page
+    assert decision["action"]["banner"] in page
 
 
 def check_result(printed: str, shop: Shop, before: int) -> None:
