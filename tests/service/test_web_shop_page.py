@@ -101,6 +101,7 @@ def check_result(printed: str, shop: Shop, before: int) -> None:
     assert lines[0] == "Action: do(banner=loud, delivery=free)"
     shown = [line.partition(":")[0] for line in block("text", 1).splitlines()]
     assert [line.partition(":")[0] for line in lines][: len(shown)] == shown
+    assert block("text", 1).splitlines()[-1] in lines
     assert shop.n_outcomes() == before + N_VISITORS
     with cb.connect(f"http://127.0.0.1:{shop.port}/shop") as study:
         assert dict(study.recommend().intervention) == BEST
