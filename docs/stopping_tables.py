@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 PAGE, MEASURED = ROOT / "docs/explanation/stopping.md", ROOT / "benchmarks" / "stopping.json"
 START, END = "<!-- made by docs/stopping_tables.py -->\n", "<!-- until here -->\n"
 DELTAS = ("0.05", "0.2")
-HEAD = ["environment", "policy", "runs", *(f"{column}, δ = {delta}" for delta in DELTAS for column in ("rounds", "wrong"))]
+COLUMNS = [f"{column}, δ = {delta}" for delta in DELTAS for column in ("rounds", "wrong")]
+HEAD = ["environment", "policy", "runs", *COLUMNS]
 
 
 def page() -> str:
