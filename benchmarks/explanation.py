@@ -22,7 +22,9 @@ from causalbandits.fitting import prior_model
 from causalbandits.testing.permuted_environment import permute_environment
 
 RESULT = Path(__file__).with_name("explanation.json")
-PICTURE = RESULT.parents[1] / "docs/images/learned_cpts.png"
+PICTURE = Path(__file__).parents[1] / "docs/images/learned_cpts.png"
+HORIZON, DECISIONS, ROUNDS = 5000, 3000, 1000
+"""Rounds of simulations, of campaigns with delayed outcomes, and of all others."""
 KNOWN = "taken as known"
 Cells = dict[str, dict[str, list[float]]]
 """By row and column, a mean and its standard error."""
@@ -48,7 +50,7 @@ POLICIES = {
 
 def learned_cpts(replications: int) -> Cells:
     """CPTs known, learned online, and no graph, with one manipulable variable of ten values."""
-    run = cb.simulate(ten_values, POLICIES, horizon=5000, replications=replications, seed=1, progress=False)
+    run = cb.simulate(ten_values, POLICIES, horizon=HORIZON, replications=replications, seed=1, progress=False)
     return {policy: {"one variable, ten values": final(run, policy)} for policy in POLICIES}
 
 
@@ -79,7 +81,7 @@ def past_data(replications: int) -> Cells:
             rng = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(rows, r)))
             data = confounded(model, rows, rng) if is_confounded else model.sample(rows, rng=rng)
             run = cb.simulate(
-                env, policies, horizon=5000, replications=range(r, r + 1), seed=1, progress=False,
+                env, policies, horizon=HORIZON, replications=range(r, r + 1), seed=1, progress=False,
                 believed=env.problem.with_model(cb.fit(model, data)),
             )  # fmt: skip
             for name in policies:
@@ -114,7 +116,7 @@ def wrong_cpts(datasets: int) -> Cells:
         for dataset in range(datasets):
             believed = truth.with_model(cb.fit(truth.model, truth.model.sample(rows, rng=dataset)))
             run = cb.simulate(
-                env, policies, horizon=5000, replications=5, seed=dataset, believed=believed, progress=False
+                env, policies, horizon=HORIZON, replications=5, seed=dataset, believed=believed, progress=False
             )
             for policy in policies:
                 found[policy].append(run.regret(policy)[:, -1].mean())
@@ -152,7 +154,7 @@ def _unobserved_regret(graph: str, way: str, replication: int) -> float:
     policy = "uniform" if way == UNIFORM else None
     agent = cb.Agent(_believed_problem(env, way), policy, seed=replication)
     total = 0.0
-    for _ in range(1000):
+    for _ in range(ROUNDS):
         decision = agent.ask()
         codes, z, reward = env.draw_all(env.problem.choices(decision.action), rng)
         observed = env.problem.decode_parents(z)
@@ -208,7 +210,13 @@ def intervention_sets(replications: int) -> Cells:
     for way, given in ways.items():
         problem = cb.Problem(graph, manipulable=names, reward="Y", reward_parents=[], **given)
         run = cb.simulate(
-            env, ["ts(prior=beta)"], believed=problem, horizon=5000, replications=replications, seed=0, progress=False
+            env,
+            ["ts(prior=beta)"],
+            believed=problem,
+            horizon=HORIZON,
+            replications=replications,
+            seed=0,
+            progress=False,
         )
         cells[f"{way}: {problem.actions.size} actions"] = {"regret": final(run, "ts(prior=beta)")}
     return cells
@@ -226,7 +234,7 @@ def intent(replications: int) -> Cells:
         known.causal_graph.with_values({"machine": [0, 1]}), manipulable=["machine"], reward="payout",
         reward_parents=[], optional=True,
     )  # fmt: skip
-    given: dict[str, Any] = {"horizon": 1000, "replications": replications, "seed": 0, "progress": False}
+    given: dict[str, Any] = {"horizon": ROUNDS, "replications": replications, "seed": 0, "progress": False}
     seen = cb.simulate(env, ["c-ts(prior=beta)"], believed=problem, **given)
     unseen = cb.simulate(env, ["ts(prior=beta)"], believed=blind, **given)
     return {
@@ -261,7 +269,7 @@ def _delayed_regret(env: cb.Environment, policy: str, delay: int, replication: i
     env = permute_environment(env, rng)  # so that no policy profits from the place of the best action
     agent, pending = cb.Agent(env.problem, policy, seed=replication), deque[tuple[int, Any]]()
     best, total = env.best().mean, 0.0
-    for _ in range(3000):
+    for _ in range(DECISIONS):
         decision = agent.ask()
         pending.append((decision.id, env.pull(decision.action, rng)))
         total += best - env.mean_reward(decision.action)
@@ -285,7 +293,7 @@ PARTS: dict[str, tuple[Callable[[int], Cells], int]] = {
 
 def draw(past: Cells) -> None:
     """The picture of docs/explanation/learned-cpts.md: without CPTs, and with CPTs from past data."""
-    email = json.loads(RESULT.with_name("regret.json").read_text(encoding="utf-8"))["sets"]["e-mail"]
+    email = json.loads(Path(__file__).with_name("regret.json").read_text(encoding="utf-8"))["sets"]["e-mail"]
     shown = dict(zip(("known CPTs", "learned CPTs", "no graph (TS)"), POLICIES, strict=True))
     means = [email[policy]["mean"] for policy in shown.values()]
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), width_ratios=(1, 1.9), layout="constrained")
@@ -314,13 +322,15 @@ def main(names: list[str]) -> None:
         found[name] = {"replications": replications, "rows": part(replications)}
         if "past data" in found and "wrong CPTs" in found:
             for rows in ("100", "1,000"):
+                cells = found["past data"]["rows"][f"{rows} unconfounded rows"]
                 known = found["wrong CPTs"]["rows"][f"{rows} rows"]["c-ts(prior=beta)"]
-                found["past data"]["rows"][f"{rows} unconfounded rows"][KNOWN] = known
+                found["past data"]["rows"][f"{rows} unconfounded rows"] = {KNOWN: known} | cells | {KNOWN: known}
         text = json.dumps({known: found[known] for known in PARTS if known in found}, indent=1, ensure_ascii=False)
         RESULT.write_text(text + "\n", encoding="utf-8")
         sys.stdout.write(f"{name}: {found[name]['rows']}\n")
         sys.stdout.flush()
-    draw(found["past data"]["rows"])
+    if "past data" in found:
+        draw(found["past data"]["rows"])
 
 
 if __name__ == "__main__":
