@@ -22,6 +22,8 @@ FILES = {
     "project/contributing.md": "CONTRIBUTING.md",
 }
 """Pages that are files of the repository."""
+WIDE = ("reference/policies.md",)
+"""Pages whose tables need the place of the table of contents."""
 ZOO_IMAGES = "images/zoo"
 """Pictures of the environments, made when the site is built."""
 
@@ -52,6 +54,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Fences as the highlighter knows them, formulas as Markdown leaves them alone; a page alone needs no menu."""
     if page.parent is None:
         page.meta["hide"] = ["navigation"]
+    elif page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     plain = markdown.replace("```python no-run\n", "```python\n").replace("```output\n", "```text\n")
     return FORMULA.sub(_packed, plain)
 
