@@ -10,6 +10,7 @@ import re
 import runpy
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import pytest
@@ -209,7 +210,7 @@ def test_formulas_become_mathml_and_code_keeps_its_dollars():
     pytest.importorskip("latex2mathml", reason="the tools for the documentation are not installed")
 
     class Page:
-        parent, meta = object(), {}
+        parent, meta, file = object(), {}, SimpleNamespace(src_uri="explanation/stopping.md")
 
     source = "The gap $\\Delta_{max}$, `$HOME`.\n\n$$\\sum_z P(z | a)$$\n\n```shell\necho $A $B\n```\n"
     packed = HOOKS["on_page_markdown"](source, Page, None, None)
