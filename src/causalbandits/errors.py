@@ -1,4 +1,4 @@
-"""What can go wrong, each with the rule, the offending value and the way out.
+"""Errors and warnings; each message has the rule, the offending value and the remedy.
 
 CausalBanditsError (a ValueError)
 ├── ModelError            a variable, a table, a graph

@@ -1,4 +1,4 @@
-"""Advice: what can be asked of a campaign without changing it, written once for agents and studies.
+"""Queries that do not change a campaign, shared by agents and studies.
 
 A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
 that follows from it is here: the best action and how sure that is, for one context or for each of them; what the

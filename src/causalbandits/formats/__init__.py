@@ -1,4 +1,4 @@
-"""Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+"""Models and graphs in files and in other libraries: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
 A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
 """

@@ -1,4 +1,4 @@
-"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+"""Discrete causal models: a CPT P(v | parents) for every variable of a directed acyclic graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LatentModel: a graph with hidden causes, and the distribution of what is observed.
+"""LatentModel: a graph with unobserved confounders, and the distribution of the observed variables.
 
 In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
 before it, and that district's parents (`identification`). These tables are all that data without end could tell. What

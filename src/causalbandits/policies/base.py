@@ -1,4 +1,4 @@
-"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
+"""The abstract policy: the methods that a class defines, and that the agent and the simulator call.
 
     situation --score--> one score per searched action --decide--> Choice
     environment --Outcome--> update --> statistic

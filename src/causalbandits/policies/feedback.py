@@ -1,4 +1,4 @@
-"""What a policy returns (a choice, an incumbent, bounds) and what it is told (outcomes, and their sums)."""
+"""The results of a policy (a choice, an incumbent, bounds) and its inputs (outcomes, and their sums)."""
 
 from __future__ import annotations
 

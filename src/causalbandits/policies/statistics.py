@@ -1,4 +1,4 @@
-"""Sufficient statistics: what a policy keeps between rounds. They are sums, so that rewards may come in any order."""
+"""Sufficient statistics: the state of a policy between rounds. They are sums, so that rewards may come in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of parameters, and of whether a policy fits a problem, with messages that say what to do."""
+"""Validation of parameters, and of whether a policy fits a problem, with remedies in the messages."""
 
 from __future__ import annotations
 

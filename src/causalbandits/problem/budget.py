@@ -77,7 +77,7 @@ class Budget:
 
 
 class BudgetStatus(NamedTuple):
-    """What has been spent of a budget, and what is left of it."""
+    """The amount of a budget that is spent, and the amount that is left."""
 
     spent: float
     left: float

@@ -1,4 +1,4 @@
-"""Designs: in which shares to try the actions, when what is to be learnt of them is known beforehand.
+"""Optimal designs: allocations of trials to actions for a given goal.
 
 After n rounds of a mixture w the configurations have been seen n q_w(z) times, q_w(z) = sum_a w_a P(z | a), and a
 weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design makes the

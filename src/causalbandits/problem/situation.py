@@ -1,4 +1,4 @@
-"""Situation: what is known before one decision.
+"""Situation: the knowledge before one decision.
 
 Which actions may be chosen, which of them are worth searching, and what each of them leads to. A policy sees the arrays
 of a situation, in the agent and in the simulator alike; it never looks at the graph.

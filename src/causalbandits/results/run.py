@@ -1,4 +1,4 @@
-"""What a simulation leaves: measures at checkpoints for every policy and replication, and ways to look at them."""
+"""The result of a simulation: measures at checkpoints for every policy and replication, and their summaries."""
 
 from __future__ import annotations
 

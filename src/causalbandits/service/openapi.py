@@ -30,8 +30,11 @@ QUERY_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
         {"type": "string"},
         "The place after which the page begins, from `next` of the page before. Of events and modes, a number.",
     ),
-    "key": ({"type": "string"}, "The decision's key, whatever the path says."),
-    "number": ({"type": "integer", "format": "int64", "minimum": 0}, "The decision's number, whatever the path says."),
+    "key": ({"type": "string"}, "The decision's key, in place of the id in the path."),
+    "number": (
+        {"type": "integer", "format": "int64", "minimum": 0},
+        "The decision's number, in place of the id in the path.",
+    ),
 }
 
 STATUS_DESCRIPTIONS = {

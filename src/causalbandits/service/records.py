@@ -162,7 +162,7 @@ EventRecord = struct(
 )
 PolicyItem = struct(
     "PolicyChange",
-    "A policy, since which decision and event it has decided, and who chose it.",
+    "A policy, the decision and the event from which it decides, and the user of the change.",
     version=int,
     policy=str,
     record=PolicyRecord,
@@ -177,7 +177,9 @@ EarlyOutcomeItem = record_struct(
 RemovedOutcomeItem = record_struct(
     "RemovedOutcome", RemovedOutcome, "An outcome that was removed before its decision was made."
 )
-ModeItem = record_struct("Mode", ModeRecord, "A mode, since when, who set it and why.", baseline=Assignment | None)
+ModeItem = record_struct(
+    "Mode", ModeRecord, "A mode, its start, and the user and the reason of the change.", baseline=Assignment | None
+)
 StatisticRecord = struct(
     "StatisticLine",
     "The outcomes of a context, an action and a configuration.",

@@ -65,7 +65,7 @@ class RawTellRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Another outcome than the one that was told."""
+    """The outcome that replaces the reported one."""
 
     reward: int | float
     observed: dict[str, Value | None] | None = None
@@ -109,7 +109,7 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Who is to decide from now on."""
+    """The policy that decides from now on."""
 
     policy: str
     parameters: dict[str, Value | None] = {}
@@ -227,7 +227,7 @@ class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActionsResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """A page of the ranking of all actions; `total` are ranked, and `note` says what is left out, and why."""
+    """A page of the ranking of `total` actions; `note` names actions that are left out, with the reason."""
 
     items: list[ActionItem]
     total: int
@@ -248,13 +248,13 @@ class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of it."""
+    """The status of a request."""
 
     status: str
 
 
 class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """It can decide and write."""
+    """The service can decide and write."""
 
     status: Literal["ready"]
     unavailable: list[str] = []

@@ -1,4 +1,4 @@
-"""What becomes of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
+"""The status of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the

@@ -1,4 +1,4 @@
-"""Regret bounds that hold, with what they assume; docs/explanation/regret-bounds.md derives each of them.
+"""Regret bounds with their assumptions; docs/explanation/regret-bounds.md derives each of them.
 
 Frequentist bounds hold in every environment that meets their assumptions, Bayesian ones on average over environments
 drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least."""

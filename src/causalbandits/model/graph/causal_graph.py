@@ -1,4 +1,4 @@
-"""CausalGraph: what causes what, without tables; with causes that nobody observes.
+"""CausalGraph: a causal graph without CPTs; with unobserved confounders.
 
 A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
 name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).

@@ -1,4 +1,4 @@
-"""P(z | do(s)) from what is observed: identified, with its formula, or not, with the reason.
+"""Identification of P(z | do(s)) from observed variables: a formula, or the reason if there is none.
 
 Everything is in terms of factors Q[D], the distribution of a group D when all else is set (Tian and Pearl 2002). With A
 what leads to z once s is cut off from its causes, P(z | do(s)) is the sum, over what is in A and neither in z nor in s,

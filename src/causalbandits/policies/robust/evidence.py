@@ -47,7 +47,7 @@ class ModelClaim(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """When a claim was found contradicted, how strongly, and what was done about it."""
+    """An alarm: the rejected claim, its decision and e-value, and the reaction."""
 
     decision: int
     """The number of the decision after whose outcome it rang."""

@@ -1,4 +1,4 @@
-"""What narrows the action set: values that may be set, how many variables at once, lists, forbidden combinations."""
+"""Constraints on the action set: allowed values, the number of variables, lists, forbidden combinations."""
 
 from __future__ import annotations
 

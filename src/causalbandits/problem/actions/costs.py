@@ -1,4 +1,4 @@
-"""What actions cost: a price for each value that a knob is set to; what is left alone costs nothing.
+"""Costs of actions: a price for each value of a manipulable variable; an unset variable costs nothing.
 
     cost(a) = sum over the knobs that a sets of price(knob, value)
 

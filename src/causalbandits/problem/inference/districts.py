@@ -1,4 +1,4 @@
-"""P(z | do(a)) where causes are hidden: a block's operands are districts, not variables.
+"""P(z | do(a)) with unobserved confounders: a block's operands are districts, not variables.
 
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
 districts of A - s (`model.graph.identification`). So each district of A is one operand: a choice axis for each of its

@@ -1,4 +1,4 @@
-"""What a study asks of a database: statements with parameters, transactions of one writer, errors in words."""
+"""The interface to a database: statements with parameters, transactions of one writer, errors in words."""
 
 from __future__ import annotations
 

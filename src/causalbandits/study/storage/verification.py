@@ -1,4 +1,5 @@
-"""Replay of the event log from its beginning, and verification: what is stored is what the events say, bit for bit."""
+"""Replay of the event log from its beginning, and verification that the stored state equals the replayed one, bit for
+bit."""
 
 from __future__ import annotations
 
