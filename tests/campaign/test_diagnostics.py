@@ -102,7 +102,7 @@ def test_evidence_prints_claims_as_check_does():
     assert text.startswith(
         "Misspecification test: 120 outcomes, by e-values\nProbability of any false alarm: at most 0.05\nAlarm: "
     )
-    row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
+    row = "P(template | product='Photoshop', purpose='Promo') should equal the row of the CPT"
     assert f"  {row}: e-value " in text
     assert ", rejected\n" in text
     assert "Graph: 0 of 2 claims rejected; largest e-values:" in text

@@ -241,7 +241,7 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
     done = run("forecast", "campaign.bif", *options, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "rounds to find it for good 9 times in 10" in done.stdout
+    assert "rounds until found for good (90%)" in done.stdout
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
     stops = run("forecast", "email_campaign", *few[:4], "--stops", "--policy", "c-ucb", folder=tmp_path)
@@ -267,7 +267,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     only_a_problem.write_text(
         'optional = ["X1"]\nenvironment = { zoo = "lower_bound", N = 2, delta = 0.5 }', encoding="utf-8"
     )
-    assert "6 actions on X1, X2" in run("inspect", only_a_problem).stdout
+    assert "Actions: 6 on X1, X2" in run("inspect", only_a_problem).stdout
     assert (
         run("simulate", only_a_problem).stderr
         == "Error: [simulation] must say for how many rounds: horizon = 5000, say.\n"

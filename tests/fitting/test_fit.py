@@ -942,7 +942,7 @@ def test_odd_values_are_said_unless_they_were_named_as_states(values, message, a
 
 def test_a_word_among_numbers_is_said_and_texts_alone_are_not(tmp_path):
     with pytest.warns(
-        DataWarning, match=r"'a' has numbers and 'old', so that all of it is text: .*na_values=\['old'\]"
+        DataWarning, match=r"'a' has numbers and 'old', so that the whole column is text: .*na_values=\['old'\]"
     ):
         model = cb.fit({"a": []}, a_file(tmp_path, "a\n1\n2\nold\n"))
     assert model["a"].states == ("1", "2", "old")
@@ -1192,7 +1192,7 @@ def test_tables_of_a_model_are_tested_row_by_row():
     found = cb.check(moved, model.sample(500, rng=0))
     (claim,) = found.contradicted
     assert str(claim) == (
-        "P(send_time) should be as in its table (it says that 'evening' is impossible): p-value 0, strength inf, "
+        "P(send_time) should equal the row of the CPT (which gives 'evening' probability 0): p-value 0, strength inf, "
         "rejected"
     )
     tested = [finding for finding in found.findings if finding.part == "tables" and not math.isnan(finding.p)]
@@ -1209,7 +1209,7 @@ def test_new_data_are_tested_against_a_fit_with_its_own_uncertainty():
     assert cb.check(exact, new).contradicted
     other = cb.zoo.email_campaign().problem.model.sample(20_000, do={"purpose": "Nurture"}, rng=2)
     drifted = cb.check(fitted, other).contradicted
-    assert drifted[0].claim == "P(purpose) should be as it was fitted"
+    assert drifted[0].claim == "P(purpose) should equal the fitted row"
 
 
 def test_rows_that_set_a_variable_do_not_speak_against_its_independencies():

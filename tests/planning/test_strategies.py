@@ -133,7 +133,7 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     assert (found.matter, found.idle, found.reachable) == (("A", "B", "C"), (), 0)
     assert "Actions: 8 on A, B, C. Learned: one mean reward per action." in text
     assert "Confounded by unobserved variables: A, C; B, Y." in text
-    assert "Worth setting together: B, C; A, C." in text
+    assert "may be optimal to set: B, C; A, C." in text
     assert "Nothing is lost, and the fewest numbers are learnt, by actions." in text
     assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
     assert found.policy == "ts"
@@ -227,7 +227,7 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
         "--out",
         tmp_path / "out",
     )
-    assert "4 actions on channel. A number is learnt for each." in found.output
+    assert "Actions: 4 on channel. Learned: one mean reward per action." in found.output
     assert "engagement separates what is done from sale" in found.output
     assert (tmp_path / "out" / "report.html").exists()
     found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel", "--optional", "all",
