@@ -387,7 +387,7 @@ def test_what_was_never_seen_is_refused_with_its_configuration_and_what_has_no_w
     assert model["y"].table[0, 1].tolist() == [0.0, 0.0]
     assert model.distribution(["y"]) == pytest.approx([1 / 3, 2 / 3])
     assert model.distribution(["y"], do={"x": "a"}) == pytest.approx([1 / 2, 1 / 2])
-    message = r"P\(y \| do\(x='b'\)\) = sum over w: .* needs what was never seen: no rows tell P\(y \| w=0, x='b'\)\."
+    message = r"do\(x='b'\)\) = sum over w: P\(w\) P\(y \| w, x\) is not available: the data have no rows for P\(y \| w=0, x='b'\)"
     with pytest.raises(ProblemError, match=message):
         model.distribution(["y"], do={"x": "b"})
     problem = cb.Problem(model, manipulable=["x"], reward_parents=["y"], reduce=False, optional=True)
@@ -424,7 +424,7 @@ def test_what_one_kind_of_rows_never_saw_is_asked_of_the_next():
     assert (lower < [3 / 4, 1 / 4]).all()
     assert (upper > [3 / 4, 1 / 4]).all()
     without = cb.fit(graph, front_door(alone), interventions="set", prior=0)
-    with pytest.raises(ProblemError, match=r"no rows tell P\(sale \| ad=1, visits=0\)"):
+    with pytest.raises(ProblemError, match=r"no rows for P\(sale \| ad=1, visits=0\)"):
         without.distribution(["sale"], do={"visits": 0})
 
 
@@ -534,7 +534,7 @@ def test_fits_are_saved_and_loaded_with_their_counts(tmp_path):
     assert cb.LatentModel.from_json(exact.to_json()) == exact
     assert exact != model
     assert model != exact
-    with pytest.raises(ModelError, match="no posterior to draw from"):
+    with pytest.raises(ModelError, match="no posterior to"):
         exact.draw(rng=0)
     whole = model.to_record()
     for record in ({**whole, "posterior": 3}, {**whole, "posterior": {**whole["posterior"], "counts": 3}}, {}):
@@ -718,7 +718,7 @@ def test_bad_fits_are_refused_in_words():
         cb.fit(graph, {**data, "sale": [None] * 50}, missing="em")
     wide = cb.CausalGraph({f"v{i}": [] for i in range(9)}, hidden=[tuple(f"v{i}" for i in range(9))])
     many = {f"v{i}": list(range(10)) for i in range(9)}
-    with pytest.raises(SizeError, match=r"P\(v7 \| 7 variables\): hidden causes tie v7 to some of v0, v1"):
+    with pytest.raises(SizeError, match=r"P\(v7 \| 7 variables\): v7 is confounded with some of"):
         cb.fit(wide, many)
 
 
@@ -732,8 +732,8 @@ def test_too_many_pairs_are_refused(monkeypatch):
     ("arguments", "message"),
     [
         ({"sources": "x"}, "sources must be groups of names"),
-        ({"sources": []}, "there must be one at least"),
-        ({"sources": [["segment"]]}, "sources: 'segment' is hidden"),
+        ({"sources": []}, "at least one group"),
+        ({"sources": [["segment"]]}, "sources: 'segment' is"),
         ({"sources": [[], ["channel"]]}, "Every source needs its tables; 'engagement | do\\(channel\\)' has none"),
         ({"more": {"mood": [1.0]}}, "Unknown table 'mood'"),
     ],

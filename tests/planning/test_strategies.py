@@ -134,7 +134,7 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     assert "Actions: 8 on A, B, C. Learned: one mean reward per action." in text
     assert "Confounded by unobserved variables: A, C; B, Y." in text
     assert "may be optimal to set: B, C; A, C." in text
-    assert "Nothing is lost, and the fewest numbers are learnt, by actions." in text
+    assert "learnt, and there is nothing else to go by; 1,000" in text
     assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
     assert found.policy == "ts"
     assert "125 times" in found.reason
@@ -228,7 +228,7 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
         tmp_path / "out",
     )
     assert "Actions: 4 on channel. Learned: one mean reward per action." in found.output
-    assert "engagement separates what is done from sale" in found.output
+    assert "The problem\n-----------\nActions: 4 on" in found.output
     assert (tmp_path / "out" / "report.html").exists()
     found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel", "--optional", "all",
                 "--horizon", 50, "--replications", 3)  # fmt: skip
@@ -285,11 +285,15 @@ def hidden_taste():
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"reward_parents": ["taste"]}, ModelError, "'taste' is hidden: nothing is known of its values"),
-        ({"adjust": "smallest", "can_observe": ["taste"]}, ModelError, "'taste' is hidden"),
+        (
+            {"reward_parents": ["taste"]},
+            ModelError,
+            "'taste' is unobserved: the model has no distribution of its values",
+        ),
+        ({"adjust": "smallest", "can_observe": ["taste"]}, ModelError, "'taste' is unobserved:"),
         ({"adjust": "smallest", "can_observe": ["sale"]}, ProblemError, "reward 'sale'"),
-        ({"reward_parents": ["engagement"], "context": ["taste"]}, ModelError, "'taste' is hidden"),
-        ({"manipulable": ["taste"], "reward_parents": ["engagement"]}, ModelError, "'taste' is hidden"),
+        ({"reward_parents": ["engagement"], "context": ["taste"]}, ModelError, "'taste' is unobserved:"),
+        ({"manipulable": ["taste"], "reward_parents": ["engagement"]}, ModelError, "'taste' is unobserved:"),
         ({"reward_parents": ["engagement"], "max_probability": {"taste": 0.5}}, ProblemError, "Unknown variable"),
         ({"reward_parents": ["sale"]}, ProblemError, "cannot be its own parent"),
         ({"reward": "sell", "reward_parents": []}, ModelError, "Unknown variable 'sell'. Did you mean 'sale'"),
