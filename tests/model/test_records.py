@@ -223,7 +223,7 @@ def test_an_immutable_posterior_comes_back_from_copies():
         (GRAPH, {"x": [1]}, "takes a CausalGraph and a DirichletPosterior; got {'purpose'"),
         (cb.CausalGraph({"x": []}, values={"x": [0]}), {"y": [1]}, r"counts of every variable, \['x'\]; .*\['y'\]"),
         (cb.CausalGraph({"x": []}), {"x": [1]}, "The graph has no values of 'x'"),
-        (cb.CausalGraph({"x": ["u"]}, hidden=["u"]), {"x": [1]}, r"some\. Use LatentModel\.from_posterior\(\)"),
+        (cb.CausalGraph({"x": ["u"]}, hidden=["u"]), {"x": [1]}, r"has some\. Use LatentModel\.from_posterior\(\)"),
     ],
 )
 def test_a_posterior_of_another_graph_is_refused(graph, counts, message):

@@ -134,7 +134,7 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     assert "Actions: 8 on A, B, C. Learned: one mean reward per action." in text
     assert "Confounded by unobserved variables: A, C; B, Y." in text
     assert "may be optimal to set: B, C; A, C." in text
-    assert "learnt, and there is nothing else to go by; 1,000" in text
+    assert "Recommended: by actions. It learns the fewest parameters" in text
     assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
     assert found.policy == "ts"
     assert "125 times" in found.reason
@@ -228,7 +228,7 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
         tmp_path / "out",
     )
     assert "Actions: 4 on channel. Learned: one mean reward per action." in found.output
-    assert "The problem\n-----------\nActions: 4 on" in found.output
+    assert "engagement separates the interventions from sale" in found.output
     assert (tmp_path / "out" / "report.html").exists()
     found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel", "--optional", "all",
                 "--horizon", 50, "--replications", 3)  # fmt: skip

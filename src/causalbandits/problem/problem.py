@@ -992,7 +992,7 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
 def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
     if knobs:
         warn(
-            f"The graph has no path from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
+            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
             "interventions on these variables have no effect. Causal policies will not try them; other policies will "
             "waste rounds. Remove these variables from manipulable, or add the missing arrow.",
             ProblemWarning,

@@ -157,8 +157,8 @@ def _refuse_estimation(why: str, arguments: Mapping[str, object]) -> None:
     superfluous = [name for name, value in arguments.items() if value is not None]
     if superfluous:
         raise ProblemError(
-            f"{why}. Leave out {', '.join(f'{name}=' for name in superfluous)}. CPTs are estimated if a graph is passed "
-            "with data=."
+            f"{why}. Leave out {', '.join(f'{name}=' for name in superfluous)}. CPTs are estimated if a graph is "
+            "passed with data=."
         )
 
 

@@ -242,7 +242,7 @@ def _is_dominated(
 def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
         warn(
-            f"The graph has no path from {format_names(knobs)} to the reward {reward!r}, so interventions on these "
+            f"No path leads from {format_names(knobs)} to the reward {reward!r}, so interventions on these "
             "variables have no effect and are not tried. Remove these variables from manipulable, or add the missing "
             "arrow.",
             ProblemWarning,
