@@ -226,7 +226,7 @@ async def set_mode(context: ServiceContext, request: Request, form: Mapping[str,
     if form.get("mode") not in OFFERED_MODES or (form["mode"] == "closed") != ("sure" in form):
         raise RequestError(
             "invalid-mode",
-            f"The mode must be one of {', '.join(OFFERED_MODES)}. Tick 'close permanently' to close a study, and only then.",
+            f"The mode must be one of {', '.join(OFFERED_MODES)}. Tick 'close permanently' only to close a study.",
         )
     by, mode, why = request.state.key.name, form["mode"], form.get("why", "")[:500]
     await context.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ class Verification(NamedTuple):
         return not self.differences
 
     def __repr__(self) -> str:
-        result = "no difference" if self else "; ".join(self.differences)
+        result = "none" if self else "; ".join(self.differences)
         return f"Replayed: {self.events} events of {self.decisions} decisions\nDifferences: {result}"
 
 
