@@ -20,7 +20,9 @@ def main() -> None:
     print(f"Best action: {env.best().intervention}, click rate {env.best().mean:.1%}")
     print(f"Without an intervention: click rate {env.mean_reward({}):.1%}\n")
 
-    print("1. Comparison before launch: four policies, 20 simulated campaigns of 5000 mails each (takes some seconds) ...")
+    print(
+        "1. Comparison before launch: four policies, 20 simulated campaigns of 5000 mails each (takes some seconds) ..."
+    )
     policies = ["ucb", "c-ucb", "ts(prior=beta)", "c-ts(prior=beta)"]
     run = cb.simulate(env, policies, horizon=5000, replications=20, seed=0, workers=2)
     print(run.summary(), "\n")

@@ -94,7 +94,9 @@ def free_port(wanted: int) -> int:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, help="stop after this number of seconds (default: run until Ctrl-C)")
-    options.add_argument("--port", type=int, default=8000, help="port of the service; if it is in use, another port is chosen")
+    options.add_argument(
+        "--port", type=int, default=8000, help="port of the service; if it is in use, another port is chosen"
+    )
     options.add_argument("--rate", type=float, default=20.0, help="mails per second")
     given = options.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that nothing is left behind

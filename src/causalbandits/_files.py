@@ -47,7 +47,7 @@ def parse_json(text: str | bytes) -> Any:
 
     >>> parse_json('{"a": {"b": 1, "b": 2}}')
     Traceback (most recent call last):
-    causalbandits._files.DuplicateKeyError: the key "b" is there twice in one object
+    causalbandits._files.DuplicateKeyError: the key "b" occurs twice in one object
     """
     try:
         return json.loads(text, object_pairs_hook=_unique_keys)

@@ -68,6 +68,27 @@ def test_the_ranking_of_actions_is_printed_as_text_and_as_json(tmp_path: Path, k
     assert "table" not in json.loads(run("recommend", file, "--json"))
 
 
+def test_an_incomplete_outcome_is_completed_without_repeating_its_reward(tmp_path: Path) -> None:
+    file = tmp_path / "study.db"
+    cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
+    asked = json.loads(run("ask", file))
+    parents, reward, _ = told(asked["action"], 0)
+    receipt = json.loads(run("tell", file, asked["id"], reward))
+    assert receipt["status"] == "incomplete"
+    assert f"causalbandits tell FILE {asked['id']} --observed subject=..." in receipt["why"]
+    assert json.loads(run("tell", file, asked["id"], *parents))["status"] == "applied"
+    assert json.loads(run("tell", file, asked["id"], reward, *parents))["status"] == "duplicate"
+    second = json.loads(run("ask", file))
+    result = CliRunner().invoke(app, ["tell", str(file), second["id"]])
+    assert result.exit_code != 0
+    assert "REWARD" in str(result.exception)
+    agent = tmp_path / "agent.json"
+    cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=3).save(agent)
+    run("ask", agent)
+    result = CliRunner().invoke(app, ["tell", str(agent), "0", *parents])
+    assert (result.exit_code, "REWARD" in str(result.exception)) == (1, True)
+
+
 def test_the_command_line_names_its_options_and_no_python(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     cb.Agent(ENV.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=3).save(file)

@@ -329,6 +329,26 @@ def test_wrong_options_are_one_line(tmp_path, arguments, message):
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("command", ["study create", "forecast"])
+@pytest.mark.parametrize("source", ["shop.dot", "shop.json", "purpose -> subject -> click; send_time -> click"])
+def test_a_graph_is_never_dropped_because_values_are_missing(tmp_path, command, source):
+    """Python, files and HTTP refuse it, too; only `inspect` answers questions about a bare graph."""
+    graph = cb.CausalGraph.from_text("purpose -> subject -> click; send_time -> click")
+    cb.write(graph, tmp_path / "shop.dot")
+    cb.write(graph, tmp_path / "shop.json")
+    to = ["--to", "study.db"] if command == "study create" else ["--replications", 2, "--horizon", 20]
+    knobs = ["--manipulable", "purpose=promo,news", "--manipulable", "send_time=am,pm", "--reward", "click"]
+    done = run(*command.split(), source, *knobs, *to, folder=tmp_path)
+    assert done.returncode == 1
+    assert "Missing are those of 'subject'. Give them, --values subject=" in done.stderr
+    done = run(*command.split(), source, "--reward", "click", *to, folder=tmp_path)
+    assert done.stderr.startswith("Error: Name the variables that decisions set: --manipulable A,B.")
+    assert not (tmp_path / "study.db").exists()
+    assert run("inspect", source, "--reward", "click", folder=tmp_path).returncode == 0
+    done = run(*command.split(), source, *knobs, "--values", "subject=short,long", *to, folder=tmp_path)
+    assert (done.returncode, "c-ts(cpts=learned)" in done.stdout) == (0, True), done.stderr
+
+
 def test_a_knob_may_be_set_to_some_of_its_values_only():
     done = run(
         "inspect", "email_campaign", "--manipulable", "product,purpose", "--manipulable", "send_time=morning,evening"
@@ -369,11 +389,11 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "there is no folder"),
+        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "does not exist"),
         (["forecast", "email_campaign", "--out", "forecast.doc"], "must end in its format"),
-        (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
-        (["reproduce", "--out", "file/report"], "is a file, no folder"),
-        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
+        (["inspect", "email_campaign", "--out", "file/report"], "is a file, not a folder"),
+        (["reproduce", "--out", "file/report"], "is a file, not a folder"),
+        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, not a folder"),
     ],
 )
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):

@@ -109,7 +109,7 @@ class HistoryImporter:
         for name, was_set in rounds.was_set.items():
             if name not in self.problem.manipulable:
                 for row in np.flatnonzero(was_set).tolist():
-                    reasons[row] = reasons[row] or f"{name} was set, and is not a manipulable variable of this problem"
+                    reasons[row] = reasons[row] or f"{name} was set, but is not a manipulable variable of this problem"
         return reasons
 
     def _context_exclusion_reason(self, context: Z | None) -> str:

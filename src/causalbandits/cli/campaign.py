@@ -73,19 +73,33 @@ def ask(
 def tell(
     file: CampaignFile,
     id: Annotated[str, typer.Argument(help="The decision's number; in a study, also its id or key.")],
-    reward: Annotated[float, typer.Argument(help="The reward.")],
+    reward: Annotated[
+        float | None,
+        typer.Argument(
+            help="The reward. In a study, it may be left out if only --observed is new.", show_default=False
+        ),
+    ] = None,
     observed: TypedValues = None,
     by: IdKind = None,
 ) -> None:
     """Report the outcome of a decision, and print its status as JSON.
 
-    [bold]Example[/bold]
+    An outcome that is "incomplete" is completed by the values that are missing, without its reward.
+
+    [bold]Examples[/bold]
 
       causalbandits tell campaign.db 17 1 --observed subject=short --observed template=1
+
+      causalbandits tell campaign.db 17 --observed subject=short
     """
     with open_campaign(file) as agent_or_study:
         observed_states = None if observed is None else parse_states(agent_or_study.problem, observed)
+        if reward is None and (observed is None or isinstance(agent_or_study, Agent)):
+            raise CausalBanditsError(
+                f"The reward is missing: causalbandits tell FILE {id} REWARD. Nothing was changed."
+            )
         if isinstance(agent_or_study, Agent):
+            assert reward is not None
             reject_key(None if id.isascii() and id.isdigit() and by != "key" else id)
             agent_or_study.tell(int(id), reward=reward, observed=observed_states)
             receipt = {"status": "applied", "why": "", "missing": []}
@@ -93,6 +107,9 @@ def tell(
             receipt = agent_or_study.tell(
                 agent_or_study.id_of(id, by), reward=reward, observed=observed_states
             )._asdict()
+            if receipt["missing"]:
+                values = " ".join(f"--observed {name}=..." for name in receipt["missing"])
+                receipt["why"] += f": causalbandits tell FILE {id} {values}" if receipt["why"] else ""
     typer.echo(json.dumps(receipt))
 
 

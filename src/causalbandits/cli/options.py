@@ -302,8 +302,13 @@ class OptionTerms(SpecTerms):
         return f"{self.name(entry)} {re.sub(r': ', '=', re.sub(r'[^.,:=/ A-Za-z0-9_-]', '', value))}".rstrip()
 
 
-def parse_target(model: str, parameters: Sequence[str], options: Mapping[str, Any]) -> CommandTarget:
-    """The problem or environment that the arguments of a command describe."""
+def parse_target(
+    model: str, parameters: Sequence[str], options: Mapping[str, Any], *, inspecting: bool = False
+) -> CommandTarget:
+    """The problem or environment that the arguments of a command describe.
+
+    With `inspecting`, a graph needs neither manipulable variables nor their values; see `parse_environment`.
+    """
     entries = {entry: OPTIONS[entry].parse(argument) for entry, argument in options.items() if argument is not None}
     values = {n: _parse_parameter(n, value) for n, value in parse_assignments(parameters, "--parameter").items()}
     if _is_spec(model):
@@ -322,7 +327,7 @@ def parse_target(model: str, parameters: Sequence[str], options: Mapping[str, An
             unknown_name_message("example environment (and not a file name with an extension):", model, zoo.__all__)
         )
     return CommandTarget(
-        parse_environment({"graph" if is_text else "model": model, **entries}, terms=terms, inspecting=True)
+        parse_environment({"graph" if is_text else "model": model, **entries}, terms=terms, inspecting=inspecting)
     )
 
 
@@ -370,14 +375,15 @@ def _parse_parameter(name: str, text: str) -> Any:
     return value
 
 
-def with_problem_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first parameter is `asked`, the argument and the options that say what it is asked."""
+def with_problem_options(command: Callable[..., None], *, inspecting: bool = False) -> Callable[..., None]:
+    """Give a command, whose first parameter is `target`, the argument and the options that describe its problem."""
     _, *command_parameters = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
     def run(*, model: str, parameter: list[str] | None, **values: Any) -> None:
         problem_options = {entry: values.pop(entry) for entry in OPTIONS}
-        command(parse_target(model, parameter or [], problem_options), **values)
+        target = parse_target(model, parameter or [], problem_options, inspecting=inspecting)
+        command(target, **values)
 
     options = {entry: _option_annotation(option) for entry, option in OPTIONS.items()} | {"parameter": Parameter}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what Typer reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ Horizon = Annotated[int | None, typer.Option(min=10, help="Number of rounds. Def
 DEFAULT_HORIZON = 5000
 
 
-@with_problem_options
+@partial(with_problem_options, inspecting=True)
 def inspect(
     target: CommandTarget,
     horizon: Horizon = None,

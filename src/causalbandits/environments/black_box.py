@@ -133,7 +133,7 @@ DrawContext = Callable[[np.random.Generator], Mapping[str, State]]
 
 
 class BlackBoxEnvironment(Environment):
-    """A problem together with a function `step(intervention, rng)` that gives the parents' values and the reward.
+    """An environment whose mechanism is a function `step(intervention, rng)` that returns parents and reward.
 
     >>> from causalbandits import Problem, CausalModel, Variable
     >>> coin = Variable("coin", ["heads", "tails"], table=[.5, .5])
@@ -145,18 +145,20 @@ class BlackBoxEnvironment(Environment):
     >>> env.best(), env.pull({"coin": "tails"}, rng=0)
     (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
 
-    Regret needs to know what each action is worth: `means`, one number per action in the order of their numbers, a
-    mapping from interventions, or a function of an intervention. If nobody knows, `draws=1000` tries each action so
-    many times beforehand and takes the averages. `standard_error` is then the largest of their standard errors; a
-    round's regret is a difference of two averages, and known no better than that.
+    It is assumed, not checked, that the step follows the problem's graph. Pass either `means` or `draws`, because
+    regret needs the mean reward of each action.
 
-    Where the problem has a context, it comes first, and the step is told: `step(intervention, rng, context)`. It comes
-    as the model says, or as `draw_context(rng)` gives it. `means` are then an array with a row for each context, in the
-    order of `problem.contexts`, or a function of an intervention and a context; with `draws` each action is tried in
-    each context. What an action is worth where the context is not known is the mean over P(c), the model's.
+    Args:
+        problem: The problem.
+        step: A function of an intervention and a generator (and the context, if the problem has one) that returns the
+            parents' values by variable, and the reward.
+        means: The mean reward of each action: an array in the order of their numbers (one row per context, if there is
+            one), a mapping from interventions, or a function of an intervention (and a context).
+        draws: The number of trials of each action (in each context) by which the means are measured instead.
+        draw_context: A function of a generator that returns a context. Default: contexts follow the model.
 
-    `describe` and bounds take what actions are worth from it. That the step follows the problem's graph, and how
-    rewards vary, cannot be seen, and is taken for granted.
+    Raises:
+        ProblemError: If an argument is malformed, or not exactly one of `means` and `draws` is given.
     """
 
     def __init__(
@@ -230,7 +232,17 @@ class BlackBoxEnvironment(Environment):
         return self.means[list(search.numbers)] if isinstance(search, ListedActions) else self.means
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The next context, as the model or a function of your own gives it."""
+        """Sample a context, as codes, from the model or from `draw_context`.
+
+        Args:
+            rng: The generator.
+
+        Returns:
+            The position of each context variable's value.
+
+        Raises:
+            ProblemError: If `draw_context` returns something else than a context.
+        """
         if self._draw_context is None:
             return super().draw_codes(rng)
         try:
@@ -253,18 +265,29 @@ class BlackBoxEnvironment(Environment):
 
     @cached_property
     def means(self) -> Array:
-        """The mean reward of every action, as given or measured, where so much is known."""
+        """The mean reward of every action, as given or measured."""
         return self.mean.table
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very environment: its problem, its means, and the code of its step."""
+        """A hash of the environment: its problem, its means, and the code of its step."""
         means = self._by_context if self.problem.context else self.mean.table
         content = f"{self.problem.fingerprint} {self.reward.code()}".encode() + means.tobytes()
         return hashlib.sha256(content).hexdigest()[:16]
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
-        """The parents' codes and the reward, as the step gives them; a context that is not known comes first."""
+        """Sample the parents and the reward by calling the step; an unknown context is sampled first.
+
+        Args:
+            choices: The position of each manipulable variable's choice.
+            rng: The generator.
+
+        Returns:
+            The positions of the parents' values, and the reward.
+
+        Raises:
+            ProblemError: If the step returns something else than parents and a reward.
+        """
         if self.problem.context and self.problem.context_number is None:
             return self._take_step(self.problem.condition_codes(self._complete_context(rng)), choices, rng)
         return self._take_step(self.problem, choices, rng)

@@ -275,7 +275,10 @@ def check(
     delimiter: str | None = None,
     alpha: float = 0.05,
 ) -> Check:
-    """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
+    """Test the independencies of a graph, or the CPTs of a model, against data.
+
+    A claim that is not rejected is not confirmed: few rows reject little. With many rows small deviations are rejected;
+    `strength` shows their size.
 
     >>> from causalbandits import zoo
     >>> model = zoo.email_campaign().problem.model
@@ -284,8 +287,23 @@ def check(
     Graph: 1 of 2 claims rejected
       purpose and template should be independent: p-value 4.9e-29, strength 0.26, rejected
 
-    A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
-    deviation is found; `strength` says whether it matters.
+    Args:
+        graph: The graph, as for `fit`, or a model whose CPTs are tested, too.
+        data: The data, as for `fit`.
+        values: The allowed values of some variables, as for `fit`.
+        bins: The bins of numeric columns, as for `fit`.
+        interventions: The variables that were set in each row, as for `fit`.
+        missing: The treatment of missing values: "refuse" raises an error, "drop" skips rows with one.
+        na_values: Values that stand for missing ones.
+        delimiter: The delimiter of a CSV file. Default: a comma.
+        alpha: The false discovery rate, above 0 and below 1.
+
+    Returns:
+        The claims with their p-values, smallest first; it prints as text.
+
+    Raises:
+        DataError: If the data cannot be read or do not fit the graph, or `alpha` is out of range.
+        ModelError: If the graph is malformed.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop"]))

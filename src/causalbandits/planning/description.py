@@ -369,11 +369,22 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Description:
-    """What a problem is like: knobs that matter, what the reduction removes, separators, bounds, where to start.
+    """Describe a problem: relevant variables, reduction, adjustment sets, regret bounds and the policy to start with.
 
     >>> from causalbandits import zoo
     >>> describe(zoo.email_campaign()).policy
     'c-gittins(prior=main-effects)'
+
+    Args:
+        problem: The problem, or an environment.
+        horizon: The number of rounds for the regret bounds.
+
+    Returns:
+        The description, which prints as text and shows the graph in notebooks.
+
+    Raises:
+        ProblemError: If `problem` is neither a problem nor an environment.
+        CausalBanditsError: If `horizon` is out of range.
     """
     target_problem = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(target_problem, Problem):

@@ -315,17 +315,7 @@ def forecast(
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Forecast:
-    """What each policy would lose, and how soon it would know the best action, on average over possible worlds.
-
-    `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
-    Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
-    and a random generator draws any reward. `tolerance` says how much worse than the best is good enough, in the
-    reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
-    worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
-    sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
-    (`until_stop`), with that tolerance; policies must then have a rule for it. With a `budget` for all rounds together,
-    regret is against the best mixture for it, and found is the best action that it pays for in every round, as
-    `agent.recommend()` names it. `workers`, `checkpoint` and `progress` are those of `simulate`.
+    """Forecast regret and the number of rounds to find the best action, by simulation under a prior over rewards.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
@@ -333,6 +323,32 @@ def forecast(
     ------------------------------------------------------------------------------------------------------------------
     c-gittins(prior=main-effects)    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
     ...
+
+    Args:
+        problem: The problem.
+        policies: The policies, as for `simulate`. Default: the default policy, Thompson sampling without the graph, and
+            uniform sampling.
+        horizon: The number of rounds, at least 10.
+        reward_prior: The prior over rewards. A pair (a, b) makes rewards 0 or 1, with means from Beta(a, b) for every
+            configuration; (2, 50) means rates of about 4%. A function of the problem and a random generator may draw
+            any reward.
+        tolerance: The acceptable loss in mean reward, in units of the reward. Default: a tenth of the expected loss of
+            a random action, as the median over 50 sampled environments.
+        budget: The total cost of all rounds that may be spent; regret is then relative to the best mixture for that
+            budget. Default: no budget.
+        stops: Whether to forecast the stopping times, too (`until_stop`); policies then need a stopping rule.
+        replications: The number of sampled environments, at least 2.
+        seed: The seed of all random numbers.
+        workers: The number of replications played in parallel, as for `simulate`.
+        checkpoint: A folder that keeps finished replications, as for `simulate`.
+        progress: Whether to show a progress bar, as for `simulate`.
+
+    Returns:
+        The forecast, which prints as a table.
+
+    Raises:
+        CausalBanditsError: If a setting is out of range.
+        PolicyError: If a policy is unknown or cannot be used on the problem.
     """
     if not isinstance(problem, Problem):
         raise CausalBanditsError(f"forecast needs a Problem (an environment has one); got {problem!r}.")
