@@ -62,7 +62,7 @@ def test_who_does_not_know_its_chances_is_refused_with_the_way_out(policy):
 
 def test_a_guards_level_is_its_own():
     agent = told(EMAIL, "c-ts-guarded(prior=beta)", 5)
-    with pytest.raises(PolicyError, match=r"own alpha is 0\.05: leave alpha out; got 0\.01"):
+    with pytest.raises(PolicyError, match=r"own alpha, 0\.05\. Leave out alpha; got 0\.01"):
         agent.evidence(alpha=0.01)
     with pytest.raises(cb.CausalBanditsError, match="alpha must lie between 0 and 1; got 2"):
         told(EMAIL, cb.policies.CausalThompsonSampling(prior="beta", samples=2), 5).evidence(alpha=2)

@@ -422,7 +422,7 @@ def test_intervals_cover_what_the_prior_may_draw_at_their_level():
 
 def test_only_a_fitted_model_has_intervals():
     problem = cb.zoo.email_campaign().problem
-    with pytest.raises(ProblemError, match="Only a model fitted to data has intervals"):
+    with pytest.raises(ProblemError, match="Intervals require a model fitted to data;"):
         problem.parent_distribution({}, interval=True)
     fitted = cb.Problem(cb.fit(GRAPH, DATA), manipulable=["purpose"], reward_parents=["subject"], optional=True)
     with pytest.raises(ProblemError, match="confidence must lie between 0 and 1; got 95"):
