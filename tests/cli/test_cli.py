@@ -287,7 +287,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
         ),
         (
             ["inspect", "model.json", "--manipulable", "x"],
-            "Add its name, --reward Y; or, if the reward is not in the graph, its direct causes, --reward-parents A,B.\n",
+            "Add its name, --reward Y; or, if the reward is not in the graph, its direct causes",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x", "--reward-parents", "yy"],

@@ -345,7 +345,7 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
         ({"model": 3}, r"^model: expected the name of a file, or the content of a model's JSON file; got 3"),
         (
             {"model": "graph.dot"},
-            r"Missing: the values of 'x', 'w', 'm'\. Pass manipulable = \{ x = \[\.\.\.\], w = \[\.\.\.\] \} and values = \{ m",
+            r"values of 'x', 'w', 'm'\. Pass manipulable = \{ x = \[\.\.\.\], w = \[\.\.\.\] \} and values = \{ m",
         ),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_saved_agent_still_knows_the_reason(tmp_path):
         ({"harm": {"much": "never"}}, "0 and < 1;"),
         (
             {"harm": {"much": 0.0}},
-            "max_probability excludes every action: none satisfies P(harm=much) <= 0. The smallest value of P(harm=much) is",
+            "max_probability excludes every action: none satisfies P(harm=much) <= 0. The smallest value of",
         ),
     ],
 )

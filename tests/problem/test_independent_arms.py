@@ -361,7 +361,7 @@ def test_records_give_back_the_same_problem():
         (
             ProblemError,
             {"states": {}},
-            r"of every variable between the manipulable variables and the reward\. Missing: the values of 'A', 'B', 'C'",
+            r"between the manipulable variables and the reward\. Missing: the values of 'A', 'B', 'C'",
         ),
         (ModelError, {"states": {}, "reward_parents": []}, r"no values of 'A'"),
         (

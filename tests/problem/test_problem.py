@@ -181,7 +181,7 @@ def test_given_a_separating_set_the_reward_is_the_same_whatever_is_done(case, se
         (
             ProblemError,
             {"reward_parents": []},
-            r"reward in the graph, from which the possibly optimal actions are derived\. Pass the variable's name, reward='Y'",
+            r"from which the possibly optimal actions are derived\. Pass the variable's name, reward='Y'",
         ),
         (ProblemError, {"manipulable": [], "reward_parents": ["M"]}, r"At least one variable must be manipulable"),
         (

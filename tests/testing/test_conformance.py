@@ -117,7 +117,7 @@ class Broken(cb.policies.Uniform):
         ("forgetful", "through JSON"),
         (
             "stubborn",
-            r"decide\(\) chooses do\(purpose=Operational, send_time=evening\) in 400 of 400 draws, and score\(\) ranks it",
+            r"decide\(\) chooses do\(purpose=Operational, send_time=evening\) in 400 of 400 draws, and",
         ),
         ("meddling", r"decide\(\) changed the statistic"),
         ("outside", "is not one of the 3 actions to choose from"),

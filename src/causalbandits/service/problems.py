@@ -72,7 +72,7 @@ PROBLEM_TYPES = {
             "The service had keys, and the file of keys is missing. The service accepts no key until the file is "
             "restored.",
             _NOT_EXECUTED,
-            "Inform the operator of the service, who can restore the file or create new keys.",
+            "Inform the operator of the service. The operator can restore the file or create new keys.",
         ),
         ProblemType(
             "cross-site-request",

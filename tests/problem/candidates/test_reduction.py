@@ -295,7 +295,7 @@ def test_four_to_the_thousandth_actions_are_decided_block_by_block():
     assert env.mean_reward(agent.recommend().intervention) <= env.best().mean
     with pytest.raises(
         cb.CausalBanditsError,
-        match=r"about 10\^301 actions may be optimal, too many to score individually \(the limit is 8388608\)\. Use cl-ts",
+        match=r"about 10\^301 actions may be optimal, .* Use cl-ts",
     ):
         cb.Agent(env.problem, "cl-ucb").ask()
 

@@ -268,7 +268,7 @@ class LearnedTables(TableRows):
 
 def learned_cpts(problem: Problem) -> LearnedTables:
     """The tables that are learnt on a problem, the same in all contexts."""
-    return problem.unconditional.compute_once("learnt tables", lambda: LearnedTables(problem.unconditional))
+    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedTables(problem.unconditional))
 
 
 def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndTables:

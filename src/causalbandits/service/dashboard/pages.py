@@ -106,7 +106,7 @@ READER_REMEDIES = {
     "too-many-requests": "Wait a second, then load the page again.",
     "busy": "Wait a second, then load the page again.",
     "storage-unavailable": "Wait a few seconds, then load the page again. If the error persists, inform the operator.",
-    "keys-unavailable": "Inform the operator of the service, who can restore the file or create new keys.",
+    "keys-unavailable": "Inform the operator of the service. The operator can restore the file or create new keys.",
     "internal-error": "Load the page again. If the error persists, send the request id below to the operator.",
 }
 """The remedies of errors, for those who read a page; of others, those for programs."""
