@@ -225,7 +225,7 @@ def test_the_kind_of_rows_of_which_there_are_most_is_asked_first():
     assert experiment.distribution(["engagement"], do={"channel": 0})[1] == pytest.approx(0.48, abs=0.1)
     with pytest.raises(NotIdentifiedError, match="on the natural mechanism of channel, engagement, and"):
         experiment.distribution(["engagement"])
-    with pytest.raises(NotIdentifiedError, match="Add rows that leave channel, engagement alone"):
+    with pytest.raises(NotIdentifiedError, match="Add rows without an intervention on channel, engagement;"):
         cb.Problem(experiment, manipulable=["channel"], reward_parents=["engagement"], optional=True)
     sure = cb.Problem(experiment, manipulable=["channel"], reward_parents=["engagement"], optional=False)
     assert sure.parent_distribution({"channel": 0})[1] == experiment.distribution(["engagement"], do={"channel": 0})[1]

@@ -313,6 +313,6 @@ def test_districts_that_are_too_large_and_policies_without_parents_are_refused(m
         cb.Problem(hidden_taste(), manipulable=["channel"], reward="sale", adjust="smallest", optional=True)
     problem = cb.Problem(hidden_taste(), manipulable=["channel"], reward_parents=[], reward="sale", optional=True)
     with pytest.raises(
-        PolicyError, match=r"c-ts\(prior=beta\) learns what a reward owes to its parents, and this problem has"
+        PolicyError, match=r"c-ts\(prior=beta\) learns mean rewards given the reward's parents, and this problem has"
     ):
         cb.theory.compare(problem, 100, policies=["c-ts(prior=beta)"])

@@ -348,7 +348,7 @@ def test_m_bias_is_refused_with_its_path_and_mended_by_what_the_refusal_says():
         Problem(m_bias(), manipulable=["x"], reward_parents=["x"], reward="y", context=["c"], optional=True)
     assert "c <- u2 -> y is open" in str(error.value)
     assert "be independent of the reward 'y', and the path c <- u2 -> y is open" in str(error.value)
-    assert "the reward's own parents ['x', 'u2'] always do" in str(error.value)
+    assert "the reward's own parents ['x', 'u2'] are always" in str(error.value)
     with pytest.raises(ProblemError, match="u1 -> c <- u2 -> y is open"):
         Problem(m_bias(), manipulable=["x"], reward_parents=["x", "c"], reward="y", context=["c"], optional=True)
     assert Problem(m_bias(), manipulable=["x"], reward_parents=["x", "c"], reward="y", context=["c"], optional=False)

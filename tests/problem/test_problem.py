@@ -353,7 +353,7 @@ def test_actions_are_named_by_number_or_by_what_they_set():
     assert problem.choices({"X": 1}) == problem.choices(problem.actions.index({"X": 1})) == (2, 0)
     with pytest.raises(InterventionError, match="sets at most 1 variables"):
         problem.choices({"X": 1, "M": 0})
-    with pytest.raises(InterventionError, match=r"whole number, not 1\.0"):
+    with pytest.raises(InterventionError, match=r"whole number; got 1\.0"):
         problem.choices(1.0)
 
 

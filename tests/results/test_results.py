@@ -465,7 +465,7 @@ def test_runs_that_do_not_belong_together_are_refused_with_what_differs(env):
         ),
         (part(numbers=range(1)), r"'ucb' lacks 1 to 1\. .*range\(1, 2\)"),
         (part(policy="uniform"), r"'ucb' lacks 0 to 1\. .*range\(0, 2\)"),
-        (replace(part(), origin=None), "Only what simulate made can be merged"),
+        (replace(part(), origin=None), r"Only runs of simulate\(\) can be merged;"),
     ):
         with pytest.raises(cb.CausalBanditsError, match=complaint):
             cb.Run.merged([half, other])

@@ -323,7 +323,7 @@ def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) 
     build_service([file]).close()
     text = keys.path.read_text()
     keys.path.write_text(text.replace("writer", "owner"))
-    with pytest.raises(StateError, match="is no file of keys, or is damaged"):
+    with pytest.raises(StateError, match="is not a file of keys, or is"):
         build_service([file])
     keys.path.write_text(text)
     keys.revoke("backend")

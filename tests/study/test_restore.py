@@ -86,7 +86,7 @@ def test_outcomes_of_decisions_that_a_copy_does_not_know_are_unknown_and_nothing
         study.tell_many({"id": one.id, "reward": 1, "observed": SEEN} for one in (*before[5:7], *new[:1]))
         assert study.n_outcomes == 8
         assert [event["number"] for event in study.events(position)] == [6, 7, 8]
-        with pytest.raises(ConflictError, match="Follow the log again"):
+        with pytest.raises(ConflictError, match="Read the events again"):
             study.events(lost_position)
         assert study.verify()
 
@@ -118,7 +118,7 @@ def test_an_id_is_refused_as_a_key_and_by_another_study(tmp_path: Path) -> None:
             study.ask(key=str(decision.id))
         with cb.Study.open(tmp_path / "a.db") as another:
             another.ask()
-            with pytest.raises(UnknownDecisionError, match="of another study"):
+            with pytest.raises(UnknownDecisionError, match="belongs to another study,"):
                 another.tell(decision, reward=1, observed=SEEN)
 
 

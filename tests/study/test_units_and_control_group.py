@@ -150,7 +150,7 @@ def test_keys_and_units_keep_apart(tmp_path: Path) -> None:
         with pytest.raises(CausalBanditsError, match="A unit receives one decision"):
             study.ask(3, unit="v")
         for wrong in ("", "x" * 201, "a\nb", 5):
-            with pytest.raises(StateError, match="A unit is printable text"):
+            with pytest.raises(StateError, match="A unit must be printable text"):
                 study.ask(unit=wrong)  # type: ignore[call-overload]
         with pytest.raises(StateError, match="sticky must be True or False"):
             study.ask(unit="v", sticky="no")  # type: ignore[call-overload]
