@@ -90,8 +90,8 @@ def with_audit(
     size = len(positions)
     if size > AUDIT_LIMIT:
         raise SizeError(
-            f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
-            "Leave audit out, or allow fewer actions."
+            f"audit= periodically tries each of the {size} searched actions; the limit is {AUDIT_LIMIT}. Leave out "
+            "audit=, or allow fewer actions."
         )
     propensities = {situation.action(position): share / size for position in positions}
     for action, probability in choice.support or ():

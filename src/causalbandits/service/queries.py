@@ -225,7 +225,9 @@ async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
     if context.draining.is_set():
         raise RequestError("not-ready", "The service is stopping.")
     if context.keys.are_missing():
-        raise RequestError("not-ready", "The file of keys is missing, and no key is accepted until it is back.")
+        raise RequestError(
+            "not-ready", ("The file of keys is missing. The service accepts no key until the file is restored.")
+        )
     unavailable = await context.readiness.latest(lambda: _unavailable_studies(context))
     if unavailable:
         raise RequestError("not-ready", f"Studies that cannot be written: {', '.join(unavailable):.500}.")

@@ -227,7 +227,7 @@ class Study(Advice):
         """
         key = parse_signing_key(signing_key)
         if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
+            raise CausalBanditsError(f"A Study requires a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
         rules = Rules(
             attribution_window,
@@ -329,8 +329,8 @@ class Study(Advice):
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process read it: the latest changes are in {store.path}-wal. A "
-                "copy needs both files, or `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it. The latest changes are in "
+                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -403,7 +403,7 @@ class Study(Advice):
                 return self._asker.ask_one(context, eligible, key, unit, sticky)
             if unit is not None:
                 raise CausalBanditsError(
-                    "A unit gets one decision at a time: leave n or unit out. Nothing was decided."
+                    "A unit receives one decision per request. Leave out n or unit. Nothing was decided."
                 )
             return self._asker.ask_batch(n, context, eligible, key)
 
@@ -811,7 +811,10 @@ class Study(Advice):
         shadow_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         shadow_policy.init(self.problem)
         if self._session.budget is not None:
-            raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
+            raise BudgetError(
+                "Off-policy evaluation is not available with a budget, because the spending of another policy is "
+                "unknown."
+            )
         with self._session.transaction():
             validate_policy_fits_log(self._session, shadow_policy)
             with suppress_warnings():

@@ -168,8 +168,8 @@ class ActionSpace:
         """How many actions there are, if Python allows for so long a sequence; `size` has any number."""
         if self.size > sys.maxsize:
             raise OverflowError(
-                f"len() of an action space goes up to {sys.maxsize}; there are {format_count(self.size)} actions. Use "
-                ".size, which has any number."
+                f"len() of an action space is limited to {sys.maxsize}; there are {format_count(self.size)} actions. "
+                "Use .size, which has no limit."
             )
         return self.size
 
@@ -240,8 +240,10 @@ class ActionSpace:
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
         """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
         if not callable(allowed):
-            raise ProblemError(f"A predicate is a function that says yes or no to an intervention; got {allowed!r}.")
-        self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
+            raise ProblemError(
+                f"A predicate must be a function from an intervention to True or False; got {allowed!r}."
+            )
+        self.refuse_enumeration("A predicate is called for every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
         return self._restrict_to(tuple(row for row in rows if allowed(self.decode(row))))
 
@@ -306,7 +308,9 @@ class ActionSpace:
     def encode(self, action: Mapping[str, State]) -> Choices:
         """The choices of an intervention; it need not satisfy the constraints."""
         if action is None:
-            raise InterventionError("None is no intervention; leaving everything alone is {}, or Intervention().")
+            raise InterventionError(
+                "None is not an intervention. For the empty intervention, pass {} or Intervention()."
+            )
         assignment = Intervention(action)
         for name in assignment:
             if name not in self.names:
@@ -349,7 +353,7 @@ class ActionSpace:
             why = None if self.requirements is None else self.requirements.reason(choices)
             if why is None:
                 raise
-            raise InterventionError(f"{self._intervention(choices)} is no action: {why}.") from None
+            raise InterventionError(f"{self._intervention(choices)} is not an action: {why}.") from None
 
     def _rank(self, choices: Choices) -> int:
         if self._number_by_choices is not None:
@@ -364,7 +368,7 @@ class ActionSpace:
                 raise TypeError
             number = operator.index(index)
         except TypeError:
-            raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
+            raise InterventionError(f"The index of an action must be a whole number; got {index!r}.") from None
         if not -self.size <= number < self.size:
             raise ActionIndexError(
                 f"There are {format_count(self.size)} actions, 0 to {format_count(self.size - 1)}; got {index}."
@@ -397,7 +401,8 @@ class ActionSpace:
             if choice == 0:
                 if name in self.always:
                     raise InterventionError(
-                        f"{self.decode(choices)} is no action: {name!r} must always be set. Add its value."
+                        f"{self.decode(choices)} is not an action: every action must set {name!r}. Add a value of "
+                        f"{name!r}."
                     )
                 continue
             number += 0 if name in self.always else completions_after[remaining]
@@ -405,7 +410,8 @@ class ActionSpace:
                 remaining -= 1
                 if remaining < 0:
                     raise InterventionError(
-                        f"{self.decode(choices)} is no action: at most {self.max_set} variables may be set at once."
+                        f"{self.decode(choices)} is not an action: an action sets at most {self.max_set} variables. "
+                        "Remove some of them."
                     )
             number += self._rank_of_choice(i, choice) * completions_after[remaining]
         return number
@@ -438,7 +444,7 @@ class ActionSpace:
 
     def array(self) -> Choices2D:
         """Every action's choices, a row each."""
-        self.refuse_enumeration("This would list every action")
+        self.refuse_enumeration("This call enumerates every action")
         if self._number_by_choices is not None:
             return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
         return self._enumerate_choices()
@@ -502,7 +508,7 @@ class ActionSpace:
         unconstrained = cls(variables)
         rows = record.get("settable", [None] * len(names))
         if not isinstance(rows, list) or len(rows) != len(names):
-            raise ProblemError(f"What may be set must be said of each of {len(names)} variables; got {rows!r}.")
+            raise ProblemError(f"values must have an entry for each of {len(names)} variables; got {rows!r}.")
         values = {v.name: _decode_values(v, settable_row) for v, settable_row in zip(variables, rows, strict=True)}
         space = cls(variables, max_set=record["max_set"], always=record["always"], values=values)
         listed_actions = record["actions"]
@@ -519,17 +525,18 @@ def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choic
         return tuple(range(1, len(variable.states) + 1))
     if isinstance(values, str | Mapping) or not is_iterable(values):
         raise ProblemError(
-            f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
+            f"The allowed values of {variable.name!r} must be a list of its values, or None for all; got {values!r}."
         )
     value_list = list(values)
     codes = [variable.code(value) + 1 for value in value_list]
     if not codes:
         raise ProblemError(
-            f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
+            f"The list of allowed values of {variable.name!r} is empty. Remove {variable.name!r} from manipulable, or "
+            "allow a value."
         )
     for value in value_list:
         if value_list.count(value) > 1:
-            raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
+            raise ProblemError(f"The allowed values of {variable.name!r} must be distinct; {value!r} appears twice.")
     return tuple(sorted(codes))
 
 
@@ -546,5 +553,5 @@ def _decode_values(variable: Variable, choices: Any) -> list[State] | None:
     if choices is None:
         return None
     if not isinstance(choices, list) or not all(is_integer(c) and 1 <= c <= len(variable.states) for c in choices):
-        raise ProblemError(f"What {variable.name!r} may be set to must be numbers of its values; got {choices!r}.")
+        raise ProblemError(f"The allowed values of {variable.name!r} must be numbers of its values; got {choices!r}.")
     return [variable.states[c - 1] for c in choices]

@@ -111,19 +111,24 @@ class StudyReport(NamedTuple):
     def __repr__(self) -> str:
         outcomes = self.outcomes
         counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
-        mean = "" if outcomes.mean is None else f"; mean reward {outcomes.mean:.4g}"
-        mode = "" if self.mode == "online" else f" ({self.mode})"
-        trust = "" if self.trust_past in (None, 1.0) else f" (trust_past {self.trust_past:g})"
-        past = f", {self.past} of the past{trust}" if self.past else ""
-        lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{past}{mean}"]
+        lines = [f"Policy: {self.policy}", f"Decisions: {counts or 'none'}"]
+        if self.mode != "online":
+            lines.append(f"Mode: {self.mode}")
+        if self.past:
+            trust = "" if self.trust_past in (None, 1.0) else f" (trust_past {self.trust_past:g})"
+            lines.append(f"Past rows: {self.past}{trust}")
+        if outcomes.mean is not None:
+            lines.append(f"Mean reward: {outcomes.mean:.4g} ({outcomes.n} outcomes)")
         if self.budget is not None:
             spent, left, rounds = self.budget
-            lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
+            lines.append(f"Budget: {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
         if self.holdout is not None:
-            lines += [f"  {line}" for line in str(self.holdout).splitlines()]
+            lines += ["Control group:", *(f"  {line}" for line in str(self.holdout).splitlines())]
         if self.incomplete:
-            lines.append(f"  {self.incomplete}")
-        lines += [f"  came early and could not be taken: {key!r}. {why}" for _, key, why in self.stranded[:3]]
+            lines.append(f"Incomplete outcomes: {self.incomplete}")
+        lines += [f"Early outcome not applied: key {key!r}. {why}" for _, key, why in self.stranded[:3]]
+        if self.actions:
+            lines.append("Actions (outcomes, mean reward):")
         lines += [f"  {statistics.n:8d}  {statistics.mean:.4g}  {action}" for action, statistics in self.actions[:10]]
         return "\n".join(lines)
 
