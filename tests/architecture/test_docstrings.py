@@ -97,7 +97,7 @@ def sections(docstring):
 
 def listed(section):
     """The names that a section lists."""
-    return re.findall(r"^ {4}(\w+): +\S", section, flags=re.MULTILINE)
+    return re.findall(r"^ {4}\*{0,2}(\w+): +\S", section, flags=re.MULTILINE)
 
 
 def parameters(entry):

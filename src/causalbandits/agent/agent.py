@@ -128,6 +128,9 @@ class Agent(Advice):
         BudgetError: If the budget does not pay for the cheapest action in every round, or the policy takes no budget.
     """
 
+    policy: AnyPolicy
+    zero_probability: Literal["raise", "allow"]
+
     def __init__(
         self,
         problem: Problem,

@@ -193,7 +193,7 @@ class Environment(Cached):
             reward: The name of the reward, a variable with the values 0 and 1.
             shown: Further variables that are sampled with the reward's parents, for learners that assume other parents
                 (`simulate(env, policies, believed=...)`). Default: none.
-            problem_arguments: Further arguments of `Problem`, such as `optional` and `max_set`.
+            **problem_arguments: Further arguments of `Problem`, such as `optional` and `max_set`.
 
         Returns:
             The environment.

@@ -188,7 +188,7 @@ def citation(*subjects: AnyPolicy | str | Run) -> str:
     @article{auer2002finite,
 
     Args:
-        subjects: Policies (objects or texts) and runs. Default: the software.
+        *subjects: Policies (objects or texts) and runs. Default: the software.
 
     Returns:
         The BibTeX text.

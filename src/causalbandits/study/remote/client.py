@@ -570,8 +570,7 @@ def connect(
 ) -> RemoteStudy:
     """Connect to a study that `causalbandits serve` serves over HTTP.
 
-    No request is sent before the first call. With a fallback, `ask` works without the service, as here, where nothing
-    listens:
+    No request is sent before the first call. With a fallback, `ask` works without the service; here, none listens:
 
     >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
     >>> decision = study.ask()
