@@ -124,8 +124,7 @@ class Agent(Advice):
 
     Raises:
         CausalBanditsError: If `problem` is not a `Problem` or `zero_probability` is unknown.
-        PolicyError: If the policy is unknown or cannot be used on this problem.
-        BudgetError: If the budget does not pay for the cheapest action in every round, or the policy takes no budget.
+        PolicyError: If the policy is unknown, cannot be used on this problem, or does not support budgets.
     """
 
     policy: AnyPolicy
@@ -226,9 +225,11 @@ class Agent(Advice):
             The decision, or a list of `n` decisions.
 
         Raises:
-            InterventionError: If the context or `eligible` is malformed, or no eligible action exists.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
             BudgetError: If the budget does not pay for all decisions; none is made then.
-            ProblemError: If no action meets the chance constraints.
+            CausalBanditsError: If `n` is out of range.
         """
         if n is not None:
             validate_batch_size(n)
@@ -267,7 +268,7 @@ class Agent(Advice):
             reward: The reward, without subtracting costs. Required: a number within `problem.reward_range`.
             observed: The observed values by variable: all of `problem.must_observe` that the policy needs, and any
                 other variable of the graph. Variables that the decision set and the context are filled in. None as a
-                value declares it lost. Default: no value is given.
+                value declares it lost, which is accepted only where the value serves to learn CPTs. Default: no values.
 
         Raises:
             TellError: If the decision is unknown or already has an outcome, a needed value is missing, or the reward or
@@ -324,7 +325,8 @@ class Agent(Advice):
         Args:
             past: The rows, in any form that `fit` reads: a data frame, a mapping of columns, a .csv or .parquet file,
                 with the reward's parents and the rewards.
-            reward: The name of the column with the rewards. Default: the problem's reward, or "reward" if it has none.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
             interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
                 rows).
             trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
@@ -337,8 +339,7 @@ class Agent(Advice):
 
         Raises:
             DataError: If the rows cannot be read or lack a column.
-            PolicyError: If the policy cannot learn from past rows.
-            CausalBanditsError: If `trust_past` is out of range.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         first = -1 - sum(batch.rows for batch in self._past)
         importer = HistoryImporter(self.problem, self.policy, self._seeds, self._accept_impossible)

@@ -234,7 +234,8 @@ class Environment(Cached):
             The conditioned environment.
 
         Raises:
-            InterventionError: If a variable is not part of the context, or a value is unknown.
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context.
         """
         return self.condition_codes(self.problem.condition(context).context_codes)
 

@@ -303,7 +303,7 @@ class CausalModel:
             The model.
 
         Raises:
-            CausalBanditsError: If the text is not a model.
+            ModelError: If the text is not a model.
         """
         return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 

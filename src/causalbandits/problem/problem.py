@@ -182,10 +182,11 @@ online)
         noise_scale: The declared sub-Gaussian scale of rewards given the parents; None if there is none.
 
     Raises:
-        ProblemError: If the arguments do not form a problem, such as a reward that no manipulable variable can affect.
+        ProblemError: If the arguments do not form a problem, such as constraints that no action meets.
         NotIdentifiedError: If P(z | do(a)) is not identified because of unobserved confounders.
         ModelError: If the graph is malformed or has a cycle.
-        DataError: If `data` does not fit the graph.
+        DataError: If `data` cannot be read or does not fit the graph.
+        FormatError: If a file with the graph cannot be read or does not follow its format.
         SizeError: If the problem is too large to enumerate.
     """
 
@@ -564,8 +565,8 @@ learned online)
             The conditioned problem.
 
         Raises:
-            InterventionError: If a variable is not part of the context, or a value is unknown.
-            ProblemError: If the known values have probability 0.
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context, or `context` is not a mapping.
         """
         try:
             key = frozenset(context.items())
@@ -966,6 +967,7 @@ learned online)
 
         Raises:
             ProblemError: If graph or values differ, or if the problem learns one mean per action.
+            ModelError: If the model lacks a variable.
         """
         if self.unit == "actions":
             raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")

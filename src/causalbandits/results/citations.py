@@ -194,7 +194,7 @@ def citation(*subjects: AnyPolicy | str | Run) -> str:
         The BibTeX text.
 
     Raises:
-        CausalBanditsError: If a subject is neither a policy nor a run.
+        PolicyError: If a subject is neither a policy nor a run.
     """
     if not subjects:
         return SOFTWARE.replace("VERSION", version("causalbandits"))

@@ -555,7 +555,7 @@ class CausalGraph:
             The graph.
 
         Raises:
-            CausalBanditsError: If the text is not a graph.
+            ModelError: If the text is not a graph.
         """
         return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 

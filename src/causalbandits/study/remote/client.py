@@ -159,7 +159,8 @@ class RemoteStudy:
             The decision, or a list of `n` decisions.
 
         Raises:
-            CausalBanditsError: If the service refuses the request, or does not answer in time and there is no fallback.
+            StorageError: If the service does not answer in time and there is no fallback.
+            CausalBanditsError: If the service refuses the request.
         """
         body = {
             "n": n,
@@ -202,7 +203,7 @@ class RemoteStudy:
             The number of decisions that are left.
 
         Raises:
-            CausalBanditsError: If the service does not answer.
+            StorageError: If the service does not answer.
         """
         for _ in range(len(self._unsettled) if at_most is None else at_most):
             try:
