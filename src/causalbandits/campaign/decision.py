@@ -152,7 +152,7 @@ def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Ite
     """What may be chosen, as it was given, or those actions that a function says yes to."""
     if callable(eligible):
         space = problem.actions
-        space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
+        space.refuse_enumeration("A function as eligible= is called for every action", PREDICATE_LIMIT)
         all_actions = map(space.action, range(space.size))
         return [action for action in all_actions if _is_eligible(eligible, action.intervention)]
     if not is_iterable(eligible) or isinstance(eligible, str | Mapping):

@@ -362,8 +362,7 @@ class Recommendation:
         """
         if self.ranking is None:
             raise CausalBanditsError(
-                "This recommendation has no table because it was not created by recommend() or recommendations() "
-                "of an agent or a study. Call recommend() again."
+                "This recommendation has no table, because it was not made by an agent or a study. Request a new one."
             )
         return self.ranking(limit, offset)
 

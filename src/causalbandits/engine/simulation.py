@@ -109,7 +109,7 @@ def simulate(
     integers = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
     _check_settings(env, believed, **integers)
     if horizon > HORIZON_LIMIT:
-        raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
+        raise SizeError(f"horizon is {horizon} rounds; the limit is {HORIZON_LIMIT}.")
     policies_by_name = name_policies(policies)
     checkpoint_rounds = checkpoints(int(horizon)) if rounds is None else _parse_rounds(rounds, int(horizon))
     extra_measures = _parse_measures(measures)
@@ -117,7 +117,7 @@ def simulate(
     compiled = len(policies_by_name) * len(numbers) * horizon >= least
     if not is_real(tolerance) or not 0 <= tolerance < math.inf:
         raise CausalBanditsError(
-            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+            f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {tolerance!r}."
         )
     total_budget = None if budget is None else Budget(budget, int(horizon)).total
     plan = Plan(
@@ -194,8 +194,8 @@ def _parse_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
         or checkpoint_rounds != sorted(set(checkpoint_rounds))
     ):
         raise CausalBanditsError(
-            "rounds, at which numbers are kept, must be whole numbers, 1 or more, that increase up to the horizon, "
-            f"{horizon}; got {rounds!r}."
+            "rounds, the checkpoints at which measures are stored, must be whole numbers, 1 or more, that increase up "
+            f"to the horizon, {horizon}; got {rounds!r}."
         )
     return np.array(checkpoint_rounds, dtype=np.int64)
 
@@ -218,8 +218,8 @@ def _check_size(plan: Plan, replications: int) -> None:
     if numbers > RESULT_LIMIT:
         raise SizeError(
             f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x "
-            f"{numbers_each} numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer "
-            "replications, or keep fewer rounds (rounds=)."
+            f"{numbers_each} numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or "
+            "store fewer checkpoints (rounds=)."
         )
 
 

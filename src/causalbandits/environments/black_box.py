@@ -46,13 +46,13 @@ class ActionMeans(MeanReward):
         self.table.setflags(write=False)
 
     def at(self, z: Z) -> NoReturn:
-        refuse_mechanism("no mean for a configuration, which this needs")
+        refuse_mechanism("no mean reward per configuration, which this call requires")
 
     def under(self, choices: Choices) -> float:
         return float(self.table[self._space.rank(choices)])
 
     def of_actions(self, projection: Projection) -> NoReturn:
-        refuse_mechanism("no mean for P(z | a), only for its own actions")
+        refuse_mechanism("mean rewards for its own actions only, not for P(z | a)")
 
     def content(self) -> bytes:
         return self.table.tobytes()
@@ -73,7 +73,7 @@ def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
     """How often each action is tried beforehand."""
     if (means is None) == (draws is None):
         raise ProblemError(
-            "Regret needs to know what each action is worth: give means=, or draws=1000 to measure it, and not both."
+            "Regret requires the mean reward of each action. Pass means=, or draws=1000 to estimate them, and not both."
         )
     if draws is None:
         return 0
@@ -83,8 +83,8 @@ def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
     if draws * size > STEP_LIMIT:
         units = "actions in every context" if problem.context else "actions"
         raise SizeError(
-            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. "
-            "Give means=, or fewer draws."
+            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. Pass "
+            "means=, or fewer draws."
         )
     return int(draws)
 
@@ -181,13 +181,11 @@ class BlackBoxEnvironment(Environment):
                 f"{draw_context!r}, and the context is {list(problem.context)}."
             )
         if problem.context_codes is not None:
-            raise ProblemError(
-                "A BlackBoxEnvironment needs a problem of whose context nothing is known yet: problem.whole."
-            )
-        problem.actions.refuse_enumeration("What an action is worth is kept for every action", LISTED)
+            raise ProblemError("A BlackBoxEnvironment requires a problem without a known context. Pass problem.whole.")
+        problem.actions.refuse_enumeration("Mean rewards are stored for every action", LISTED)
         if problem.contexts.size * problem.actions.size > LISTED:
             raise SizeError(
-                f"What an action is worth is kept for every action in every context, {problem.contexts.size} x "
+                f"Mean rewards are stored for every action in every context, {problem.contexts.size} x "
                 f"{problem.actions.size} of them; the limit is {LISTED}. Name fewer variables as context."
             )
         self.problem, self.step, self._draw_context = problem, step, draw_context
@@ -250,13 +248,15 @@ class BlackBoxEnvironment(Environment):
         try:
             codes = self.problem.unconditional.condition(self._draw_context(rng)).context_codes
         except CausalBanditsError as error:
-            raise ProblemError(f"draw_context must give the context's values: {error}") from error
+            raise ProblemError(f"draw_context must return the context's values: {error}") from error
         except Exception as error:
             raise ProblemError(
                 f"draw_context must be a function of a generator; it raised {type(error).__name__}: {error}"
             ) from error
         if codes is None or min(codes) < 0:
-            raise ProblemError(f"draw_context must give all of the context: {', '.join(self.problem.context)}.")
+            raise ProblemError(
+                f"draw_context must return a value of every context variable: {', '.join(self.problem.context)}."
+            )
         return codes
 
     def __repr__(self) -> str:
@@ -301,20 +301,20 @@ class BlackBoxEnvironment(Environment):
             parents, reward = self.step(do, rng, context) if context else self.step(do, rng)
             codes, number = problem.encode_parents(parents), float(reward)
         except CausalBanditsError as error:
-            raise ProblemError(f"step must give the parents' values; after {do}: {error}") from error
+            raise ProblemError(f"step must return the parents' values; after {do}: {error}") from error
         except Exception as error:
             takes = "an intervention, rng and the context" if context else "an intervention and rng"
             raise ProblemError(
-                f"step must be a function of {takes} that gives the parents' values and a number; "
-                f"after {do} it raised {type(error).__name__}: {error}"
+                f"step must be a function of {takes} that returns the parents' values and a number; after {do} it "
+                f"raised {type(error).__name__}: {error}"
             ) from error
         if not math.isfinite(number):
-            raise ProblemError(f"step must give finite rewards; after {do} it gave {reward!r}.")
+            raise ProblemError(f"step must return finite rewards; after {do} it returned {reward!r}.")
         for name, value in problem.known_parents.items():
             if parents[name] != value:
                 raise ProblemError(
-                    f"step must give the parents that are known as they are: {name!r} is {value!r} in this context, "
-                    f"and after {do} it gave {parents[name]!r}."
+                    f"step must return the known values of context variables unchanged: {name!r} is {value!r} in this "
+                    f"context, and after {do} step returned {parents[name]!r}."
                 )
         return codes, number
 
@@ -328,7 +328,7 @@ class BlackBoxEnvironment(Environment):
             if all(known_code in (-1, code) for known_code, code in zip(known_codes, codes, strict=True)):
                 return codes
         raise ProblemError(
-            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was "
+            f"draw_context returned {CONTEXTS_TRIED} contexts, and none of them had "
             f"{self.problem.contexts.format_context(known_codes)}."
         )
 
@@ -359,7 +359,7 @@ class BlackBoxReward(Reward):
         return code_hash(self._step if self._draw_context is None else (self._step, self._draw_context))
 
     def mean_on(self, problem: Problem) -> NoReturn:
-        refuse_mechanism("no mean for given parents that another problem could use")
+        refuse_mechanism("no mean reward given the parents that another problem could use")
 
     def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> NoReturn:
         refuse_mechanism("no reward for given parents")

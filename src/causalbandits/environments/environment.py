@@ -162,8 +162,9 @@ class Environment(Cached):
             )
         if problem.unit == "actions":
             raise ProblemError(
-                "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
-                "whole model, and let policies believe in this problem: simulate(env, policies, believed=problem, ...)."
+                "An environment requires the reward's parents, and this problem has none. Create the environment from "
+                "the whole model, and pass this problem as the policies' belief: simulate(env, policies, "
+                "believed=problem, ...)."
             )
         self.problem = problem
         self.reward = reward
@@ -203,7 +204,7 @@ class Environment(Cached):
                 problem.
         """
         if not isinstance(model, CausalModel):
-            raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
+            raise ProblemError(f"An environment is created from a CausalModel, with all CPTs; got {model!r}.")
         reward_variable = model[reward]
         if sorted(map(repr, reward_variable.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
             raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(reward_variable.states)}.")

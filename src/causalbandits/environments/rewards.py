@@ -342,11 +342,11 @@ class CustomReward(Reward):
             reward = float(self._call_sampler(parents, rng))
         except Exception as error:
             raise ProblemError(
-                "sample must be a function of the parents' values and rng that gives a number; at "
+                "sample must be a function of the parents' values and rng that returns a number; at "
                 f"{tuple(parents.values())} it raised {type(error).__name__}: {error}"
             ) from error
         if not math.isfinite(reward):
-            raise ProblemError(f"sample must give finite rewards; at {tuple(parents.values())} it gave {reward}.")
+            raise ProblemError(f"sample must return finite rewards; at {tuple(parents.values())} it returned {reward}.")
         return reward
 
     def _call_sampler(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:

@@ -107,14 +107,14 @@ def fit(
         tables.add(coded)
     tables.finish()
     if missing == "refuse":
-        rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
+        rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' for expectation maximisation.")
     warn_of_odd_values(rows.books.values())
     used = rows.count - (rows.incomplete if missing == "drop" else 0)
     if not used:
         raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.format_missing()}.")
     for name, book in rows.books.items():
         if book.missing == rows.count:
-            raise DataError(f"No value of {name!r} was ever observed: nothing can be said of its table.")
+            raise DataError(f"No value of {name!r} was observed, so its CPT cannot be estimated.")
     books_arranged = {name: book.arrange() for name, book in rows.books.items()}
     states_by_name = {name: values for name, (values, _) in books_arranged.items()}
     orders = {name: order for name, (_, order) in books_arranged.items()}
@@ -154,10 +154,11 @@ def prior_model(
         confounded = marginal_graph(structure.hidden.graph, structure.hidden.names).confounded
         if confounded:
             raise DataError(
-                f"Without data, a hidden variable must have one observed effect at most; {', '.join(confounded[0])} "
-                "have a hidden common cause. If none of them is manipulable, fit the graph in which nothing is hidden "
-                "and declare what can be observed: Problem(..., can_observe=[...]). Otherwise give data, or learn a "
-                "mean per action: Problem(graph, ..., reward_parents=[])."
+                "Without data, an unobserved variable must have at most one observed effect; "
+                f"{', '.join(confounded[0])} have an unobserved common cause. If none of them is manipulable, declare "
+                "the variables that can be observed: Problem(..., can_observe=[...]) with a graph that marks no "
+                "variable as unobserved. Otherwise pass data, or learn a mean per action: Problem(graph, ..., "
+                "reward_parents=[])."
             )
         structure = Structure(structure.parents, structure.states)
     missing = [name for name in structure.names if name not in structure.states]
@@ -182,8 +183,8 @@ def prior_model(
 def _require_posterior(prior: CausalModel | LatentModel) -> DirichletPosterior:
     if prior.posterior is None:
         raise ModelError(
-            f"A model that is to be the prior must have a posterior; the tables of {prior!r} are given, not estimated "
-            "(model.posterior is None). Give pseudo-counts, or fit it to earlier data, fit(graph, data)."
+            f"A model used as the prior must have a posterior; the CPTs of {prior!r} are given, not estimated "
+            "(model.posterior is None). Pass pseudo-counts, or a model fitted to earlier data, fit(graph, data)."
         )
     return prior.posterior
 
@@ -200,7 +201,8 @@ def _structure_of_prior(structure: Structure, prior: CausalModel | LatentModel) 
         or any(states[name] != required_states for name, required_states in structure.states.items())
     ):
         raise ModelError(
-            "A fit that is to be the prior must have the same variables, parents (in order), hidden causes and states."
+            "A model used as the prior must have the same variables, parents (in order), unobserved confounders and "
+            "states."
         )
     return Structure(structure.parents, states, hidden)
 
@@ -221,9 +223,9 @@ def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[
             array = np.array(np.nan)
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ModelError(
-                "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
-                f"or arrays of their tables' shapes, or an earlier fit, a model that has a posterior; "
-                f"for {name!r} (shape {shape}) it is {short_repr(pseudo_count)}."
+                "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to "
+                f"numbers or arrays with the shapes of their CPTs, or a fitted model (with a posterior); for {name!r} "
+                f"(shape {shape}) it is {short_repr(pseudo_count)}."
             )
         pseudo[name] = array
     return pseudo
@@ -238,6 +240,6 @@ def _check_rows_seen(
         examples = ", ".join(format_table_row(name, parents, states, row.tolist()) for row in unseen[:3])
         ellipsis_text = ", ..." if len(unseen) > 3 else ""
         raise DataError(
-            f"{len(unseen)} of the {rows} rows of the table of {name!r} were never seen, and with a prior of 0 have no "
-            f"estimate: {examples}{ellipsis_text}. Use a prior above 0, such as prior=1."
+            f"{len(unseen)} of the {rows} rows of the CPT of {name!r} do not occur in the data, and with a prior of 0 "
+            f"have no estimate: {examples}{ellipsis_text}. Use a prior above 0, such as prior=1."
         )

@@ -150,7 +150,7 @@ class AugmentedGraph:
         candidates = (
             tuple(others)
             if observable is None
-            else validate_unique_names("observable variable", observable, self.model.__getitem__)
+            else validate_unique_names("observable", observable, self.model.__getitem__)
         )
         if reward in candidates:
             raise ProblemError(f"can_observe= must not contain the reward {reward!r}: it is observed too late.")

@@ -142,7 +142,7 @@ def load_source(
     del estimation["values"], estimation["bins"]
     _refuse_estimation("Without data there is nothing to estimate", estimation)
     if can_observe is not None:
-        can_observe = validate_unique_names("observable variable", can_observe, source.validate_name)
+        can_observe = validate_unique_names("observable", can_observe, source.validate_name)
     model, can_observe = graph.learn_online(
         always_set_names(graph.manipulable, optional, max_set, actions),
         [*(reward_parents or ()), *(max_probability if isinstance(max_probability, Mapping) else ())],

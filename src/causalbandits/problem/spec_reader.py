@@ -45,9 +45,10 @@ EXPERIMENT_TABLES = ("environment", "simulation", "policies")
 
 # The entries: their JSON schemas, and an example of each.
 
-_NAMES = {"type": "array", "items": {"type": "string"}}
-_STATE = {"type": ["string", "number", "boolean"]}
-_STATES = {"type": "array", "items": _STATE, "minItems": 1}
+_NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+_STATE = {"type": ["string", "number", "boolean"], "maxLength": LABEL_LIMIT}
+_STATES = {"type": "array", "items": _STATE, "minItems": 1, "uniqueItems": True}
+_COLUMN = {"type": "array", "items": {"type": [*_STATE["type"], "null"], "maxLength": LABEL_LIMIT}}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _PRICE = {"type": "number", "minimum": 0, "maximum": LARGEST_PRICE}
 
@@ -69,7 +70,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         "The causal graph: a text (a -> b; {a, b} -> c; a <-> c; or DOT), a mapping from each variable to its causes, "
         "or, in a file, the name of a .dot file. Without `graph` and `model` no graph is known: a mean per action is "
         "learned.",
-        {"anyOf": [{"type": "string"}, _object_of(_NAMES)]},
+        {"anyOf": [{"type": "string"}, {**_object_of(_NAMES), "minProperties": 1}]},
         "A, B -> C -> Y",
     ),
     "model": SpecEntry(
@@ -87,7 +88,12 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     "manipulable": SpecEntry(
         "The variables that decisions set, each with the values that it may be set to; or their names alone, where the "
         "graph, the model or the data have their values.",
-        {"anyOf": [_object_of({"anyOf": [_STATES, {"type": "null"}]}), _NAMES]},
+        {
+            "anyOf": [
+                {**_object_of({"anyOf": [_STATES, {"type": "null"}]}), "minProperties": 1},
+                {**_NAMES, "minItems": 1},
+            ]
+        },
         ["A", "B"],
     ),
     "values": SpecEntry(
@@ -110,7 +116,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     ),
     "actions": SpecEntry(
         "A list of the actions, in place of all combinations of values.",
-        {"type": "array", "items": _object_of(_STATE)},
+        {"type": "array", "items": _object_of(_STATE), "minItems": 1, "uniqueItems": True},
         [{"A": "x"}, {"A": "x", "B": "y"}],
     ),
     "reduce": SpecEntry(
@@ -141,12 +147,19 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     "data": SpecEntry(
         "Past rows from which the CPTs of the graph are estimated: in a file, the name of a .csv or .parquet file; or "
         "a mapping from each variable to its column.",
-        {"anyOf": [{"type": "string"}, _object_of({"type": "array"})]},
+        {"anyOf": [{"type": "string"}, _object_of(_COLUMN)]},
         "past.csv",
     ),
     "bins": SpecEntry(
         "Bins of numeric columns: the edges of the intervals, or the number of quantiles of the data.",
-        _object_of({"anyOf": [{"type": "integer", "minimum": 2}, {"type": "array", "items": {"type": "number"}}]}),
+        _object_of(
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 2},
+                    {"type": "array", "items": {"type": "number"}, "minItems": 2, "uniqueItems": True},
+                ]
+            }
+        ),
         {"age": [0, 30, 45, 60]},
     ),
     "interventions": SpecEntry(
@@ -183,6 +196,8 @@ def problem_schema() -> dict[str, Any]:
             for name, entry in SPEC_ENTRIES.items()
         },
         "required": ["manipulable"],
+        "anyOf": [{"required": ["reward"]}, {"required": ["reward_parents"]}],
+        "not": {"required": ["graph", "model"]},
         "additionalProperties": False,
     }
 
@@ -339,7 +354,11 @@ class SpecReader:
         for entry in entries:
             if entry not in SPEC_ENTRIES:
                 self.fail((entry,), unknown_name_message("entry", entry, SPEC_ENTRIES), prefixed=False)
-        self._entries = {name: value for name, value in entries.items() if value is not None}
+            if entries[entry] is None:
+                self.fail(
+                    (entry,), f"expected {'a value' if entry == 'manipulable' else 'a value, or no entry'}; got null."
+                )
+        self._entries = dict(entries)
         self._knowledge = self._parse_knowledge()
         names = () if self._knowledge is None else tuple(as_causal_graph(self._knowledge).parents)
         self._names: tuple[str, ...] | None = names or None
@@ -435,12 +454,20 @@ class SpecReader:
     def _parse_data(self, entry: str, value: object) -> Any:
         if isinstance(value, str):
             return str(self._file(entry, value))
-        if isinstance(value, Mapping) and all(isinstance(column, list) for column in value.values()):
-            return dict(value)
-        return self.fail(
-            (entry,),
-            f"expected the name of a file or a column of values for each variable; got {_as_json(value)}.",
-        )
+        if not isinstance(value, Mapping) or not all(isinstance(column, list) for column in value.values()):
+            self.fail(
+                (entry,),
+                f"expected the name of a file or a column of values for each variable; got {_as_json(value)}.",
+            )
+        for name, column in value.items():
+            for k, item in enumerate(column):
+                if not (_is_state(item) or is_real(item) or item is None):
+                    self.fail(
+                        (entry, name, k),
+                        f"expected text of at most {LABEL_LIMIT:,} characters, a number, a boolean or null in row "
+                        f"{k} of {name!r}; got {_as_json(item)}.",
+                    )
+        return dict(value)
 
     # Names and values.
 
@@ -467,7 +494,11 @@ class SpecReader:
     def _parse_names(self, entry: str, value: object) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             self.fail((entry,), f"expected a list of names; got {_as_json(value)}.")
-        return [self._parse_name(entry, name, k) for k, name in enumerate(value)]
+        for k, name in enumerate(value):
+            self._parse_name(entry, name, k)
+            if name in value[:k]:
+                self.fail((entry, k), f"expected every name once; got {name!r} twice.")
+        return list(value)
 
     def _parse_states(self, entry: str, value: object) -> dict[str, list[State] | None]:
         """Values by variable; None for all that it has."""
@@ -529,7 +560,7 @@ class SpecReader:
     # Numbers.
 
     def _parse_positive_integer(self, entry: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not is_real(value) or value < 1 or value != math.floor(value):
             self.fail((entry,), f"expected a whole number, 1 or more; got {_as_json(value)}.")
         return int(value)
 

@@ -164,7 +164,7 @@ def parse_specification(
     node = find_reward_node(graph, reward, reward_parents)
     context_names = validate_context(_build_augmented_graph(graph, space), context, node)
     if can_observe is not None:
-        can_observe = validate_unique_names("observable variable", can_observe, model.__getitem__)
+        can_observe = validate_unique_names("observable", can_observe, model.__getitem__)
         if reward_parents is not None:
             reward_parents = validate_unique_names("parent", reward_parents, model.__getitem__)
         targets = reward_parents

@@ -373,7 +373,7 @@ def random_model(
     numbers = sum(int(states) ** (len(parents) + 1) for parents in graph.values())
     if numbers > DRAWN_LIMIT or max(map(len, graph.values())) > 30:
         raise SizeError(
-            f"The tables of this random model would have more than {DRAWN_LIMIT} numbers: fewer arrows or states."
+            f"The CPTs of this random model would have more than {DRAWN_LIMIT} numbers. Pass fewer arrows or states."
         )
     row = np.full(int(states), float(concentration))
     return CausalModel(
@@ -422,9 +422,7 @@ def random_world(
     generator = random_generator(rng)
     model = random_model(variables, states=states, arrows=arrows, concentration=concentration, rng=generator)
     if int(states) ** min(reward_parents, VARIABLE_LIMIT) > DRAWN_LIMIT:
-        raise SizeError(
-            f"The reward would have more than {DRAWN_LIMIT} means: give it fewer parents, or these fewer states."
-        )
+        raise SizeError(f"The reward would have more than {DRAWN_LIMIT} means. Pass fewer parents or fewer states.")
     manipulable, effects = _sample_knobs(model, int(knobs), int(reward_parents), generator)
     parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
     means = generator.random([int(states)] * len(parents))

@@ -177,7 +177,8 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
         raise ProblemError(f"variables must be a whole number, 1 or more; got {short_repr(variables)}.")
     if variables > DRAWN_VARIABLES:
         raise SizeError(
-            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {short_repr(variables)}."
+            f"A random graph with unobserved confounders has at most {DRAWN_VARIABLES} variables; got "
+            f"{short_repr(variables)}."
         )
     for name, value in (("arrows", arrows), ("hidden", hidden)):
         if not is_real(value) or not 0 <= value <= DRAWN_VARIABLES:
@@ -218,7 +219,9 @@ def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float 
         sum(np.prod([float(len(values[n])) for n in (*own_parents, name)]) for name, own_parents in parents.items())
         > TABLE_LIMIT
     ):
-        raise SizeError(f"The tables of this model would have more than {TABLE_LIMIT} numbers: fewer arrows or states.")
+        raise SizeError(
+            f"The CPTs of this model would have more than {TABLE_LIMIT} numbers. Pass fewer arrows or states."
+        )
     generator = random_generator(rng)
     return CausalModel(
         Variable(
