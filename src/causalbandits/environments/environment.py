@@ -118,14 +118,24 @@ MEAN_CACHE_SIZE = 2**16
 
 
 class Observation(NamedTuple):
-    """What one pull shows: the parents' values and the reward."""
+    """The result of one pull.
+
+    Attributes:
+        parents: The values of the reward's parents, by variable.
+        reward: The reward.
+    """
 
     parents: Mapping[str, State]
     reward: float
 
 
 class Best(NamedTuple):
-    """The first of the best actions, and its mean reward, less its cost where it has one."""
+    """The best action.
+
+    Attributes:
+        intervention: The action; the first of several that are equal.
+        mean: Its mean reward minus its cost.
+    """
 
     intervention: Intervention
     mean: float

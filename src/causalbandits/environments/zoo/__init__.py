@@ -1,4 +1,4 @@
-"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), with hidden causes, and random ones."""
+"""Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, and random ones."""
 
 from __future__ import annotations
 
