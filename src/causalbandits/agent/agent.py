@@ -312,8 +312,8 @@ class Agent(Advice):
     ) -> LearnSummary:
         """Learn from past rounds that the agent did not decide.
 
-        Policies that learn a mean per configuration use every row in which the reward's parents were observed, whoever
-        chose the action. Observational rows are skipped if the parents block all paths only because a variable is
+        Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
+        the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
         always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
         `do()` only.
 

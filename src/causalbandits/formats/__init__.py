@@ -85,7 +85,8 @@ def read(path: str | os.PathLike[str]) -> Any:
             language), each also with .gz.
 
     Returns:
-        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give what was written.
+        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give a `CausalModel`, a
+        `LatentModel` or a `CausalGraph`, as written.
 
     Raises:
         FormatError: If the file cannot be read, has an unknown suffix, or does not follow its format.

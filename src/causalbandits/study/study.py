@@ -781,7 +781,7 @@ class Study(Advice):
 
         Raises:
             InterventionError: If the target is not an action of the problem.
-            CausalBanditsError: If the target or `by` is malformed, or the weights need what the study does not have.
+            CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)

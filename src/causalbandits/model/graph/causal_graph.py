@@ -446,7 +446,7 @@ class CausalGraph:
             The estimand, which prints as a formula.
 
         Raises:
-            NotIdentifiedError: If the effect is not identified; the error has the reason and what would identify it.
+            NotIdentifiedError: If the effect is not identified; the error names the reason and a remedy.
             ModelError: If a name is unknown or unobserved.
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
