@@ -16,7 +16,8 @@ from causalbandits.policies import FAMILIES
 from causalbandits.study import RemoteStudy
 
 MODULES = ["errors", "policies", "rewards", "testing", "theory", "zoo"]
-SOURCE = Path(cb.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
 SECTIONS = ["Args", "Attributes", "Raises", "Returns", "Warns", "Yields"]
 DESCRIPTORS = property | cached_property
 
@@ -211,3 +212,13 @@ def test_the_reference_reads_the_sections(caplog):
             expected = {kind for title, kind in titles.items() if title in sections(docstring_of(name))}
             assert expected <= {part.kind.value for part in parsed}, name
     assert not caplog.records, "\n".join(record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("kind", [cb.Problem, cb.Study])
+def test_the_reference_shows_the_attributes_for_users(kind):
+    page = (ROOT / f"docs/reference/api/{kind.__name__.lower()}.md").read_text(encoding="utf-8")
+    listed_members = re.search(
+        rf"^::: causalbandits\.{kind.__name__}\n.*?members: \[(.*?)\]", page, re.DOTALL | re.MULTILINE
+    )
+    assert listed_members is not None
+    assert sorted(re.findall(r"\w+", listed_members[1])) == sorted(shown(kind))

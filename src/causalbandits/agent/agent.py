@@ -86,7 +86,7 @@ from causalbandits.problem import (
 )
 
 DIAGNOSTICS_AFTER = 100
-"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
+"""The number of outcomes after which the policy is asked for contradictions of its assumptions."""
 
 
 class Agent(Advice):
@@ -155,16 +155,16 @@ class Agent(Advice):
         self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
-        """Whether outcomes were corrected since the statistic was made."""
+        """Whether outcomes were corrected since the statistic was computed."""
         self._next_id = 0
         self._may_lack_observations = resolved_policy.traits.learns_cpts
-        """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
+        """Whether an outcome that lacks variables from which CPTs are learned gives a warning: only the first does."""
         self._past: list[PastBatch] = []
-        """The rows of the past that were taken in."""
+        """The past rows that were learned."""
         self._comparison: RewardComparison | None = None
-        """Own rewards against past ones with a trust below 1; None without any."""
+        """The comparison of own rewards with past ones whose trust is below 1; None without any."""
         self._statistic_without_past: Any = None
-        """The statistic without them."""
+        """The statistic without these past rows."""
         warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
@@ -178,10 +178,10 @@ class Agent(Advice):
         self._seeds = DecisionSeeds(parse_seed(seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
-        """Rewards beyond it bring one warning."""
+        """Rewards beyond it give one warning."""
         self._agent_id = secrets.token_hex(8)
         self._versions: dict[Path, file.Version] = {}
-        """What this agent last read from or wrote to each file."""
+        """The version that this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.n_outcomes} rewards, {len(self._pending)} pending)"

@@ -168,7 +168,7 @@ class Reward(ABC):
     """
 
     bounded: bool | None = None
-    """True: always in [0, 1]. False: it may leave it. None: not known."""
+    """Whether rewards always lie in [0, 1]; None if that is not known."""
 
     @abstractmethod
     def mean_on(self, problem: Problem) -> MeanReward:

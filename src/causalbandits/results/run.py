@@ -74,13 +74,13 @@ class Run:
     """By measure, then policy: replications x checkpoints, and x actions for plays."""
     seed: int
     environment: str
-    """What was simulated, in words."""
+    """A description of the environment."""
     first: int = 0
     """The number of the first replication."""
     origin: Origin | None = None
-    """Fingerprints of what it was made of; None if it was made by hand."""
+    """Fingerprints of environment and policies; None if the run was not made by `simulate`."""
     tolerance: float = 0.0
-    """How much worse than the best was good enough, for the measure "error probability"."""
+    """The tolerance of the measure "error probability"."""
 
     def __post_init__(self) -> None:
         rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
