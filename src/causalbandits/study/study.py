@@ -151,6 +151,8 @@ class Study(Advice):
         rules: The rules that were fixed by `create`.
     """
 
+    rules: Rules
+
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None, signing_key: bytes = b""
     ) -> None:
