@@ -183,7 +183,7 @@ def trust() -> list[Any]:
 
 def service() -> list[Any]:
     """What it stood up to, and how fast it was; and how busy the machine was."""
-    head = ["what", "found", "fsync (ms)", "load"]
+    head = ["part", "result", "fsync (ms)", "load"]
     parts = measured("service.json")
     rows = []
     for part, told in SERVICE.items():
@@ -191,7 +191,7 @@ def service() -> list[Any]:
             continue
         found = {**own, "verified": "verified" if own.get("verified") else "not verified"}
         rows.append([*(text.format(**found) for text in told), f"{own['fsync_ms']:g}", f"{own['load']:g}"])
-    return [Grid(head, rows), Text("What was aimed at:"), aims(parts)]
+    return [Grid(head, rows), Text("Targets:"), aims(parts)]
 
 
 def aims(parts: Any) -> Grid:
@@ -202,7 +202,7 @@ def aims(parts: Any) -> Grid:
         is_there = isinstance(found, int | float)
         word = ("reached" if least <= found <= most else "missed") if is_there else "not measured"
         rows.append([what, f"{found:,}" if is_there else "", word])
-    return Grid(["aim", "measured", ""], rows)
+    return Grid(["target", "measured", "result"], rows)
 
 
 AIMS = (
@@ -243,7 +243,7 @@ SERVICE = {
     ),
     "events": (
         "{events:,} events",
-        "folded again in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
+        "log replayed in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
         "after {first_paint_ms:,} ms, for {page_cpu_ms} of which the service had a processor, {page_bytes:,} bytes in "
         "all; {file_bytes:,} bytes on disk",
     ),
@@ -272,7 +272,7 @@ PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "reference/policies.md": [guard_briefly],
     "reference/algorithms/c-ts-guarded.md": [of_guard],
     "reference/algorithms/hac-ucb.md": [of_hac],
-    "how-to/http-service.md": [service],
+    "project/measurements.md": [service],
     "reference/specification.md": [specification],
 }
 """Pages, and what is made for each of the places on them."""
