@@ -606,7 +606,7 @@ class LatentModel:
             The latent model.
 
         Raises:
-            CausalBanditsError: If the text is not a latent model.
+            ModelError: If the text is not a latent model.
         """
         return cls.from_record(parse_document(text, "latent model", LATENT_FORMAT, LATENT_VERSION))
 

@@ -77,7 +77,13 @@ class Budget:
 
 
 class BudgetStatus(NamedTuple):
-    """The amount of a budget that is spent, and the amount that is left."""
+    """The state of a budget.
+
+    Attributes:
+        spent: The amount spent, in the units of the costs.
+        left: The amount left.
+        rounds_left: The number of rounds left.
+    """
 
     spent: float
     left: float

@@ -151,6 +151,8 @@ class Study(Advice):
         rules: The rules that were fixed by `create`.
     """
 
+    rules: Rules
+
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None, signing_key: bytes = b""
     ) -> None:
@@ -222,7 +224,7 @@ class Study(Advice):
         Raises:
             StateError: If the file exists, cannot be written, or a rule is out of range.
             PolicyError: If the policy is unknown or cannot be used with the problem or the rules.
-            BudgetError: If the budget does not pay for the cheapest action in every round.
+            StorageError: If the database cannot be reached.
             CausalBanditsError: If `problem` is not a `Problem`.
         """
         key = parse_signing_key(signing_key)
@@ -394,7 +396,9 @@ class Study(Advice):
 
         Raises:
             ConflictError: If the key was used for another request.
-            InterventionError: If the context or `eligible` is malformed, or no eligible action exists.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
             BudgetError: If the budget does not pay for all decisions; none is made then.
             StudyModeError: If the study is paused or closed.
         """
@@ -491,7 +495,8 @@ class Study(Advice):
 
         Args:
             past: The rows, in any form that `fit` reads.
-            reward: The name of the column with the rewards. Default: the problem's reward, or "reward" if it has none.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
             interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
                 rows).
             trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
@@ -502,8 +507,7 @@ class Study(Advice):
 
         Raises:
             DataError: If the rows cannot be read or lack a column.
-            PolicyError: If the policy cannot learn from past rows.
-            CausalBanditsError: If `trust_past` is out of range.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         with self._session.transaction():
             return learn(self._session, past, reward, interventions, trust_past)
@@ -573,7 +577,7 @@ class Study(Advice):
             The number of decisions whose window has closed.
 
         Raises:
-            StateError: If the study has no attribution window.
+            TellError: If the study has no attribution window.
         """
         total = 0
         while at_most is None or total < at_most:
@@ -779,7 +783,7 @@ class Study(Advice):
 
         Raises:
             InterventionError: If the target is not an action of the problem.
-            CausalBanditsError: If the target or `by` is malformed, or the weights need what the study does not have.
+            CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
@@ -900,7 +904,7 @@ class Study(Advice):
             JSON-ready events.
 
         Raises:
-            CausalBanditsError: If the log does not have the event, for example after a restore from a backup.
+            ConflictError: If the log does not have the event, for example after a restore from a backup.
         """
         number, past = self._outcomes.parse_event(after), self._log.past_batches()
         return [event_record(event, past) for event in self._log.events(number, limit=at_most)]

@@ -69,12 +69,17 @@ Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", 
 
 
 class Receipt(NamedTuple):
-    """What became of a reported outcome, and why, where that is not obvious."""
+    """The result of reporting an outcome.
+
+    Attributes:
+        status: The status, such as "applied", "duplicate" or "incomplete".
+        why: The reason, where the status needs one.
+        missing: The variables whose values the policy still needs of this outcome.
+    """
 
     status: Status
     why: str = ""
     missing: tuple[str, ...] = ()
-    """The variables whose values the policy needs of this outcome, and which are still missing."""
 
 
 class Stranded(NamedTuple):
@@ -86,31 +91,43 @@ class Stranded(NamedTuple):
 
 
 class EarlyOutcome(NamedTuple):
-    """An outcome that came before its decision, and is still stored."""
+    """A stored outcome that arrived before its decision.
+
+    Attributes:
+        key: The key by which it was reported.
+        reward: The reward; None if it is awaited.
+        observed: The observed values, by variable.
+        at: The time of the report, or of its completion, as seconds since 1970.
+        decision: The id of the decision that could not take the outcome; None while the outcome waits for its decision.
+        why: The reason why the decision could not take it.
+    """
 
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was told, or last completed, as seconds since 1970."""
     decision: str | None = None
-    """The id of the decision that was asked for with the key since then, which could not take it; None: it waits."""
     why: str = ""
-    """Why the decision could not take it."""
 
 
 class RemovedOutcome(NamedTuple):
-    """An early outcome that was removed before its decision could take it."""
+    """An early outcome that was removed before its decision could take it.
+
+    Attributes:
+        number: The position in the order of removals, from 1.
+        key: The key by which it was reported.
+        reward: The reward; None if it was awaited.
+        observed: The observed values, by variable.
+        at: The time of the removal, as seconds since 1970.
+        by: The name of the person or program that removed it; empty if it was not given.
+    """
 
     number: int
-    """Its place in the order of removals, from 1 on."""
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was removed, as seconds since 1970."""
     by: str
-    """Who removed it, as the caller said; empty if the caller did not."""
 
 
 def is_number(text: str) -> bool:

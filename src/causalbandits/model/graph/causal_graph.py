@@ -452,7 +452,7 @@ class CausalGraph:
             The estimand, which prints as a formula.
 
         Raises:
-            NotIdentifiedError: If the effect is not identified; the error has the reason and what would identify it.
+            NotIdentifiedError: If the effect is not identified; the error names the reason and a remedy.
             ModelError: If a name is unknown or unobserved.
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
@@ -561,7 +561,7 @@ class CausalGraph:
             The graph.
 
         Raises:
-            CausalBanditsError: If the text is not a graph.
+            ModelError: If the text is not a graph.
         """
         return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 

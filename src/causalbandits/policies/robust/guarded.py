@@ -61,8 +61,8 @@ numbers of their own: all of them are then searched."""
 class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     """Guarded C-TS: Thompson sampling with a misspecification test of the graph and the CPTs, and model repair.
 
-    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm it
-    decides as `CausalThompsonSampling` with the same `samples`.
+    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm and
+    with `audit=0` it decides as `CausalThompsonSampling` with the same `samples`.
 
     >>> from causalbandits import Agent, zoo
     >>> Agent(zoo.email_campaign().problem, GuardedThompsonSampling(prior="beta")).policy

@@ -51,12 +51,18 @@ class ActionConstraint(Protocol):
 
 
 class Action:
-    """One action of a space, in whatever form it is needed: choices, number, intervention; prints as the last.
+    """An action: an intervention with its number in the action space; prints as the intervention.
 
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
     >>> action = space.action(5)
     >>> action, action.choices, action.number
     (do(a=1, b=y), (1, 2), 5)
+
+    Attributes:
+        space: The action space.
+        choices: The position of each variable's choice; 0 stands for a variable that is not set.
+        number: The position in the order of all actions.
+        intervention: The intervention.
     """
 
     __slots__ = ("choices", "intervention", "number", "space")
@@ -64,9 +70,7 @@ class Action:
     space: ActionSpace
     choices: Choices
     number: int
-    """Its place in the order of all actions."""
     intervention: Intervention
-    """The assignment that it makes."""
 
     def __init__(self, space: ActionSpace, choices: Choices, number: int | None = None) -> None:
         self.space, self.choices = space, choices
@@ -94,7 +98,7 @@ class Action:
 
 
 class ActionSpace:
-    """The interventions that a learner may choose from.
+    """The set of actions of a problem.
 
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
     >>> space.size, space[5], space.index({"a": 1, "b": "y"})
@@ -104,7 +108,11 @@ class ActionSpace:
     >>> list(ActionSpace(space.variables, values={"b": ["y"]}))
     [do(), do(b=y), do(a=1), do(a=1, b=y), do(a=2), do(a=2, b=y)]
 
-    `values` are those that a variable may be set to, in whatever order; all of them if it is not there, or None is.
+    Args:
+        variables: The manipulable variables.
+        max_set: The largest number of variables that one action sets. Default: no limit.
+        always: The variables that every action sets. Default: none.
+        values: The values that each variable may be set to, in any order. Default: all.
     """
 
     def __init__(
@@ -161,7 +169,7 @@ class ActionSpace:
 
     @property
     def size(self) -> int:
-        """How many actions there are, exactly."""
+        """The exact number of actions."""
         return self._completions[0][-1] if self._number_by_choices is None else len(self._choices_in_order)
 
     def __len__(self) -> int:
@@ -183,16 +191,16 @@ class ActionSpace:
 
     @property
     def is_free(self) -> bool:
-        """Whether what one variable may be set to never hangs on another."""
+        """Whether the values of one variable never restrict those of another."""
         return self._number_by_choices is None and self.max_set is None
 
     @property
     def explicit_choices(self) -> tuple[Choices, ...] | None:
-        """The actions' choices where the space is an explicit list, else None."""
+        """The choices of an explicit list of actions; None if the space is not a list."""
         return None if self._number_by_choices is None else self._choices_in_order
 
     def baseline_choices(self) -> Choices:
-        """Every variable is left alone, or set to the first value that is allowed if it must be set."""
+        """The choices that set no variable, or to its first allowed value if it must be set."""
         return tuple(
             settable_choices[0] if n in self.always else 0
             for n, settable_choices in zip(self.names, self.settable, strict=True)
@@ -205,7 +213,7 @@ class ActionSpace:
         return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._choices_in_order)}
 
     def is_same_as(self, other: ActionSpace) -> bool:
-        """Whether the actions are the same, with the same numbers."""
+        """Whether the actions and their numbers are the same."""
         mine, theirs = (
             (s.names, s.radices, s.settable, s.max_set, s.always, s.explicit_choices) for s in (self, other)
         )
@@ -223,7 +231,7 @@ class ActionSpace:
         return ActionSpace(subset, max_set=self.max_set, always=always, values=self.values)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
-        """The space of just these actions, in this order."""
+        """The space of exactly these actions, in this order."""
         order: dict[Choices, None] = {}
         for action in actions:
             choices = self.encode(action)
@@ -234,11 +242,11 @@ class ActionSpace:
         return self._restrict_to(tuple(order))
 
     def only_choices(self, choices: Iterable[Choices]) -> ActionSpace:
-        """The space of just these actions, given by their choices, in this order."""
+        """The space of exactly these actions, given by their choices, in this order."""
         return self._restrict_to(tuple(choices))
 
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
-        """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
+        """The space of the actions for which a function returns True; it is called once for each action."""
         if not callable(allowed):
             raise ProblemError(
                 f"A predicate must be a function from an intervention to True or False; got {allowed!r}."
@@ -267,7 +275,7 @@ class ActionSpace:
         return action
 
     def find(self, intervention: Mapping[str, State]) -> Action:
-        """The action that makes this intervention; refused if there is none."""
+        """The action of an intervention; an `InterventionError` is raised if there is none."""
         try:
             # An Intervention keeps its hash: most often it is one that the agent was given before.
             key = intervention if isinstance(intervention, Intervention) else frozenset(intervention.items())
@@ -306,7 +314,7 @@ class ActionSpace:
         return True
 
     def encode(self, action: Mapping[str, State]) -> Choices:
-        """The choices of an intervention; it need not satisfy the constraints."""
+        """The choices of an intervention, which need not be an action of the space."""
         if action is None:
             raise InterventionError(
                 "None is not an intervention. For the empty intervention, pass {} or Intervention()."
@@ -443,7 +451,7 @@ class ActionSpace:
     # Enumeration.
 
     def array(self) -> Choices2D:
-        """Every action's choices, a row each."""
+        """The choices of every action, one row each."""
         self.refuse_enumeration("This call enumerates every action")
         if self._number_by_choices is not None:
             return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
@@ -485,7 +493,7 @@ class ActionSpace:
     # Records.
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description, enough to make the space again for the same model."""
+        """A JSON-ready description from which `from_record` restores the space for the same model."""
         record: dict[str, Any] = {
             "manipulable": list(self.names),
             "max_set": self.max_set,

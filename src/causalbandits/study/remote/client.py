@@ -159,7 +159,8 @@ class RemoteStudy:
             The decision, or a list of `n` decisions.
 
         Raises:
-            CausalBanditsError: If the service refuses the request, or does not answer in time and there is no fallback.
+            StorageError: If the service does not answer in time and there is no fallback.
+            CausalBanditsError: If the service refuses the request.
         """
         body = {
             "n": n,
@@ -202,7 +203,7 @@ class RemoteStudy:
             The number of decisions that are left.
 
         Raises:
-            CausalBanditsError: If the service does not answer.
+            StorageError: If the service does not answer.
         """
         for _ in range(len(self._unsettled) if at_most is None else at_most):
             try:
@@ -571,8 +572,7 @@ def connect(
 ) -> RemoteStudy:
     """Connect to a study that `causalbandits serve` serves over HTTP.
 
-    No request is sent before the first call. With a fallback, `ask` works without the service, as here, where nothing
-    listens:
+    No request is sent before the first call. With a fallback, `ask` works without the service; here, none listens:
 
     >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
     >>> decision = study.ask()
