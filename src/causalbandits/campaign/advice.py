@@ -207,18 +207,18 @@ class Advice(ABC):
         return replace(recommendation, ranking=ranking)
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
         """What to do in each context that can occur, the likeliest first, with its share of the decisions.
 
-        With `at_most`, in so many of the likeliest. Contexts in which nothing may be done, because of what is required,
+        With `limit`, in so many of the likeliest. Contexts in which nothing may be done, because of what is required,
         are in `.refused`, with the reason.
         """
         with self._campaign_state() as state:
             learned_model = state.learned_model() if state.policy.traits.learns_cpts else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = state.diagnostics(), [], []
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+            for codes, share in current_problem.contexts.by_probability()[:limit]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
                     recommendation = state.recommend(conditioned, confidence, tolerance, diagnostics)

@@ -233,10 +233,10 @@ MAX_CONFIDENCE = 1 - 1e-9
 
 
 class PastData(NamedTuple):
-    """Rows of the past with a trust below 1."""
+    """Rows of the past with a trust_past below 1."""
 
     rows: int
-    trust: float
+    trust_past: float
     """The prior probability that they have the same means as own rewards."""
     weight: float
     """The posterior probability of that, which is their weight."""
@@ -245,13 +245,13 @@ class PastData(NamedTuple):
 
     def __str__(self) -> str:
         summary = (
-            f"{self.rows} rows, trust {self.trust:g} (prior probability that they have the same means); "
+            f"{self.rows} rows, trust_past {self.trust_past:g} (prior probability that they have the same means); "
             f"weight now {self.weight:.2g}"
         )
         return summary if self.is_counted else f"{summary}; not counted"
 
 
-WITHOUT_PAST = "past rewards may be confounded (trust below 1), and there are too few rewards without them"
+WITHOUT_PAST = "past rewards may be confounded (trust_past below 1), and there are too few rewards without them"
 """Why there is no interval where only past rewards would allow for one."""
 
 
@@ -288,7 +288,7 @@ class Recommendation:
     certainty: Certainty = field(default_factory=Certainty)
     """How certain it is that this is the best action."""
     past: PastData | None = None
-    """Rows of the past that are counted with a trust below 1; None without any."""
+    """Rows of the past that are counted with a trust_past below 1; None without any."""
     ranking: Callable[[int | None, int], ActionTable] | None = field(default=None, compare=False)
     """Where `table` has its rows from."""
 

@@ -157,7 +157,10 @@ OPTIONS: dict[str, OptionSpec] = {
     ),
     "reward": OptionSpec("--reward", "Y", "The reward: a variable of the graph, or a name with --reward-parents."),
     "reward_parents": OptionSpec(
-        "--reward-parents", "A,B", "The reward's direct causes, where it is not in the graph.", parse=_parse_names
+        "--reward-parents",
+        "A,B",
+        'The reward\'s direct causes, where it is not in the graph; "" to learn a mean per action, without CPTs.',
+        parse=_parse_names,
     ),
     "adjust": OptionSpec("--adjust", "smallest", "Use the smallest adjustment set in place of the reward's parents."),
     "can_observe": OptionSpec(

@@ -69,24 +69,24 @@ def refuse_mechanism(missing_part: str) -> NoReturn:
     )
 
 
-def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
+def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> int:
     """How often each action is tried beforehand."""
-    if (means is None) == (draws is None):
+    if (means is None) == (samples is None):
         raise ProblemError(
-            "Regret needs to know what each action is worth: give means=, or draws=1000 to measure it, and not both."
+            "Regret needs to know what each action is worth: give means=, or samples=1000 to measure it, and not both."
         )
-    if draws is None:
+    if samples is None:
         return 0
-    if not is_integer(draws) or draws < 2:
-        raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
+    if not is_integer(samples) or samples < 2:
+        raise ProblemError(f"samples must be a whole number, 2 or more; got {samples!r}.")
     size = problem.actions.size * problem.contexts.size
-    if draws * size > STEP_LIMIT:
+    if samples * size > STEP_LIMIT:
         units = "actions in every context" if problem.context else "actions"
         raise SizeError(
-            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. "
-            "Give means=, or fewer draws."
+            f"{samples} samples of each of {size} {units} are {samples * size} steps; the limit is {STEP_LIMIT}. "
+            "Give means=, or fewer samples."
         )
-    return int(draws)
+    return int(samples)
 
 
 def parse_means(problem: Problem, means: StepMeans) -> Array:
@@ -146,13 +146,13 @@ class BlackBoxEnvironment(Environment):
     (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
 
     Regret needs to know what each action is worth: `means`, one number per action in the order of their numbers, a
-    mapping from interventions, or a function of an intervention. If nobody knows, `draws=1000` tries each action so
+    mapping from interventions, or a function of an intervention. If nobody knows, `samples=1000` tries each action so
     many times beforehand and takes the averages. `standard_error` is then the largest of their standard errors; a
     round's regret is a difference of two averages, and known no better than that.
 
     Where the problem has a context, it comes first, and the step is told: `step(intervention, rng, context)`. It comes
     as the model says, or as `draw_context(rng)` gives it. `means` are then an array with a row for each context, in the
-    order of `problem.contexts`, or a function of an intervention and a context; with `draws` each action is tried in
+    order of `problem.contexts`, or a function of an intervention and a context; with `samples` each action is tried in
     each context. What an action is worth where the context is not known is the mean over P(c), the model's.
 
     `describe` and bounds take what actions are worth from it. That the step follows the problem's graph, and how
@@ -165,7 +165,7 @@ class BlackBoxEnvironment(Environment):
         step: Step,
         *,
         means: StepMeans | None = None,
-        draws: int | None = None,
+        samples: int | None = None,
         draw_context: DrawContext | None = None,
     ) -> None:
         if not isinstance(problem, Problem) or not callable(step):
@@ -192,7 +192,7 @@ class BlackBoxEnvironment(Environment):
         self.reward = BlackBoxReward(step, draw_context)
         self._interventions: BoundedCache[Choices, Intervention] = BoundedCache(ACTION_CACHE_SIZE)
         self._views: dict[Z, BlackBoxEnvironment] = {}
-        self.draws = parse_draws(problem, means, draws)
+        self.samples = parse_samples(problem, means, samples)
         table, self.standard_error = (parse_means(problem, means), 0.0) if means is not None else self._measure_means()
         self._by_context = table
         """What actions are worth, a row for each context."""
@@ -215,7 +215,7 @@ class BlackBoxEnvironment(Environment):
             shared_attributes = (
                 "step",
                 "reward",
-                "draws",
+                "samples",
                 "standard_error",
                 "_draw_context",
                 "_interventions",
@@ -248,7 +248,7 @@ class BlackBoxEnvironment(Environment):
         return codes
 
     def __repr__(self) -> str:
-        accuracy = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
+        accuracy = f", means from {self.samples} samples each, to {self.standard_error:.2g}" if self.samples else ""
         return f"BlackBoxEnvironment({self.problem!r}{accuracy})"
 
     @cached_property
@@ -317,9 +317,9 @@ class BlackBoxEnvironment(Environment):
             for number in range(problem.actions.size):
                 rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(*codes, number)))
                 choices = problem.actions.choices(number)
-                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.draws)])
+                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.samples)])
                 means.append(float(rewards.mean()))
-                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.draws))
+                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.samples))
         return np.array(means).reshape(problem.contexts.size, -1), max(errors)
 
 

@@ -150,7 +150,7 @@ class Policy(ABC, Generic[S]):
         """
         return None
 
-    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, samples: int) -> Array | None:
         """What the searched actions may be worth, costs subtracted, a row for each draw; None if that is not known."""
         return None
 

@@ -254,15 +254,15 @@ def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace 
         return None
     (knob,) = part.block.knobs
     name, states = space.names[knob], space.variables[knob].states
-    knob_choices = (*([] if name in space.always else [0]), *space.settable[knob])
+    knob_choices = (*([] if name in space.always_set else [0]), *space.settable[knob])
     choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
     choices[:, knob] = knob_choices
     complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
     values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
-    always = space.always if complies.get(0, True) else space.always | {name}
+    always = space.always_set if complies.get(0, True) else space.always_set | {name}
     if not values or (space.max_set is not None and len(always) > space.max_set):
         return None
-    return ActionSpace(space.variables, max_set=space.max_set, always=always, values={**space.values, name: values})
+    return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values={**space.values, name: values})
 
 
 def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:

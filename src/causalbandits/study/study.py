@@ -368,18 +368,18 @@ class Study(Advice):
         with self._session.transaction():
             return [self._outcomes.tell_one(outcome) for outcome in outcomes]
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
         """Outcomes that came before their decision and are still stored, in the order of keys, after a key.
 
         They wait, or could not be taken when their decision was made. `retract(key)` removes one.
         """
         with self._session.transaction():
-            return self._outcomes.list_early(after, at_most)
+            return self._outcomes.list_early(after, limit)
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
         """Early outcomes that `retract(key)` removed, when and by whom, in the order of removal, after a number."""
         with self._session.transaction():
-            return self._outcomes.list_removed(after, at_most)
+            return self._outcomes.list_removed(after, limit)
 
     def learn(
         self,
@@ -420,10 +420,10 @@ class Study(Advice):
         with self._session.transaction():
             self._outcomes.cancel(id, by)
 
-    def expire(self, *, at_most: int | None = None) -> int:
+    def expire(self, *, limit: int | None = None) -> int:
         """Take the silence of decisions whose window has passed for the default outcome; how many have passed.
 
-        All that are due, or so many `at_most`, the earliest first, in transactions of 500: other processes' questions
+        All that are due, or so many `limit`, the earliest first, in transactions of 500: other processes' questions
         are answered between them.
 
         With `hold_until_window=True`, those that were told count from now on, in the order of decisions with the
@@ -432,8 +432,8 @@ class Study(Advice):
         Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
         """
         total = 0
-        while at_most is None or total < at_most:
-            size = EXPIRY_BATCH if at_most is None else min(EXPIRY_BATCH, at_most - total)
+        while limit is None or total < limit:
+            size = EXPIRY_BATCH if limit is None else min(EXPIRY_BATCH, limit - total)
             with self._session.transaction():
                 n = self._outcomes.expire(size)
             total += n
@@ -565,17 +565,17 @@ class Study(Advice):
                 write_report(self, belief, path)
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
-    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+    def by_action(self, status: str, *, limit: int = 20_000) -> dict[Intervention, int] | None:
         """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
         with self._session.transaction():
-            if self._log.count(status) > at_most:
+            if self._log.count(status) > limit:
                 return None
             return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
-    def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
+    def lines(self, limit: int = 10_000) -> list[dict[str, Any]]:
         """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
         with self._session.transaction():
-            return statistic_records(self._session, at_most)
+            return statistic_records(self._session, limit)
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
@@ -685,14 +685,14 @@ class Study(Advice):
             row = self._outcomes.get_decision(id)
             return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """What was told after an event, in its order: to follow the study from outside.
 
         `after` is the `id` of the last event that you have, or a number. An id that the log does not have is refused:
         the study went back to a copy, and events with new numbers would be missed.
         """
         number, past = self._outcomes.parse_event(after), self._log.past_batches()
-        return [event_record(event, past) for event in self._log.events(number, limit=at_most)]
+        return [event_record(event, past) for event in self._log.events(number, limit=limit)]
 
     def verify(self) -> Verification:
         """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""

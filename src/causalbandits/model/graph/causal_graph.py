@@ -322,28 +322,28 @@ class CausalGraph:
         *,
         manipulable: Iterable[str] | None = None,
         max_set: int | None = None,
-        always: Iterable[str] = (),
+        always_set: Iterable[str] = (),
     ) -> tuple[Group, ...]:
         """The sets that may each be the best to set, whatever the tables are; others need not be tried.
 
-        With `max_set` so many variables at once, some of them `always`. All observed variables but the reward may be
-        set, unless `manipulable` names some.
+        `max_set` limits how many variables are set at once; every set has those in `always_set`. All observed variables
+        but the reward may be set, unless `manipulable` names some.
 
         >>> graph = CausalGraph.from_text("A -> B -> Y; C -> Y; A <-> C; B <-> Y")
         >>> graph.optimal_sets("Y"), graph.optimal_sets("Y", manipulable=["A", "B"])
         ((('A', 'C'), ('B', 'C')), ((), ('A',), ('B',)))
         """
         admg, goal = self._settable_admg(reward, manipulable)
-        always_set = self.validate_names("always", always)
-        for name in always_set:
+        required = self.validate_names("always_set", always_set)
+        for name in required:
             if name not in admg.names or name == reward:
-                raise ModelError(f"always: {name!r} is not manipulable.")
-        if max_set is not None and (not is_integer(max_set) or max_set < len(always_set)):
+                raise ModelError(f"always_set: {name!r} is not manipulable.")
+        if max_set is not None and (not is_integer(max_set) or max_set < len(required)):
             raise ModelError(
-                f"max_set must be a whole number, no less than the {len(always_set)} variables that are always set; "
+                f"max_set must be a whole number, no less than the {len(required)} variables that are always set; "
                 f"got {short_repr(max_set)}."
             )
-        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(always_set)))
+        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(required)))
 
     def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Estimand:
         """P(of | do(do)) as a formula of what is observed.

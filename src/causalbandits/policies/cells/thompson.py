@@ -91,12 +91,12 @@ class CausalThompsonSampling(SamplingPolicy):
     """Draw a mean for every configuration, play the action that is best if the draws were true.
 
     With `cpts="learned"` the model's CPTs are drawn as well, from what is known of them by now: the posterior of the
-    problem's model, and what was observed since. `trust` is the probability, beforehand, that a row of a CPT is as
+    problem's model, and what was observed since. `trust_past` is the probability, beforehand, that a row of a CPT is as
     past data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `cpts.online_posterior`).
     """
 
     cpts: Literal["known", "learned"] = "known"
-    trust: float | None = None
+    trust_past: float | None = None
     causal = True
     family, family_label = "c-ts", "C-TS"
 
@@ -108,10 +108,12 @@ class CausalThompsonSampling(SamplingPolicy):
                 "cpts='learned' goes with prior='gaussian', and with prior='beta', scales='given'; got "
                 f"prior={self.prior!r}, scales={self.scales!r}."
             )
-        if self.trust is not None and self.cpts == "known":
-            raise PolicyError("trust= says how far past data are believed where cpts='learned'; here they are known.")
-        if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
-            raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
+        if self.trust_past is not None and self.cpts == "known":
+            raise PolicyError(
+                "trust_past= says how far past data are believed where cpts='learned'; here they are known."
+            )
+        if self.trust_past is not None and (not is_real(self.trust_past) or not 0 < self.trust_past <= 1):
+            raise PolicyError(f"trust_past must be a probability above 0 and up to 1; got {self.trust_past!r}.")
 
     @cached_property
     def traits(self) -> Traits:
@@ -119,7 +121,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
-        return learned_cpts(problem).default_trust if self.trust is None else float(self.trust)
+        return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""

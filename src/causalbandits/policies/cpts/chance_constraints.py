@@ -88,7 +88,7 @@ def _trust_hint(trust: float) -> str:
         return ""
     return (
         f" Each row of a CPT is as past rows say with probability {trust:g} beforehand, because some of them were not "
-        "randomised; if they are as good as randomised, the policy c-ts(cpts=learned, trust=1) believes them."
+        "randomised; if they are as good as randomised, the policy c-ts(cpts=learned, trust_past=1) believes them."
     )
 
 

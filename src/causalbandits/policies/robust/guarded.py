@@ -222,7 +222,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if self.on_alarm == "leave":
             return self._give_up(problem, statistic)
         if about != ARROW:
-            statistic.learnt, statistic.believed = 1, statistic.counted.copy()
+            statistic.learned, statistic.believed = 1, statistic.counted.copy()
             statistic.restart(problem)
             return TABLES_LEARNED
         if problem.actions.size > REPAIR_LIMIT:
@@ -260,7 +260,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         wrong = contradicted & ancestors(problem.model.graph, problem.constrained_variables)
         if not wrong:
             return ()
-        way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
+        way_out = "take .model, the learnt one" if statistic.learned else "fit these"
         return (
             f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
             f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
@@ -273,7 +273,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return evidence_of(problem, statistic, self.alpha)
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
-        return statistic.current_problem(problem).model if statistic.learnt else None
+        return statistic.current_problem(problem).model if statistic.learned else None
 
     def incumbent(self, situation: Situation, statistic: MonitoredCells) -> Incumbent:
         cells = statistic.cells
@@ -293,9 +293,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         )
 
     def sample_values(
-        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, samples: int
     ) -> Array | None:
-        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, draws)
+        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, samples)
 
     def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, confidence: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells

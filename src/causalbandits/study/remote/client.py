@@ -157,13 +157,13 @@ class RemoteStudy:
         """How many decisions fell back that `settle` has not cancelled in the service."""
         return len(self._unsettled)
 
-    def settle(self, at_most: int | None = None) -> int:
+    def settle(self, limit: int | None = None) -> int:
         """Cancel in the service the decisions that fell back here; how many are left.
 
         A request that timed out may have reached the service all the same. The same key is asked with again, which
         makes no second decision, and that decision is cancelled: it was not carried out.
         """
-        for _ in range(len(self._unsettled) if at_most is None else at_most):
+        for _ in range(len(self._unsettled) if limit is None else limit):
             try:
                 body = self._unsettled.popleft()
             except IndexError:
@@ -219,7 +219,7 @@ class RemoteStudy:
         """As `Study.tell_many`; 1,000 at most."""
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
         if self._unsettled:
-            self.settle(at_most=1)  # the service is back
+            self.settle(limit=1)  # the service is back
         return [_decode_receipt(item) for item in response["items"]]
 
     def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None) -> Receipt:
@@ -227,15 +227,15 @@ class RemoteStudy:
         body = {"reward": reward, "observed": observed}
         return _decode_receipt(self._transport.send("POST", _decision_path(_decision_id(decision), "/correct"), body))
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
         """As `Study.early_outcomes`."""
         cursor = base64.urlsafe_b64encode(after.encode()).decode()
-        items = itertools.islice(self._pages("/early-outcomes", cursor), at_most)
+        items = itertools.islice(self._pages("/early-outcomes", cursor), limit)
         return [EarlyOutcome(**item) for item in items]
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
         """As `Study.removed_outcomes`."""
-        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), at_most)]
+        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), limit)]
 
     def retract(self, decision: Decision | Id) -> None:
         """As `Study.retract`."""
@@ -314,10 +314,10 @@ class RemoteStudy:
         return self._decode_recommendation(self._transport.send("POST", "/recommendation", body))
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
         """As `Study.recommendations`; 100 at most."""
-        body = {"confidence": confidence, "tolerance": tolerance, "at_most": at_most}
+        body = {"confidence": confidence, "tolerance": tolerance, "limit": limit}
         response = self._transport.send("POST", "/recommendations", body)
         pairs = [(item["share"], self._decode_recommendation(item)) for item in response["contexts"]]
         return Recommendations(pairs, [(item["share"], item["why"]) for item in response["refused"]])
@@ -353,9 +353,9 @@ class RemoteStudy:
         """As `Study.policies`."""
         return list(self._pages("/policy"))
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """As `Study.events`."""
-        return list(itertools.islice(self._pages("/events", after), at_most))
+        return list(itertools.islice(self._pages("/events", after), limit))
 
     def _pages(self, path: str, cursor: int | str | None = None) -> Iterator[dict[str, Any]]:
         """The items of a list, page by page."""
