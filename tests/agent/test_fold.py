@@ -155,7 +155,7 @@ def test_only_what_was_told_can_be_corrected_or_taken_back(env):
     agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=0)
     decision, parents, _ = next(conversation(agent, env, 1))
     for change in (lambda: agent.retract(decision.id), lambda: agent.correct(decision.id, reward=1, observed=parents)):
-        with pytest.raises(TellError, match="Nothing has been told of decision 0"):
+        with pytest.raises(TellError, match="Decision 0 has no reported outcome"):
             change()
     with pytest.raises(TellError, match="Unknown decision 9"):
         agent.retract(9)
@@ -272,7 +272,7 @@ def test_odd_confidences_and_odd_answers_are_refused(env):
         with pytest.raises(cb.CausalBanditsError, match="confidence must be"):
             agent.recommend(confidence=confidence)
     for answer in (None, np.array([1, 2]), "yes"):
-        with pytest.raises(cb.CausalBanditsError, match="must say True or False"):
+        with pytest.raises(cb.CausalBanditsError, match="must return True or False"):
             agent.ask(eligible=lambda do, answer=answer: answer)
 
 

@@ -346,7 +346,7 @@ def test_an_environment_is_made_of_a_problem():
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        (lambda a, b, rng: math.nan, r"sample must give finite rewards; at \('lo', \d\) it gave nan"),
+        (lambda a, b, rng: math.nan, r"sample must return finite rewards; at \('lo', 2\) it"),
         (lambda a, b: 0.5, r"sample must be a function of"),
         (lambda a, b, rng: None, r"sample must"),
     ],

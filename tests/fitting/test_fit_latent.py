@@ -364,7 +364,7 @@ def test_a_fit_that_is_the_prior_counts_like_rows():
     assert second.posterior.rows == 300
     plain = cb.fit({"exposure": ["channel"]}, early)
     for prior, graph in ((plain, reversal_graph()), (first, {"exposure": ["channel"]})):
-        with pytest.raises(ModelError, match="hidden causes and states"):
+        with pytest.raises(ModelError, match="confounders and states"):
             cb.fit(graph, early, prior=prior)
 
 
@@ -708,9 +708,9 @@ def test_the_reward_given_z_is_the_same_whatever_was_done_exactly_where_z_separa
 
 def test_bad_fits_are_refused_in_words():
     graph, data = reversal_graph(), logged(50)
-    with pytest.raises(DataError, match=r"'sale' has none.* mark it hidden: sale \[hidden\]"):
+    with pytest.raises(DataError, match=r"mark it in the graph: sale \[hidden\]"):
         cb.fit(graph, {name: own for name, own in data.items() if name != "sale"})
-    with pytest.raises(DataError, match="channel, engagement have a hidden common cause"):
+    with pytest.raises(DataError, match="channel, engagement have an unobserved common cause"):
         prior_model(graph)
     with pytest.raises(DataError, match="Unknown variable 'segment'"):
         cb.fit(graph, {**data, "set": ["segment"] * 50}, interventions="set")

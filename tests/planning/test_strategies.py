@@ -41,7 +41,7 @@ def test_by_configurations_where_a_set_separates_and_is_identified():
     assert ways(problem) == {"by configurations": 2, "by actions": 3}
     assert route.best.name == "by configurations"
     assert "reward_parents=['engagement'], optional=True." in route.best.text
-    assert "cb.fit(graph, rows)" in route.best.text
+    assert "pass data=rows to Problem" in route.best.text
 
 
 def test_with_a_knob_always_set_where_that_closes_what_is_open_and_what_is_lost_is_said():
@@ -57,7 +57,7 @@ def test_with_a_knob_always_set_where_that_closes_what_is_open_and_what_is_lost_
     assert ways(problem) == {"by configurations": None, "with channel always set": 2, "by actions": 9}
     assert "do(channel) -> channel <-> sale is open" in route.ways[0].text
     assert route.ways[1].gives_up
-    assert "To leave channel alone is given up, which may be what is best" in route.ways[1].text
+    assert "This excludes actions that leave channel to their natural mechanism" in route.ways[1].text
     assert route.best.name == "by actions"
 
 
@@ -131,8 +131,8 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     found = cb.describe(problem, horizon=1000)
     text = repr(found)
     assert (found.matter, found.idle, found.reachable) == (("A", "B", "C"), (), 0)
-    assert "8 actions on A, B, C. A number is learnt for each." in text
-    assert "Hidden causes tie together: A, C; B, Y." in text
+    assert "Actions: 8 on A, B, C. Learned: one mean reward per action." in text
+    assert "Confounded by unobserved variables: A, C; B, Y." in text
     assert "Worth setting together: B, C; A, C." in text
     assert "Nothing is lost, and the fewest numbers are learnt, by actions." in text
     assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
@@ -146,7 +146,7 @@ def test_a_description_of_what_is_observed_has_a_route_and_one_of_a_whole_model_
     known = cb.LatentModel.from_model(env.problem.model, hidden=["taste"])
     found = cb.describe(cb.Problem(known, manipulable=["channel"], reward="sale", adjust="smallest", optional=True))
     assert [way.numbers for way in found.route.ways] == [2, 3]
-    assert "Hidden causes tie together: channel, engagement" in repr(found)
+    assert "Confounded by unobserved variables: channel, engagement" in repr(found)
     assert found.separators == ()
     assert cb.describe(env).route.ways == ()
     assert "What is possible" not in repr(cb.describe(env))
@@ -160,7 +160,7 @@ def test_a_forecast_by_actions_draws_a_mean_for_every_action():
     # Of 8 means that are uniform on [0, 1] the best is 8/9 in the mean, so that a uniform test loses 0.389 a round.
     assert regret["uniform"] == pytest.approx(200 * (8 / 9 - 1 / 2), rel=0.25)
     assert regret["ts(prior=beta)"] < regret["uniform"] / 2
-    with pytest.raises(CausalBanditsError, match="a number per action is learnt here"):
+    with pytest.raises(CausalBanditsError, match="learns one mean per action"):
         cb.forecast(problem, horizon=100, reward_prior=lambda problem, rng: cb.rewards.BernoulliReward([0.5]))
     tied = by_graph("c -> Y; A -> Y; A <-> Y", ["A", "c"])
     graph = tied.graph
@@ -213,7 +213,7 @@ def dot(tmp_path):
 def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
     found = run("inspect", dot, "--reward", "sale", "--picture", tmp_path / "graph.svg")
     assert found.exit_code == 0, found.output
-    assert "actions on channel, exposure, engagement." in found.output  # all that leads to the reward
+    assert "on channel, exposure, engagement." in found.output  # all that leads to the reward
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
     found = run(
         "inspect",
@@ -263,7 +263,7 @@ def test_specifications_know_problems_by_actions_and_what_is_observed(dot, tmp_p
     assert by_actions.unit == "actions"
     with pytest.raises(CausalBanditsError, match="name the reward"):
         parse_environment({"model": "model.json", "manipulable": ["channel"], "reward_parents": []}, folder=tmp_path)
-    with pytest.raises(ProblemError, match="this problem has no parents"):
+    with pytest.raises(ProblemError, match="and this problem has none"):
         parse_environment(asked, {"reward": "bernoulli", "mean": [0.5]}, folder=tmp_path)
     known = cb.LatentModel.from_model(model, hidden=["taste"])
     (tmp_path / "known.json").write_text(known.to_json())

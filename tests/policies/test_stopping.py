@@ -221,7 +221,7 @@ def test_what_has_no_rule_is_refused():
         PolicyError, match=r"'hac-ucb\(horizon=10\)' has no rule that says when to stop.*c-ts\(prior=beta\)"
     ):
         cb.simulate(env, "hac-ucb", horizon=10, replications=1, measures="error probability")
-    with pytest.raises(CausalBanditsError, match="tolerance, how much worse than the best is good enough"):
+    with pytest.raises(CausalBanditsError, match="tolerance, the acceptable loss in mean reward"):
         cb.simulate(env, "c-ucb", horizon=10, replications=1, measures="error probability", tolerance=-1.0)
     priced = cb.Problem(
         env.problem.model,
@@ -323,7 +323,7 @@ def test_there_is_no_stopping_rule_while_cpts_are_learned_and_the_reason_is_give
 
 
 def test_what_is_good_enough_must_be_a_number():
-    with pytest.raises(CausalBanditsError, match="tolerance, how much worse"):
+    with pytest.raises(CausalBanditsError, match="tolerance, the acceptable loss"):
         cb.Agent(zoo.email_campaign().problem, "c-ucb", seed=1).recommend(tolerance=math.nan)
 
 

@@ -234,7 +234,7 @@ def test_a_deterministic_policys_propensity_is_its_share_of_the_mixture():
 
 def test_a_batch_that_the_budget_does_not_allow_is_not_decided():
     agent = cb.Agent(email().problem, "c-ts(prior=beta)", seed=0, budget=Budget(1, 5))
-    with pytest.raises(BudgetError, match="for 5 more rounds"):
+    with pytest.raises(BudgetError, match="covers 5 more rounds"):
         agent.ask(6)
     assert agent.pending == {}
     assert agent.budget == (0.0, 1.0, 5)
@@ -357,7 +357,7 @@ def test_a_world_of_a_step_function_has_costs_and_a_budget_too():
 
 def test_a_batch_beyond_the_budget_s_rounds_is_refused_whole_and_leaves_no_gap():
     agent = cb.Agent(email().problem, "c-ts(prior=beta)", seed=1, budget=Budget(10, 5))
-    with pytest.raises(BudgetError, match=r"for 5 more rounds; ask\(7\) wants 7"):
+    with pytest.raises(BudgetError, match=r"covers 5 more rounds; ask\(7\) requests 7"):
         agent.ask(7)
     assert agent.ask().id == 0
 

@@ -323,7 +323,7 @@ def test_an_outcome_that_lacks_a_variable_is_refused_and_nothing_is_lost():
     with pytest.raises(TellError, match=f"{said}. Leave it out") as caught:
         agent.tell(decision, reward=1, observed={"subject": "short", "purpose": other})
     assert "zero_probability" not in str(caught.value)  # never the advice to accept impossible values
-    with pytest.raises(TellError, match=r"got 1. The reward has its own argument: tell\(decision, reward=1"):
+    with pytest.raises(TellError, match=r"got 1. The reward is a separate argument: tell\(decision, reward=1"):
         agent.tell(decision, observed=1)
     with pytest.raises(TypeError, match="positional"):
         agent.tell(decision, 1)

@@ -296,7 +296,7 @@ def test_the_specifications_of_the_page_are_read(tmp_path: Path) -> None:
 def test_a_key_that_is_there_twice_in_a_json_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "twice.json"
     file.write_text('{"graph": "a -> y", "reward": "y", "manipulable": {"a": [1, 2], "a": [3]}}')
-    with pytest.raises(cb.errors.ProblemError, match='the key "a" is there twice'):
+    with pytest.raises(cb.errors.ProblemError, match='the key "a" occurs twice'):
         cb.Problem.from_spec(file)
 
 

@@ -56,7 +56,7 @@ class Served:
         self.service = service
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        config = uvicorn.Config(service, http=http or http_protocol(), ws="none", log_level="error", lifespan="off")
+        config = uvicorn.Config(service, http=http or http_protocol(), ws="none", log_config=None, lifespan="off")
         self.server = BoundedServer(config, service, **patience)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
@@ -689,7 +689,7 @@ def test_the_ranking_of_actions_comes_in_pages_and_errors_name_fields(served: Se
         ({"limit": 1001}, "limit must be between 1 and 1000; got 1001"),
         ({"offset": -1}, "offset must be 0 or more; got -1"),
         ({"confidence": 1.5}, "confidence must be a number above 0"),
-        ({"tolerance": -1}, "tolerance, how much worse than the best is good enough, must be 0 or more"),
+        ({"tolerance": -1}, "tolerance, the acceptable loss in mean reward, must be 0 or more"),
     ):
         status, answer = served.send("POST", path, body)
         assert (status, says in answer["detail"]) == (422, True), answer

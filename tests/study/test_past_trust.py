@@ -52,7 +52,10 @@ def test_a_past_on_trust_leads_a_study_astray_and_the_contradiction_is_reported(
         assert play(study, 150, 0) > 25  # of 30
         found = study.recommend()
         assert found.stop is None
-        assert any("own rewards contradict 400 past rewards, which count with trust_past 1" in c for c in found.caveats)
+        assert any(
+            "rewards of this campaign contradict 400 past rewards, which count with trust_past 1" in c
+            for c in found.caveats
+        )
         for check in (study.check(), study.quick_check()):
             (finding,) = [finding for finding in check.findings if finding.part == "past"]
             assert finding.contradicted

@@ -30,8 +30,8 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
     conditioned = problem if context is None else problem.condition(context)
     if not accept_impossible and not conditioned.can_occur:
         raise CausalBanditsError(
-            f"The model gives the context {dict(context or {})} probability 0. If its CPTs are estimates, create the "
-            'agent or the study with zero_probability="allow".'
+            f"The model gives the context {dict(context or {})} probability 0. If the model's CPTs are estimates, "
+            'create the agent or the study with zero_probability="allow".'
         )
     return conditioned
 

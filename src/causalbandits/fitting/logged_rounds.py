@@ -30,7 +30,10 @@ def read_logged_rounds(
 ) -> LoggedRounds:
     """The rows of whatever `fit` reads: these variables, with their states, and a column of rewards."""
     if reward in states:
-        raise DataError(f"The column of rewards, {reward!r}, is one of the variables; name another: reward='...'.")
+        raise DataError(
+            f"The column of rewards, {reward!r}, is one of the variables. Pass the name of another column: "
+            "reward='...'."
+        )
     structure = Structure(
         {**dict.fromkeys(states, ()), reward: ()}, {name: tuple(state_list) for name, state_list in states.items()}
     )

@@ -71,10 +71,26 @@ FORMATS = {
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """The CausalModel in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
+    """Read a model or a graph from a file.
 
-    DOT and dagitty's language (.dot, .gv) hold no tables: they give a CausalGraph. JSON gives what was written, a
-    CausalModel, a LatentModel or a CausalGraph.
+    >>> import os, tempfile
+    >>> from causalbandits import zoo
+    >>> path = os.path.join(tempfile.mkdtemp(), "campaign.bif")
+    >>> write(zoo.email_campaign().problem.model, path)
+    >>> read(path) == zoo.email_campaign().problem.model
+    True
+
+    Args:
+        path: The path; its suffix selects the format: .bif, .xml, .xmlbif, .bifxml, .json, .dot or .gv (also dagitty's
+            language), each also with .gz.
+
+    Returns:
+        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give what was written.
+
+    Raises:
+        FormatError: If the file does not follow its format.
+        StateError: If the file cannot be read or has an unknown suffix.
+        ModelError: If the content is not a valid model.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -98,11 +114,25 @@ def read_dot(text: str) -> CausalGraph:
 
 
 def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: str | os.PathLike[str]) -> None:
-    """The model into a file, by its extension as for `read`; the file is there whole or not at all.
+    """Write a model or a graph to a file; the write is atomic.
 
-    Only JSON keeps the types of states: elsewhere they become text. A CausalGraph or a LatentModel goes into JSON or
-    DOT. DOT gets the graph alone, also of a model or a networkx.DiGraph; states are drawn in it, and not read back. A
-    file that holds anything but a model (or a graph) in the same format is not overwritten.
+    Only JSON keeps the types of values; other formats turn them into text. DOT keeps the graph alone. A file that does
+    not hold a model or a graph of the same format is not overwritten.
+
+    >>> import os, tempfile
+    >>> from causalbandits import CausalGraph
+    >>> path = os.path.join(tempfile.mkdtemp(), "graph.dot")
+    >>> write(CausalGraph.from_text("ad -> sale; ad <-> sale"), path)
+    >>> read(path)
+    CausalGraph('ad -> sale; ad <-> sale')
+
+    Args:
+        model: The model or graph. A `CausalGraph` or a `LatentModel` needs JSON or DOT; a `networkx.DiGraph` needs DOT.
+        path: The path; its suffix selects the format, as for `read`.
+
+    Raises:
+        StateError: If the file cannot be written, holds something else, or has an unknown suffix.
+        ModelError: If the format cannot hold the model.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)

@@ -143,10 +143,7 @@ def as_policy(policy_or_text: object) -> AnyPolicy:
 
 
 def policy(family: str, /, **options: Any) -> AnyPolicy:
-    """The policy of a family with these options; the family may bring options with it, in parentheses.
-
-    Texts without options have the family's defaults, which are those of its class. Nothing else is needed:
-    `policy("c-ts")` estimates the scales of the rewards.
+    """The policy of a family with these options.
 
     >>> policy("c-ts", prior="beta", cpts="learned")
     c-ts(prior=beta, cpts=learned)
@@ -154,6 +151,17 @@ def policy(family: str, /, **options: Any) -> AnyPolicy:
     True
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
+
+    Args:
+        family: The name of a family, such as "c-ts", or "auto" for the default of a problem. Options may follow in
+            parentheses: "c-ts(prior=beta)".
+        options: The options of the family, by name. Default: those of its class.
+
+    Returns:
+        The policy.
+
+    Raises:
+        PolicyError: If the family or an option is unknown, or an option is given twice or out of range.
     """
     if not isinstance(family, str):
         raise PolicyError(f"A policy's family must be text, such as 'c-ts'; got {short_repr(family)}.")
@@ -249,15 +257,24 @@ class DefaultChoice(NamedTuple):
 
 
 def default_policy(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> AnyPolicy:
-    """The policy for a problem, where nothing is known of the reward.
-
-    `horizon` is how many rounds there will be, if that is known; `delayed` says that decisions are made before the
-    outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time. The
-    policy is then one that draws anew for every decision, from the first on; a study's default is always such a one.
+    """The default policy for a problem, if nothing is known about the reward.
 
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, delayed=True).id
     ('c-gittins(prior=main-effects)', 'c-ts(prior=main-effects)')
+
+    Args:
+        problem: The problem.
+        horizon: The number of rounds, if it is known. Default: not known.
+        delayed: Whether decisions are made before the outcomes of earlier ones are known: in batches, by several
+            processes, or because outcomes are delayed. The policy is then randomised from the first decision on. A
+            study always uses such a policy by default.
+
+    Returns:
+        The policy.
+
+    Raises:
+        PolicyError: If `problem` is not a `Problem`, or `horizon` or `delayed` is malformed.
     """
     default = default_with_reason(problem, horizon=horizon, delayed=delayed).policy
     return default if horizon is None else default.for_horizon(int(horizon))

@@ -45,10 +45,18 @@ SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Budget:
-    """So much to spend, in the units of the costs, in so many rounds.
+    """A total budget and the number of rounds that it must last.
 
-    >>> Budget(250, rounds=5000)
-    Budget(total=250.0, rounds=5000)
+    >>> budget = Budget(250, rounds=5000)
+    >>> budget, budget.per_round
+    (Budget(total=250.0, rounds=5000), 0.05)
+
+    Args:
+        total: The amount to spend, in the units of the costs; a positive finite number.
+        rounds: The number of decisions that the budget must last; an integer of at least 1.
+
+    Raises:
+        BudgetError: If `total` or `rounds` is out of range.
     """
 
     total: float
@@ -64,7 +72,7 @@ class Budget:
 
     @property
     def per_round(self) -> float:
-        """What there is to spend in each round, in the mean."""
+        """The mean amount to spend per round."""
         return self.total / self.rounds
 
 

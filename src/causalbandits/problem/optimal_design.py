@@ -235,19 +235,11 @@ def design(
     context: Mapping[str, State] | None = None,
     eligible: Iterable[Mapping[str, State]] | None = None,
 ) -> Design:
-    """The best shares in which to try the actions, in order to know every action's mean, or which is the best.
+    """The optimal allocation of trials to actions, to estimate all means or to identify the best action.
 
-    Without `means`, the largest variance of an action's estimated mean is made smallest: `value` is that variance after
-    one round, and after n rounds it is value / n (Lattimore's m(eta), if `noise_scale` is 1). `goal="differences"`
-    looks at the differences of any two actions instead.
-
-    With `means`, a number for each configuration (for each action, if `graph=False`), the best action by these means,
-    less costs, is told from all others: `value` is T*, and to be right with probability 1 - delta takes about
-    T* log(1/delta) rounds. With `tolerance` it is enough that no other is better by more than that.
-
-    `noise_scale` is how much rewards vary, everywhere or for each configuration. `round_cost` says that money counts,
-    not rounds: a try costs so much, and what the action costs. `graph=False` shows what would be needed without the
-    graph.
+    Without `means`, it minimises the largest variance of an action's estimated mean: `value` is that variance after one
+    round, and after n rounds it is value / n. With `means`, it identifies the best action: `value` is the
+    characteristic time T*, and an error probability of delta needs about T* log(1/delta) rounds.
 
     >>> from causalbandits import zoo
     >>> env = zoo.email_campaign()
@@ -256,6 +248,26 @@ def design(
     >>> found = design(env.problem, env.configuration_means)
     >>> found.best, round(found.value, 1)
     (do(product=Photoshop, purpose=Promo, send_time=morning), 968.6)
+
+    Args:
+        problem: The problem.
+        means: The mean reward of each configuration (of each action with `graph=False`). Default: not known.
+        goal: "means" (default without `means`), "differences" of any two actions, or "best" (default with `means`).
+        noise_scale: The standard deviation of rewards, in units of the reward: a number, or one number per
+            configuration.
+        tolerance: The acceptable loss in mean reward when identifying the best action.
+        round_cost: The cost of one round, in addition to the action's cost; the allocation then minimises cost instead
+            of rounds. Default: rounds are minimised.
+        graph: Whether to use the graph; False gives the allocation without it.
+        context: The known values of the problem's context, by variable. Default: none.
+        eligible: The interventions that may be tried. Default: all actions.
+
+    Returns:
+        The allocation.
+
+    Raises:
+        ProblemError: If an argument is malformed or does not fit the problem.
+        SizeError: If there are too many actions or configurations.
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"design() takes a Problem (an environment has one); got {problem!r}.")

@@ -180,12 +180,21 @@ CITATIONS_OF_LEARNED_CPTS = ("osband2013",)
 
 
 def citation(*subjects: AnyPolicy | str | Run) -> str:
-    """BibTeX of this software; or of the publications behind policies (objects or texts), or behind those of a run.
+    """BibTeX entries of this software, or of the publications behind policies or a run.
 
     >>> print(citation().splitlines()[0])
     @software{causalbandits,
     >>> print(citation("ucb").splitlines()[0])
     @article{auer2002finite,
+
+    Args:
+        subjects: Policies (objects or texts) and runs. Default: the software.
+
+    Returns:
+        The BibTeX text.
+
+    Raises:
+        CausalBanditsError: If a subject is neither a policy nor a run.
     """
     if not subjects:
         return SOFTWARE.replace("VERSION", version("causalbandits"))

@@ -128,6 +128,8 @@ class Writer:
         self.reader, self.scanner, self.verifier = (StudyReader(study, self._failures) for _ in range(3))
         """For what reads the statistic; what looks at many decisions; and the verification, which takes longest."""
         self.is_stopping = False
+        self.damage = ""
+        """Why the study cannot decide, if what it has stored is damaged; found when it was warmed up."""
         self._queue: queue.SimpleQueue[_WriteRequest | None] = queue.SimpleQueue()
         self.completed = self.rejected = self.duplicates = 0
         self.commit_durations = Histogram()
@@ -190,6 +192,8 @@ class Writer:
         try:
             self._study.warm_up()
         except Exception as error:
+            if not isinstance(error, StorageError):  # which may pass
+                self.damage = repr(error)
             fields = {"event": "error", "study": self._name}
             logger.error("Study %r could not be warmed up: %r", self._name, error, extra={"fields": fields})
 

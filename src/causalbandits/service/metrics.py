@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from causalbandits.errors import CausalBanditsError
 from causalbandits.service.group_commit import Writer
 from causalbandits.service.telemetry import Histogram, RequestStatistics
 from causalbandits.study import MODES, Study
@@ -26,6 +27,7 @@ class Metric(NamedTuple):
 
 
 METRICS = {
+    "study_readable": Metric("gauge", "1 if the study can be read, 0 if not: then its other counts are absent."),
     "decisions_total": Metric("counter", "Decisions of a study.", "decisions"),
     "events_total": Metric("counter", "Events in the log of a study: outcomes, corrections, expiries.", "events"),
     "outcomes": Metric("gauge", "Outcomes that count.", "outcomes"),
@@ -71,7 +73,7 @@ async def format_metrics(writers: Mapping[str, Writer], requests: RequestStatist
     """The metrics of some studies and of the service, in Prometheus' text format."""
     lines: dict[str, list[str]] = {name: [] for name in METRICS}
     for study, writer in sorted(writers.items()):
-        for name, value, labels in [*await writer.reader.read(_study_samples), *_writer_samples(writer)]:
+        for name, value, labels in [*await _read_samples(writer), *_writer_samples(writer)]:
             lines[name] += _format_sample(name, value, (("study", study), *labels))
     for name, value, labels in _request_samples(requests):
         lines[name] += _format_sample(name, value, labels)
@@ -84,6 +86,14 @@ async def format_metrics(writers: Mapping[str, Writer], requests: RequestStatist
                 *lines[name],
             ]
     return "\n".join(text) + "\n"
+
+
+async def _read_samples(writer: Writer) -> list[Sample]:
+    """The counts of a study; one that is damaged, or whose readers are busy, keeps no other from being counted."""
+    try:
+        return [*await writer.reader.read(_study_samples), ("study_readable", 1, ())]
+    except CausalBanditsError:
+        return [("study_readable", 0, ())]
 
 
 def _study_samples(study: Study) -> list[Sample]:

@@ -229,7 +229,8 @@ async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
     unavailable = await context.readiness.latest(lambda: _unavailable_studies(context))
     if unavailable:
         raise RequestError("not-ready", f"Studies that cannot be written: {', '.join(unavailable):.500}.")
-    return ReadinessResponse("ready", sorted(context.unavailable))
+    damaged = [name for name, writer in dict(context.writers).items() if writer.damage]
+    return ReadinessResponse("ready", sorted({*context.unavailable, *damaged}))
 
 
 async def _unavailable_studies(context: ServiceContext) -> list[str]:

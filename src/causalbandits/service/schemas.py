@@ -258,7 +258,7 @@ class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_default
 
     status: Literal["ready"]
     unavailable: list[str] = []
-    """Studies whose file could not be opened when the service was started."""
+    """Studies whose file could not be opened when the service was started, or is damaged so that they cannot decide."""
 
 
 class ExpireResponse(msgspec.Struct, forbid_unknown_fields=True):

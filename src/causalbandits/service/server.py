@@ -258,6 +258,8 @@ def httptools_protocol() -> type[Protocol]:
         """
 
         unread = 0
+        unanswered: tuple[Any, ...] | list[Any] = ()
+        """The requests of this connection whose response is not complete."""
 
         def data_received(self, data: bytes) -> None:
             self.unread += len(data)
@@ -271,8 +273,18 @@ def httptools_protocol() -> type[Protocol]:
 
         def on_headers_complete(self) -> None:
             super().on_headers_complete()
+            self.unanswered = [cycle for cycle in (*self.unanswered, self.cycle) if not cycle.response_complete]
             if len(self.pipeline) > MAX_PIPELINED:
                 self.transport.abort()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            """Tell every request of the pipeline: uvicorn tells the last one, and the others write to what is closed."""
+            super().connection_lost(error)
+            self.pipeline.clear()
+            for cycle in self.unanswered:
+                cycle.disconnected = not cycle.response_complete
+                cycle.message_event.set()
+            self.unanswered = ()
 
         def on_body(self, body: bytes) -> None:
             self.unread = 0
@@ -326,9 +338,18 @@ def build_service(
             try:
                 validate_study_name(file.stem)
                 studies[file.stem] = stack.enter_context(Study.open(file))
-            except CausalBanditsError as error:
-                unavailable[file.stem] = str(error)
-                logger.error("%s is not served: %s", file, error, extra={"fields": {"event": "error"}})
+            except (
+                Exception
+            ) as error:  # of any kind: one file, however damaged, must not keep the others from being served
+                is_known = isinstance(error, CausalBanditsError)
+                unavailable[file.stem] = str(error) if is_known else f"{file} is damaged: {error!r:.200}."
+                logger.error(
+                    "%s is not served: %s",
+                    file,
+                    unavailable[file.stem],
+                    exc_info=None if is_known else error,
+                    extra={"fields": {"event": "error"}},
+                )
         stack.pop_all()
     return Service(studies, service_keys, folder, unavailable)
 

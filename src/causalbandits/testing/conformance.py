@@ -52,17 +52,37 @@ def require(holds: bool, rule: str) -> None:
 
 
 def check_policy(policy: AnyPolicy) -> None:
-    """Run every check.
+    """Run every conformance check on a policy.
 
     >>> from causalbandits.policies import CausalUCB
     >>> check_policy(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If a check fails; the message names the rule.
+        PolicyError: If `policy` is not a policy.
     """
     for check in CHECKS:
         check(policy)
 
 
 def check_scoring_is_pure(policy: AnyPolicy) -> None:
-    """Scoring and deciding change nothing, and depend on nothing but situation, statistic and random numbers."""
+    """Check that scoring and deciding change nothing and are reproducible.
+
+    They may depend on the situation, the statistic and the random generator only.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_scoring_is_pure(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+        PolicyError: If `policy` is not a policy.
+    """
     if not isinstance(policy, Policy):
         raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
     env = _build_campaign(policy)
@@ -95,7 +115,17 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
 
 
 def check_decisions_follow_scores(policy: AnyPolicy) -> None:
-    """What is decided is the first of the best scores; a policy that draws may draw anew, with the same chances."""
+    """Check that the decision is the first action with the best score, or is drawn with the same probabilities.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_decisions_follow_scores(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     situation, statistic = (
         _situation(policy, env.problem),
@@ -129,7 +159,17 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
 
 
 def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
-    """Where only some actions are eligible, one of them is chosen."""
+    """Check that only eligible actions are chosen.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_decisions_stay_eligible(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     statistic = _train_statistic(policy, env.problem, _sample_history(env, 60))
     eligible = [env.problem.actions[number] for number in (2, 31, 77)]
@@ -140,7 +180,17 @@ def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
 
 
 def check_budgets_are_kept(policy: AnyPolicy) -> None:
-    """Within a budget, only what is affordable is chosen; or a budget is refused at once."""
+    """Check that only affordable actions are chosen under a budget, unless the policy refuses budgets.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_budgets_are_kept(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     try:
         refuse_budget(policy)
     except PolicyError:
@@ -180,9 +230,18 @@ def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> No
 
 
 def check_scores_permute(policy: AnyPolicy) -> None:
-    """Numbering the actions otherwise gives the same scores, renumbered, and the same choice where it is unique.
+    """Check that renumbering the actions renumbers the scores, and keeps a unique choice.
 
-    A policy that draws a number per action meets this in the mean over draws only, and is checked so.
+    A policy that samples a number per action is checked on average over samples.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_scores_permute(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
     """
     env = _build_campaign(policy)
     p = env.problem
@@ -223,7 +282,17 @@ def check_scores_permute(policy: AnyPolicy) -> None:
 
 
 def check_state_is_a_fold(policy: AnyPolicy) -> None:
-    """The same outcomes give the same statistic; made from their sums, where the policy can, it is the same again."""
+    """Check that the same outcomes give the same statistic, also from their sums if the policy defines `from_sums`.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_state_is_a_fold(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     history = _sample_history(env, 200)
     first, second = (_train_statistic(policy, env.problem, history) for _ in range(2))
@@ -243,7 +312,17 @@ def check_state_is_a_fold(policy: AnyPolicy) -> None:
 
 
 def check_state_round_trips(policy: AnyPolicy) -> None:
-    """A statistic through JSON, and an agent through a file, go on as if nothing had happened."""
+    """Check that a statistic written to JSON and an agent saved to a file continue unchanged.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_state_round_trips(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     situation, statistic = (
         _situation(policy, env.problem),
@@ -266,7 +345,17 @@ def check_state_round_trips(policy: AnyPolicy) -> None:
 
 
 def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
-    """The same seed gives the same regret, also for a copy of the policy that was pickled."""
+    """Check that the same seed gives the same regret, also for a pickled copy of the policy.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_seeded_runs_repeat(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     copy = pickle.loads(pickle.dumps(policy))
     runs = [simulate(env, {"it": p}, horizon=80, replications=2, seed=4) for p in (policy, policy, copy)]
@@ -275,10 +364,19 @@ def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
 
 
 def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -> None:
-    """Where every action leads to a configuration of its own (P = identity), two policies are the same, bit for bit.
+    """Check that two policies are identical, bit for bit, if every action has a configuration of its own (P =
+    identity).
 
     >>> from causalbandits.policies import UCB, CausalUCB
     >>> check_identity(CausalUCB(), UCB())
+
+    Args:
+        causal: The policy with the graph.
+        plain: The policy without it.
+        horizon: The number of rounds.
+
+    Raises:
+        AssertionError: If the policies differ.
     """
     k = 7
     arm = Variable("arm", list(range(k)), table=np.full(k, 1 / k))

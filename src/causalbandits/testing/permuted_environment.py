@@ -17,9 +17,9 @@ Orders = dict[str, npt.NDArray[np.int64]]
 
 
 def permute_environment(env: Environment, rng: np.random.Generator) -> Environment:
-    """An environment that differs in the order of its knobs, and of their values, alone.
+    """The same environment with its manipulable variables, and their values, in another order.
 
-    Ties, and whatever else goes to the first action, then go to another one; leaving all knobs alone stays the first.
+    It reveals policies that depend on the numbering of actions.
 
     >>> from causalbandits import zoo
     >>> other = permute_environment(zoo.email_campaign(), np.random.default_rng(0))
@@ -27,6 +27,16 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     (('send_time', 'product', 'purpose'), ('afternoon', 'evening', 'morning'))
     >>> other.best().mean == zoo.email_campaign().best().mean
     True
+
+    Args:
+        env: The environment, without constraints, costs and context, whose reward is not in the model.
+        rng: The generator of the order.
+
+    Returns:
+        The permuted environment.
+
+    Raises:
+        ProblemError: If the environment cannot be permuted.
     """
     problem = env.problem
     if not problem.actions.is_product or problem.costs is not None or problem.context or problem.reward is not None:

@@ -51,15 +51,26 @@ LARGEST_COUNT = 10**100
 
 
 def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_gap: float | None = None) -> Bound:
-    """The bound on a policy's expected regret on a problem.
+    """The bound on a policy's expected regret.
 
-    Given an environment, the assumptions that can be checked are; one that is broken is named in a `TheoryWarning`
-    and in `broken`. `largest_gap` is Delta_max where there is no environment to tell (of a Bayesian bound, its mean
-    under the prior, where that is known to be smaller than what the prior alone implies).
+    Assumptions that an environment is known to violate are listed in `broken`, with a `TheoryWarning`.
 
     >>> from causalbandits import zoo
     >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
     '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
+
+    Args:
+        policy: The policy, as an object or a text.
+        problem: The problem, or an environment, whose facts are then checked against the assumptions.
+        largest_gap: The largest gap Delta_max; for a Bayesian bound, its prior mean. Default: that of the environment,
+            or of the prior.
+
+    Returns:
+        The bound.
+
+    Raises:
+        PolicyError: If no bound is derived for the policy.
+        CausalBanditsError: If `largest_gap` is missing or out of range.
     """
     facts = Facts.of(problem)
     derived_bound = derive_bound(resolve_policy(facts.problem, policy), facts, largest_gap)

@@ -106,7 +106,7 @@ def test_a_saved_agent_goes_on_with_its_prior(tmp_path):
     assert hash(loaded.policy) == hash(policy)
     assert asked(loaded) == asked(agent)
     assert cb.Agent.load(path, policy=policy).recommend() == cb.Agent.load(path).recommend()
-    with pytest.raises(StateError, match=r"given is c-ts\(prior=beta, successes="):
+    with pytest.raises(StateError, match=r"you passed c-ts\(prior=beta, successes="):
         cb.Agent.load(path, policy=causal(successes=numbers((2, 2, 3), 5), failures=numbers(12, 1)))
 
 

@@ -164,7 +164,7 @@ def test_agents_say_what_they_believe_and_are_saved_with_their_candidates(tmp_pa
     assert asked[0] == asked[1] == asked[2]
     with pytest.raises(StateError, match="other functions or objects as parameters"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(2), TRUE]))
-    with pytest.raises(StateError, match=r"by the policy c-ts-models\(problems=\[..., ...\]\) with \{\}; given is"):
+    with pytest.raises(StateError, match=r"by the policy c-ts-models\(problems=\[..., ...\]\) with \{\}; you passed"):
         cb.Agent.load(tmp_path / "agent.json", policy=cb.policy("c-ts-models", problems=[other(1), TRUE], failures=2))
 
 

@@ -80,7 +80,29 @@ class SamplingPolicy(PosteriorPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ThompsonSampling(SamplingPolicy):
-    """Play the action whose posterior draw is the largest; what the graph says is not used."""
+    """Thompson sampling per action, without the graph: play the action with the largest posterior sample of its mean.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, ThompsonSampling(prior="beta")).policy
+    ts(prior=beta)
+
+    Args:
+        prior: The prior of each action's mean: "gaussian", or "beta" for rewards in [0, 1].
+        noise_scale: The standard deviation of rewards given the action, in units of the reward; for the Gaussian prior.
+            Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per action. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per action.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = False
     family, family_label = "ts", "TS"
@@ -88,11 +110,36 @@ class ThompsonSampling(SamplingPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalThompsonSampling(SamplingPolicy):
-    """Draw a mean for every configuration, play the action that is best if the draws were true.
+    """Causal Thompson sampling (C-TS; Lu et al. 2020): sample a mean per configuration, play the best action under the
+    sample.
 
-    With `cpts="learned"` the model's CPTs are drawn as well, from what is known of them by now: the posterior of the
-    problem's model, and what was observed since. `trust_past` is the probability, beforehand, that a row of a CPT is as
-    past data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `cpts.online_posterior`).
+    With `cpts="learned"` the CPTs are sampled as well, from their posterior given past data and all outcomes.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalThompsonSampling(prior="beta", samples=32)).policy
+    c-ts(prior=beta, samples=32)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+        cpts: "known" takes the problem's CPTs as exact; "learned" learns them online. Needs `prior="gaussian"`, or
+            `prior="beta"` with given scales.
+        trust_past: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
+            `cpts="learned"`. Default: 1, or 0.5 if the data have observational rows.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     cpts: Literal["known", "learned"] = "known"

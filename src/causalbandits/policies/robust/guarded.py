@@ -59,13 +59,31 @@ numbers of their own: all of them are then searched."""
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
-    """C-TS that says when rewards or tables contradict the graph, and mends it.
+    """Guarded C-TS: Thompson sampling with a misspecification test of the graph and the CPTs, and model repair.
 
-    `alpha` is the chance of any false alarm, ever, in each run. `samples` posteriors are drawn for a decision, as for
-    `CausalThompsonSampling`: without an alarm both decide the same. A share `audit` of the decisions is made at random,
-    which finds what Thompson sampling would no longer try. `on_alarm="mend"` lets the knob that the reward depends on
-    join its parents, or learns the tables that are wrong; "leave" gives the graph up at once, for a number per action
-    (in every context, all of which must then be known); "warn" only says so.
+    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm it
+    decides as `CausalThompsonSampling` with the same `samples`.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, GuardedThompsonSampling(prior="beta")).policy
+    c-ts-guarded(prior=beta)
+
+    Args:
+        prior: The prior of each mean: "gaussian", or "beta" for rewards in [0, 1].
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior.
+        successes: The first parameter of the Beta prior.
+        failures: The second parameter of the Beta prior.
+        samples: The number of posterior samples per decision, from 2 to 4096; they give the propensities.
+        alpha: The limit of the probability of any false alarm in a run, from 1e-9 to 0.5.
+        audit: The share of decisions, from 0 to 0.5, that are made uniformly at random. They reveal errors in actions
+            that Thompson sampling no longer tries.
+        on_alarm: "mend" adds the variable that the reward depends on to its parents, or learns the rejected CPTs.
+            "leave" drops the graph and learns a mean per action in every context. "warn" only warns.
+
+    Raises:
+        PolicyError: If an option is out of range.
     """
 
     prior: Literal["beta", "gaussian"] = "gaussian"

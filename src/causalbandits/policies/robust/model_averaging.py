@@ -216,11 +216,24 @@ INTERVAL_DRAWS = 4000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ModelsThompsonSampling(FamilyPolicy[Cells]):
-    """C-TS where one of several `problems` is right, and nobody knows which.
+    """C-TS over models (after Ortega and Braun 2014): Thompson sampling with a posterior over candidate problems.
 
-    Each has the knobs of the problem that is played, tables of its own, and some of its parents; one with
-    `reward_parents=[]`, or None in its place, has no graph: a number per action. Without any, they are the problem that
-    is played and None. `successes` and `failures` are the Beta prior of the means.
+    It assumes that one of the candidates is correct; rewards lie in [0, 1].
+
+    >>> from causalbandits import zoo
+    >>> problem = zoo.email_campaign().problem
+    >>> ModelsThompsonSampling(problems=[problem, None]).problems == (problem, None)
+    True
+
+    Args:
+        problems: The candidates: problems with the same manipulable variables as the problem that is played, and
+            parents among its parents. None stands for no graph: a mean per action. Default: the problem that is played,
+            and None.
+        successes: The first parameter of the Beta prior of each mean.
+        failures: The second parameter of the Beta prior of each mean.
+
+    Raises:
+        PolicyError: If a candidate is not a `Problem`, or a parameter is not positive.
     """
 
     family, family_label = "c-ts-models", "C-TS over models"

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.service.auth import COOKIE, is_reader
 from causalbandits.service.dashboard.panels import build_panels
+from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import ServiceContext
 from causalbandits.service.problems import PROBLEM_TYPES, RequestError, request_terms
 from causalbandits.service.schemas import FieldError, ProblemDetails
@@ -156,7 +157,7 @@ async def list_studies(context: ServiceContext, request: Request) -> Response:
         raise RequestError("invalid-value", detail, [FieldError(None, detail, "page")])
     first = (int(page) - 1) * STUDIES_PER_PAGE
     listed = dict(list(writers.items())[first : first + STUDIES_PER_PAGE])
-    counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in listed.values()))
+    counts = await asyncio.gather(*map(_counts_or_reason, listed.values()))
     studies = dict(zip(listed, counts, strict=True))
     unavailable = {name: why for name, why in sorted(context.unavailable.items()) if request.state.key.opens(name)}
     return render_page(
@@ -168,6 +169,14 @@ async def list_studies(context: ServiceContext, request: Request) -> Response:
         first=first + 1,
         total=len(writers),
     )
+
+
+async def _counts_or_reason(writer: Writer) -> dict[str, Any]:
+    """The counts of a study, or why it cannot be read: the others are shown all the same."""
+    try:
+        return await writer.reader.read(_study_counts)
+    except CausalBanditsError as error:
+        return {"why_not": str(error)}
 
 
 def _study_counts(study: Study) -> dict[str, Any]:

@@ -442,6 +442,8 @@ class Log:
 
     def events_by_number(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
         """Events with these numbers."""
+        if not numbers:  # PostgreSQL knows no empty list
+            return iter(())
         placeholders = ", ".join("?" * len(numbers))
         return map(
             self._decode_event,
@@ -459,6 +461,8 @@ class Log:
 
     def actions_by_number(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """The actions of the decisions with these numbers."""
+        if not numbers:
+            return []
         placeholders = ", ".join("?" * len(numbers))
         sql = f"SELECT number, choices FROM decisions WHERE number IN ({placeholders}) ORDER BY number"
         rows = self.store.query(sql, numbers)

@@ -33,6 +33,17 @@ IDLE_SECONDS = 20.0
 STATEMENT_SECONDS = 120.0
 """So long a statement may take; those of verification, which take longest, take seconds."""
 
+NETWORK_SECONDS = 15
+"""So long a server may leave bytes without an acknowledgement, or a probe without an answer: then its host is gone."""
+
+NETWORK_SETTINGS = {
+    "keepalives_idle": NETWORK_SECONDS,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": NETWORK_SECONDS * 1000,
+}
+"""Without them a connection to a host that is gone is waited for for a quarter of an hour; the address may say others."""
+
 TIME = "extract(epoch FROM clock_timestamp())::float8"
 LOCK = f"SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0)), {TIME}"
 """One writer at a time; and the server's time, so that to know it takes no round trip of its own."""
@@ -62,7 +73,7 @@ class Postgres:
 
     def _connect(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
-            connection = self._psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
+            connection = self._connect_to_server()
             settings = {
                 "search_path": self._schema,
                 "synchronous_commit": "on",
@@ -79,6 +90,11 @@ class Postgres:
                 raise
             self._connection = connection
         return self._connection
+
+    def _connect_to_server(self) -> psycopg.Connection[Any]:
+        given = self._psycopg.conninfo.conninfo_to_dict(self._conninfo)
+        settings = {"connect_timeout": CONNECT_SECONDS, **NETWORK_SETTINGS, **given}
+        return self._psycopg.connect(**settings, autocommit=True)
 
     _is_interrupted = False
 

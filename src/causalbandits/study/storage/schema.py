@@ -188,7 +188,7 @@ def load_facts(store: Store) -> dict[str, Any]:
         facts = {name: json.loads(text) for name, text in store.query("SELECT name, value FROM facts")}
         if facts["format"] != STUDY_FORMAT or not isinstance(facts["version"], int) or facts["version"] < 1:
             raise ValueError(f"its format is {(facts['format'], facts['version'])!r:.100}")
-    except (StateError, KeyError, ValueError, TypeError) as error:
+    except (StateError, KeyError, ValueError, TypeError, RecursionError) as error:
         kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
         raise kind(f"{store.path} is no study, or is damaged: {error}") from None
     if facts["version"] < OLDEST_VERSION:
