@@ -23,6 +23,7 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
+    CausalThompsonSampling,
     Incumbent,
     RunnerUp,
     drop_rounding,
@@ -31,7 +32,7 @@ from causalbandits.policies import (
     stopping_obstacle,
 )
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.problem import Action, Situation
+from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.projection import TIE
 
 
@@ -486,10 +487,20 @@ def recommend(
         bounds.kind,
         incumbent.seen,
         runner_up,
-        bounds.assumes,
+        bounds.assumes + (_cpt_trust(policy, problem) if math.isfinite(bounds.lower + bounds.upper) else ""),
         (*diagnostics.caveats, *estimate.caveats),
         cost,
         allowance,
         context,
         incumbent_certainty,
     )
+
+
+def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
+    """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
+    if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
+        return ""
+    if not policy.doubts_tables(problem):
+        return ""
+    trust = f"{policy.trust_in(problem):g}"
+    return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"
