@@ -459,11 +459,15 @@ def recommend(
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
     estimate = estimate_mean(policy, situation, statistic, incumbent, confidence, diagnostics.moments)
-    bounds, runner_up = estimate.bounds, incumbent.runner_up
+    bounds, runner_up, doubts = estimate.bounds, incumbent.runner_up, tuple[str, ...]()
     if runner_up is not None:  # estimated as the best is, and as the ranking of all actions is
         rival = Incumbent(runner_up.action, runner_up.mean)
         rival_estimate = estimate_mean(policy, situation, statistic, rival, confidence, diagnostics.moments)
         runner_up = runner_up._replace(mean=rival_estimate.mean)
+        lead = estimate.mean - problem.cost(incumbent.action) - (runner_up.mean - runner_up.cost)
+        if lead < -TIE * max(1.0, abs(estimate.mean), abs(runner_up.mean)):
+            only_rival = problem.situation(eligible=[rival.action], any_tables=True)
+            doubts = (_explain_order(incumbent.seen, policy.incumbent(only_rival, statistic).seen),)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # A budget pays for a mixture of two actions, of which none need be the best.
     obstacle = f"{BUDGET_MIXES}, and error bounds cover single actions only"
@@ -488,11 +492,21 @@ def recommend(
         incumbent.seen,
         runner_up,
         bounds.assumes + (_cpt_trust(policy, problem) if math.isfinite(bounds.lower + bounds.upper) else ""),
-        (*diagnostics.caveats, *estimate.caveats),
+        (*diagnostics.caveats, *estimate.caveats, *doubts),
         cost,
         allowance,
         context,
         incumbent_certainty,
+    )
+
+
+def _explain_order(seen: float | None, rival_seen: float | None) -> str:
+    """Why an action is recommended whose estimate is below that of the runner-up."""
+    if seen is None or rival_seen is None or rival_seen >= seen:
+        return "the estimates of the two best actions are too uncertain to rank them"
+    return (
+        f"the estimate of the runner-up is larger, but rests on the prior: its coverage is {rival_seen:.1%}, and "
+        f"{seen:.1%} for the recommended action"
     )
 
 
