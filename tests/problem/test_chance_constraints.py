@@ -271,3 +271,11 @@ def test_a_policy_that_learns_no_cpts_is_refused_where_it_would_ignore_a_limit(p
         with pytest.raises(PolicyError, match=r"cannot keep the limit on P\(harm=yes\)"):
             make(unknown_harm(), policy)
     assert not (tmp_path / "study.db").exists()
+
+
+def test_a_forecast_compares_no_policies_that_would_ignore_a_limit():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProblemWarning)
+        forecast = cb.forecast(unknown_harm(), horizon=20, replications=2)
+    assert "c-ts(cpts=learned)" in repr(forecast)
+    assert "uniform" not in repr(forecast)

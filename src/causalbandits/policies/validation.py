@@ -8,7 +8,7 @@ from typing import Any
 from causalbandits._typing import is_integer, is_real
 from causalbandits.errors import PolicyError, ProblemWarning, ScaleWarning, closest_name, short_repr, warn
 from causalbandits.policies.traits import HasTraits
-from causalbandits.problem import ChanceConstraints, Problem, format_names
+from causalbandits.problem import Problem, format_names
 
 LARGEST_REWARD = 1e100
 """Squares of larger ones overflow."""
@@ -101,14 +101,11 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
 
 def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
     """Warn if a policy takes CPTs for known of which nothing is known; refuse it if it would ignore a constraint."""
-    requirements = problem.requirements
-    if isinstance(requirements, ChanceConstraints) and not policy.traits.learns_cpts:
-        unknown = [str(part) for part in requirements.parts if part.is_unknown]
-        if unknown:
-            raise PolicyError(
-                f"{policy.id} cannot keep the limit on {' and '.join(unknown)}, because nothing is known of the CPTs. "
-                "Use a policy that learns CPTs, c-ts(cpts=learned), or estimate them from data."
-            )
+    if problem.unknown_limits and not policy.traits.learns_cpts:
+        raise PolicyError(
+            f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "
+            "the CPTs. Use a policy that learns CPTs, c-ts(cpts=learned), or estimate them from data."
+        )
     for text in policy_warnings(policy, problem):
         warn(text, ProblemWarning, stacklevel=stacklevel + 1)
 

@@ -990,6 +990,13 @@ learned online)
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
 
+    @property
+    def unknown_limits(self) -> tuple[str, ...]:
+        """The limited probabilities of whose CPTs nothing is known: only policies that learn CPTs keep these limits."""
+        constraints = self.requirements
+        parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
+        return tuple(str(part) for part in parts if part.is_unknown)
+
     @cached_property
     def must_observe(self) -> tuple[str, ...]:
         """The variables whose values must be reported with every outcome, unless the decision set them.
