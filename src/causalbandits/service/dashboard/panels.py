@@ -177,6 +177,6 @@ def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
         return None
     size = study.problem.contexts.size
     try:
-        return ContextRecommendations(study.recommendations(at_most=MAX_CONTEXTS), size)
+        return ContextRecommendations(study.recommendations(limit=MAX_CONTEXTS), size)
     except CausalBanditsError as error:
         return ContextRecommendations(Recommendations(()), size, str(error))
