@@ -175,6 +175,7 @@ def test_requests_sent_ahead_by_a_client_that_is_gone_leave_no_traceback(
         assert running.send("GET", "/livez")[0] == 200
     assert [record.getMessage() for record in caplog.records] == []
 
+
 def test_a_slow_reader_that_goes_on_is_not_cut_off(serve: Callable[..., Served]) -> None:
     running = serve(request_timeout=3.0)
     reader = sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

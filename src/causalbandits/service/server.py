@@ -338,7 +338,9 @@ def build_service(
             try:
                 validate_study_name(file.stem)
                 studies[file.stem] = stack.enter_context(Study.open(file))
-            except Exception as error:  # of any kind: one file, however damaged, must not keep the others from being served
+            except (
+                Exception
+            ) as error:  # of any kind: one file, however damaged, must not keep the others from being served
                 is_known = isinstance(error, CausalBanditsError)
                 unavailable[file.stem] = str(error) if is_known else f"{file} is damaged: {error!r:.200}."
                 logger.error(

@@ -201,9 +201,7 @@ class Fold:
         limits: list[int] = np.minimum(np.minimum.accumulate(to_come[::-1])[::-1], frontier).tolist()
         return limits
 
-    def _go_back_to_checkpoint(
-        self, told: ToldOutcomes, frontier: int
-    ) -> tuple[int, Iterable[tuple[int, Outcome]]]:
+    def _go_back_to_checkpoint(self, told: ToldOutcomes, frontier: int) -> tuple[int, Iterable[tuple[int, Outcome]]]:
         """Restore the latest checkpoint, or start anew; its event, and the outcomes that are to be taken in after it.
 
         A checkpoint at which the policy was shown more decisions than it would be now is of no use: one of them was

@@ -275,13 +275,14 @@ class Study(Advice):
     def close(self) -> None:
         """Close the file; what was acknowledged is in it.
 
-        While another process reads an older state, some of it stays in the -wal file beside it: a warning says so.
+        While another process reads an older state, or where the disk is full, some of it stays in the -wal file beside
+        it: a warning says so.
         """
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process read it: the latest changes are in {store.path}-wal. A "
-                "copy needs both files, or `causalbandits study backup`.",
+                f"{store.path} was closed while another process read it, or the disk is full: the latest changes are in "
+                f"{store.path}-wal. A copy needs both files, or `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -745,8 +746,10 @@ def _decision_id(decision: Decision | Id) -> Id:
 def probe_write(study: Study) -> None:
     """Write the head row, and have it as it was: a StorageError where the study cannot be written.
 
-    SQLite writes nothing to the disk for an update that changes nothing.
+    SQLite writes nothing to the disk for an update that changes nothing. Where a row still fits, and what a request may
+    write does not, the disk is full, too.
     """
+    study._session.store.refuse_full_disk()
     with study._session.transaction():
         head = study._log.head()
         study._log.save_head(head._replace(early=head.early + 1))
