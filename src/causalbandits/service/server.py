@@ -278,7 +278,7 @@ def httptools_protocol() -> type[Protocol]:
                 self.transport.abort()
 
         def connection_lost(self, error: Exception | None) -> None:
-            """Tell every request of the pipeline: uvicorn tells the last one, and the others write to what is closed."""
+            """Tell every request of the pipeline. Uvicorn tells the last one, and the others write to a closed one."""
             super().connection_lost(error)
             self.pipeline.clear()
             for cycle in self.unanswered:

@@ -281,8 +281,8 @@ class Study(Advice):
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process read it, or the disk is full: the latest changes are in "
-                f"{store.path}-wal. A copy needs both files, or `causalbandits study backup`.",
+                f"{store.path} was closed while another process read it, or the disk is full: the latest changes are "
+                f"in {store.path}-wal. A copy needs both files, or `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )

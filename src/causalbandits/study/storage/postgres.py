@@ -42,7 +42,7 @@ NETWORK_SETTINGS = {
     "keepalives_count": 3,
     "tcp_user_timeout": NETWORK_SECONDS * 1000,
 }
-"""Without them a connection to a host that is gone is waited for for a quarter of an hour; the address may say others."""
+"""Without them a query to a host that is gone takes a quarter of an hour to fail; the address may say others."""
 
 TIME = "extract(epoch FROM clock_timestamp())::float8"
 LOCK = f"SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0)), {TIME}"
