@@ -57,7 +57,11 @@ PLOTS = {
 }
 """Descriptions of the plots, for readers who do not see them."""
 
-INDEX = """# Gallery
+INDEX = """---
+hide: [toc]
+---
+
+# Gallery
 
 Complete programs for readers who want to start from one like theirs. Each answers one question; its page has the plot,
 the output and the code. You need the library and a clone of the repository: `python examples/pricing_tiers.py` runs in
@@ -82,7 +86,11 @@ CARD = """
 </div>
 """
 
-PAGE = """# {title}
+PAGE = """---
+hide: [toc]
+---
+
+# {title}
 
 **{question}**
 

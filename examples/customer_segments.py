@@ -1,7 +1,7 @@
 """Do different customer segments need different e-mails, and can they share what is learned?
 
 Yes to both in this simulation: the best e-mail differs between segments, and the graph lets a click of one segment
-inform about the others. The script compares an agent that is told the segment before each decision with one that is
+inform about the others. The script compares an agent that knows the segment before each decision with one that does
 not, and with one that learns each segment separately, without a graph.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import causalbandits as cb
 
 OUT = Path("results")
-MAILS, REPLICATIONS = 3000, 10
+MAILS, REPLICATIONS = 2500, 6
 
 
 def main(seed: int) -> None:
@@ -26,11 +26,11 @@ def main(seed: int) -> None:
         best = env.best({"segment": segment})
         print(f"True best e-mail, {segment}: {best.intervention}, click rate {best.mean:.3f}")
 
-    # The comparison: told the segment, not told, and each segment on its own.
+    # The comparison: the segment known, not known, and each segment on its own.
     blind = cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, optional=True)
     runs = {
-        "told the segment": ("c-ts(prior=beta)", p),
-        "not told the segment": ("c-ts(prior=beta)", blind),
+        "segment known": ("c-ts(prior=beta)", p),
+        "segment not known": ("c-ts(prior=beta)", blind),
         "each segment alone, no graph": ("ts(prior=beta)", p),
     }
     curves = {}

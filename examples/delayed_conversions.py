@@ -1,9 +1,9 @@
 """How do I learn from conversions that arrive hours later, or never?
 
 With a study that has an attribution window. A visitor without a conversion counts as a failure 24 hours after the
-decision, and conversions count at that time, too, so that successes and failures arrive together. The script runs
-three simulated days. The plot shows the error of the study's conversion rate, and that of the plain ratio of
-conversions to visitors so far, which is too low on average for as long as conversions are on their way.
+decision. Conversions count at that time, too, so that successes and failures arrive together. The script runs three
+simulated days. The plot shows the error of the study's conversion rate, and that of the plain ratio of conversions to
+visitors so far. The plain ratio is too low on average while conversions are on their way.
 """
 
 import argparse

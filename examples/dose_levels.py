@@ -1,9 +1,9 @@
 """Which dose helps most patients while severe side effects stay below 15 percent?
 
 The script simulates a dose-finding study with five doses and two schedules. The limit is a chance constraint,
-`max_probability=`: a dose is allowed only if all data so far make it 95% likely that the dose complies. After each
-cohort of 50 patients the study is updated, so that a higher dose is allowed only after lower doses have shown that it
-is safe. This is a simulation, not a design for a real trial.
+`max_probability=`: a dose is allowed only if all data so far make it 95% likely that the dose complies. The study is
+updated after each cohort of 50 patients, so that higher doses are allowed as soon as data from lower doses support
+them. A dose slightly above the limit can be allowed for a while. This is a simulation, not a design for a real trial.
 """
 
 import argparse

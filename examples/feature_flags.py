@@ -1,4 +1,4 @@
-"""Which of 4,096 combinations of feature flags sells most, and can 3,000 visitors tell?
+"""Which of 4,096 combinations of feature flags sells most, and can 2,000 visitors tell?
 
 The script has 12 flags that can be on or off. The graph says which flags change what: findability, trust, effort and
 distraction, each through three flags, and these four decide whether a visitor buys. With the graph, an agent learns
@@ -15,7 +15,7 @@ import numpy as np
 import causalbandits as cb
 
 OUT = Path("results")
-VISITORS, WINDOW = 3000, 200
+VISITORS, WINDOW = 2000, 100
 GROUPS = {
     "findable": ["search", "filters", "suggestions"],
     "trusted": ["reviews", "guarantee", "photos"],
@@ -72,7 +72,7 @@ def main(seed: int) -> None:
         "without a graph": cb.Agent(without_graph, "ts(prior=beta)", seed=seed),
     }
 
-    # Both serve 3,000 visitors.
+    # Both serve 2,000 visitors.
     rates: dict[str, np.ndarray] = {}
     for name, agent in agents.items():
         rng, chosen = np.random.default_rng(seed), []
@@ -90,7 +90,7 @@ def main(seed: int) -> None:
         print(f"Estimated conversion rate: {recommendation.mean:.3f}")
         print(f"True conversion rate: {env.mean_reward(recommendation.intervention):.3f}")
 
-    # The plot: the true conversion rate of the decisions, in windows of 200 visitors.
+    # The plot: the true conversion rate of the decisions, in windows of 100 visitors.
     figure, ax = plt.subplots(figsize=(7, 4.2), dpi=150, layout="constrained")
     ends = np.arange(WINDOW, VISITORS + 1, WINDOW)
     for (name, rate), colour in zip(rates.items(), ["#0072B2", "#D55E00"], strict=True):

@@ -1,6 +1,6 @@
 """How should a campaign spend a fixed budget when better settings cost more?
 
-Evenly over all rounds, and each euro where it brings most: a mixture of cheap and expensive actions. The script sends
+Over all rounds, and each euro where it brings most: on a mixture of cheap and expensive actions. The script sends
 3,000 mails with a budget of 120 euros. It compares an agent that is given the budget with one that plays the best
 action for as long as the money lasts and a free action afterwards.
 """
@@ -66,7 +66,8 @@ def main(seed: int) -> None:
         print(f"\nAgent: {name}")
         print(f"Spent: {costs.sum():.2f} euros")
         print(f"True mean clicks of its decisions: {means.sum():.0f}")
-    print(f"\nBudget of the first agent: {paced.budget}")
+    status = paced.budget
+    print(f"\nBudget of the first agent: {status.left:.2f} euros left for {status.rounds_left} mails")
 
     # The plot: the money left, and the click rate of the decisions.
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), dpi=150, layout="constrained")

@@ -1,8 +1,8 @@
 """How do I reproduce a figure of the paper, in small?
 
 Figure 2 of Lu, Meisami, Tewari and Yan (2020) compares six algorithms on one instance with 256 actions and 16
-combinations of the reward's parents. The script plays 2,000 rounds of 10 replications instead of the paper's numbers,
-with the algorithms as printed. `make reproduce` runs all experiments in full.
+combinations of the reward's parents. The script plays the algorithms as printed, for 2,000 rounds and 10 replications.
+The full experiment has 5,000 rounds. `make reproduce` runs all experiments in full.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """Which prices should a product with two tiers have, if a lower price wins customers but earns less?
 
-The script finds the prices with the highest revenue per visitor in a simulated shop. There are 36 combinations of two
-prices, a highlighted tier and a product tour. Revenue depends on them only through the price that the visitor pays
-and the tour, so that a visitor who pays 29 euros informs about every combination in which somebody pays 29 euros.
+In this simulated shop, 14 euros for Basic and 24 for Pro, with Pro highlighted and a long product tour. The agent has
+36 combinations to choose from, and revenue depends on them only through the price that the visitor pays and the tour.
+A visitor who pays 29 euros therefore informs about every combination in which somebody pays 29 euros. The plot shows
+how close the estimates are to the truth after 3,000 visitors.
 """
 
 import argparse

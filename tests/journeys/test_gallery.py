@@ -57,6 +57,7 @@ def test_an_example_prints_and_draws_what_its_page_shows_and_runs_with_another_s
     output, drawn = run(name, "--seed", str(GALLERY["SEED"])), tmp_path / f"results/{name}.png"
     page = (ROOT / "docs/gallery" / GALLERY["page_name"](name)).read_text(encoding="utf-8")
     assert page == GALLERY["page"](name, output), f"python docs/gallery.py {name}"
+    assert all((tmp_path / path).exists() for path in re.findall(r"results/\S+", output))
     committed, found = pixels(ROOT / f"docs/gallery/images/{name}.png"), pixels(drawn)
     assert found.shape == committed.shape
     assert np.abs(found - committed).mean() < MOST_DIFFERENT, f"python docs/gallery.py {name}"
@@ -90,7 +91,7 @@ def test_the_docstring_of_an_example_asks_a_question_and_answers_it(name: str) -
 
 def test_a_plot_of_another_seed_is_told_apart(run: Any, tmp_path: Path) -> None:
     """The check of the plots can fail."""
-    run("unobserved_confounder", "--seed", "1")
-    committed = pixels(ROOT / "docs/gallery/images/unobserved_confounder.png")
-    found = pixels(tmp_path / "results/unobserved_confounder.png")
+    run("wrong_graph", "--seed", "1")
+    committed = pixels(ROOT / "docs/gallery/images/wrong_graph.png")
+    found = pixels(tmp_path / "results/wrong_graph.png")
     assert np.abs(found - committed).mean() > MOST_DIFFERENT
