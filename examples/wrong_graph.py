@@ -1,8 +1,8 @@
 """What happens if an arrow is missing from the graph, and how soon does the agent notice?
 
 The guarded policy tests the graph while it decides. When the evidence reaches a limit it names the variable with the
-strongest evidence, and repairs the graph. In the simulation the product changes the click rate directly, by up to 0.3, and
-the graph does not know. The plot shows the evidence, and the clicks that are lost with and without the guard.
+strongest evidence, and repairs the graph. In the simulation the product changes the click rate directly, by up to
+0.3, and the graph does not know. The plot shows the evidence, and the clicks lost with and without the guard.
 """
 
 import argparse
