@@ -102,7 +102,7 @@ hide: [toc]
 
 `{command}` prints:
 
-```output
+```text
 {output}
 ```
 
