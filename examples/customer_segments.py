@@ -39,7 +39,7 @@ def main(seed: int) -> None:
         run = cb.simulate(
             env, [policy], believed=believed, horizon=MAILS, replications=REPLICATIONS, seed=seed, progress=False
         )
-        curves[name] = (run.rounds, run.regret(policy))
+        curves[name] = (run.rounds, *run.interval(policy))
         final = run.regret(policy)[:, -1]
         print(f"  {name}: {final.mean():.0f}, standard error {final.std(ddof=1) / np.sqrt(REPLICATIONS):.1f}")
 
@@ -61,10 +61,11 @@ def main(seed: int) -> None:
 
     # The plot: clicks lost; and, for each segment, the recommended e-mail against the best single e-mail for all.
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.8, 3.9), dpi=150, layout="constrained", width_ratios=(1.2, 1))
-    for (name, (rounds, regret)), colour in zip(curves.items(), ["#0072B2", "#009E73", "#D55E00"], strict=True):
-        mean, half = regret.mean(axis=0), 1.96 * regret.std(axis=0, ddof=1) / np.sqrt(REPLICATIONS)
+    for (name, (rounds, mean, lower, upper)), colour in zip(
+        curves.items(), ["#0072B2", "#009E73", "#D55E00"], strict=True
+    ):
         left.plot(rounds, mean, color=colour, linewidth=2, label=name)
-        left.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        left.fill_between(rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
     left.set(xlabel="mails sent", ylabel="clicks lost against the best e-mails", xlim=(0, MAILS))
     left.set_ylim(bottom=0)
     left.set_title(f"Mean of {REPLICATIONS} simulations, 95% bands", loc="left", fontsize=11)

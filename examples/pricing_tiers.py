@@ -102,7 +102,7 @@ def main(seed: int) -> None:
     ax.set_yticks(range(len(labels)), labels)
     ax.invert_yaxis()
     ax.set_xlabel("revenue per visitor in the first year (€)")
-    ax.set_title(f"The ten best price lists after {VISITORS:,} visitors", loc="left", fontsize=11)
+    ax.set_title(f"The ten best-ranked price lists after {VISITORS:,} visitors", loc="left", fontsize=11)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "left"]].set_visible(False)
