@@ -1,6 +1,6 @@
 """What it costs to learn the tables while running, from nothing, from past data, and from past data that mislead.
 
-`python examples/learned_cpts.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
+`python benchmarks/learned_cpts.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
 
 Past mails are of two kinds. In the first, nothing was set and the graph is right. In the second, somebody who knew the
 season chose product and purpose by it, and the season also changes subject lines and templates: P(subject | purpose) in
