@@ -46,6 +46,10 @@ EXPERIMENT_TABLES = ("environment", "simulation", "policies")
 # The entries: their JSON schemas, and an example of each.
 
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+_EDGES = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+}
 _STATE_TYPES = ["string", "number", "boolean"]
 _STATE = {"type": _STATE_TYPES, "maxLength": LABEL_LIMIT}
 _STATES = {"type": "array", "items": _STATE, "minItems": 1, "uniqueItems": True}
@@ -69,8 +73,8 @@ class SpecEntry(NamedTuple):
 SPEC_ENTRIES: dict[str, SpecEntry] = {
     "graph": SpecEntry(
         "The causal graph: a text (a -> b; {a, b} -> c; a <-> c; or DOT), a mapping from each variable to its causes, "
-        "or, in a file, the name of a .dot file. Without `graph` and `model` no graph is known: a mean per action is "
-        "learned.",
+        "or, in a file, the name of a .dot file. Without `graph` and `model` no graph is known: with `values`, the "
+        "structure is learned; otherwise a mean per action is learned.",
         {"anyOf": [{"type": "string"}, {**_object_of(_NAMES), "minProperties": 1}]},
         "A, B -> C -> Y",
     ),
@@ -175,6 +179,27 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         "CPTs that are estimated from data and, without data, of those that are learned online.",
         {"anyOf": [{"type": "number", "minimum": 0}, _object_of({"type": "number", "minimum": 0})]},
         1.0,
+    ),
+    "known": SpecEntry(
+        "`partly`: the graph is a prior, and the structure is learned. Without it a given graph is taken for right.",
+        {"const": "partly"},
+        "partly",
+    ),
+    "max_parents": SpecEntry(
+        "The largest candidate parent set, where the structure is learned. Default: 4.",
+        {"type": "integer", "minimum": 0},
+        3,
+    ),
+    "tiers": SpecEntry(
+        "The order of the observed variables, where the structure is learned: lists of variables, the earliest first.",
+        {"type": "array", "items": _NAMES},
+        [["C"], ["D"]],
+    ),
+    "require_edges": SpecEntry(
+        "Edges from a cause to an effect that the structure has, where it is learned.", _EDGES, [["A", "C"]]
+    ),
+    "forbid_edges": SpecEntry(
+        "Edges from a cause to an effect that the structure lacks, where it is learned.", _EDGES, [["B", "C"]]
     ),
 }
 """Everything that a specification may have: the knowledge, and the arguments of `Problem` but `forbid`, a function."""
@@ -381,7 +406,8 @@ class SpecReader:
         """The arguments of `load_source`."""
         names = (
             "manipulable", "reward_parents", "values", "data", "bins", "interventions", "missing", "prior", "context",
-            "optional", "max_set", "actions", "max_probability", "can_observe",
+            "optional", "max_set", "actions", "max_probability", "can_observe", "known", "max_parents", "tiers",
+            "require_edges", "forbid_edges",
         )  # fmt: skip
         arguments = {name: self._arguments[name] for name in names if name in self._arguments}
         return {"knowledge": self._knowledge, "reward": self._arguments.get("reward"), **arguments}
@@ -627,6 +653,40 @@ class SpecReader:
             )
         return float(value)
 
+    # The structure, where it is learned.
+
+    def _parse_known(self, entry: str, value: object) -> str:
+        if value != "partly":
+            self.fail((entry,), f'expected "partly"; got {_as_json(value)}.')
+        return "partly"
+
+    def _parse_max_parents(self, entry: str, value: object) -> int:
+        if not is_real(value) or value < 0 or value != math.floor(value):
+            self.fail((entry,), f"expected a whole number, 0 or more; got {_as_json(value)}.")
+        return int(value)
+
+    def _parse_tiers(self, entry: str, value: object) -> list[list[str]]:
+        if not isinstance(value, list):
+            self.fail((entry,), f"expected lists of names, such as {self._terms.example(entry)}; got {_as_json(value)}.")
+        return [self._parse_name_list((entry, k), tier) for k, tier in enumerate(value)]
+
+    def _parse_edges(self, entry: str, value: object) -> list[tuple[str, str]]:
+        if not isinstance(value, list):
+            self.fail((entry,), f"expected a list of edges, such as {self._terms.example(entry)}; got {_as_json(value)}.")
+        edges = []
+        for k, edge in enumerate(value):
+            if not isinstance(edge, list) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
+                self.fail((entry, k), f"expected a cause and an effect, two names; got {_as_json(edge)}.")
+            edges.append((edge[0], edge[1]))
+        return edges
+
+    def _parse_name_list(self, path: tuple[str | int, ...], value: object) -> list[str]:
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            self.fail(path, f"expected a list of names; got {_as_json(value)}.")
+        if len(set(value)) < len(value):
+            self.fail(path, f"expected every name once; got {_as_json(value)}.")
+        return list(value)
+
     # Words and estimation.
 
     def _parse_adjust(self, entry: str, value: object) -> str:
@@ -684,7 +744,11 @@ class SpecReader:
         name = self._terms.name
         if "missing" in self._arguments and "data" not in self._arguments:
             self.fail(("missing",), f"this entry requires {name('data')}. Add the data, or leave this entry out.")
-        learns_cpts = isinstance(self._knowledge, CausalGraph) and self._arguments.get("reward_parents") != []
+        learns_cpts = (
+            isinstance(self._knowledge, CausalGraph)
+            and self._arguments.get("reward_parents") != []
+            and "known" not in self._arguments
+        )
         if "prior" in self._arguments and not learns_cpts:
             self.fail(
                 ("prior",),
@@ -802,6 +866,11 @@ _PARSERS: dict[str, Callable[[SpecReader, str, Any], Any]] = {
     "interventions": SpecReader._parse_interventions,
     "missing": SpecReader._parse_missing,
     "prior": SpecReader._parse_prior,
+    "known": SpecReader._parse_known,
+    "max_parents": SpecReader._parse_max_parents,
+    "tiers": SpecReader._parse_tiers,
+    "require_edges": SpecReader._parse_edges,
+    "forbid_edges": SpecReader._parse_edges,
 }
 
 
