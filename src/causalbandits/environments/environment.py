@@ -1,4 +1,4 @@
-"""The world that only a simulator knows: a problem together with its reward's mechanism."""
+"""Environment: a problem together with the mechanism of its reward, which only a simulator knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM where values are missing."""
+"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM if values are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An intervention: which variables are set, and to what."""
+"""An intervention: an assignment of values to variables."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class DirichletPosterior:
         attributes["rows_by_source"] = _parse_rows_by_source({} if rows_by_source is None else rows_by_source)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"DirichletPosterior is immutable; make a new one with another {name}.")
+        raise AttributeError(f"DirichletPosterior is immutable. Create a new one with another {name}.")
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -139,7 +139,7 @@ class DirichletPosterior:
     @property
     def origin(self) -> str:
         """The data in words."""
-        filled = f", {self.filled} missing values filled in" if self.filled else ""
+        filled = f", {self.filled} missing values imputed" if self.filled else ""
         return f"from {self.rows} rows{filled}"
 
     @property
@@ -155,7 +155,7 @@ class DirichletPosterior:
     @property
     def overconfidence(self) -> str:
         """The uncertainty that the posteriors leave out, in words; empty if no value was filled in."""
-        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
+        return f"The fit imputed {self.filled} missing values and treats them as observed." if self.filled else ""
 
     def is_unknown(self, name: str) -> bool:
         """Whether nothing is known about a CPT: no counts and a uniform prior.
@@ -246,8 +246,8 @@ def require_posterior(posterior: DirichletPosterior | None) -> DirichletPosterio
     """A model's posterior; refused where its tables are given."""
     if posterior is None:
         raise ModelError(
-            "This model has no posterior to draw from: its tables are given, not estimated (model.posterior is None). "
-            "Estimate them from data, fit(graph, data)."
+            "This model has no posterior to sample from: its CPTs are given, not estimated (model.posterior is None). "
+            "Estimate the CPTs from data, fit(graph, data)."
         )
     return posterior
 

@@ -1,4 +1,4 @@
-"""What a policy returns (a choice, an incumbent, bounds) and what it is told (outcomes, and their sums)."""
+"""The results of a policy (a choice, an incumbent, bounds) and its inputs (outcomes, and their sums)."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def with_audit(
     size = len(positions)
     if size > AUDIT_LIMIT:
         raise SizeError(
-            f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
-            "Leave audit out, or allow fewer actions."
+            f"audit= periodically tries each of the {size} searched actions; the limit is {AUDIT_LIMIT}. Leave out "
+            "audit=, or allow fewer actions."
         )
     propensities = {situation.action(position): share / size for position in positions}
     for action, probability in choice.support or ():

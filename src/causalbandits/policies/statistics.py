@@ -168,7 +168,7 @@ class Regression(Statistic):
         if not 1e-200 <= ridge <= 1e200:
             raise PolicyError(
                 "V = ridge I before the first reward, and ridge (for cl-ts: (noise_scale / prior_scale)^2) must lie "
-                f"between 1e-200 and 1e200: beyond, squares overflow; got {ridge!r}."
+                f"between 1e-200 and 1e200, because squares overflow outside; got {ridge!r}."
             )
         return cls(0, math.sqrt(ridge) * np.eye(dimension), np.zeros(dimension))
 

@@ -1,4 +1,4 @@
-"""What a policy needs and does: one frozen value, which the agent, the studies and the simulator read."""
+"""The properties of a policy: one frozen value, which the agent, the studies and the simulator read."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class Contexts:
         assert self._knowledge is not None  # where there is a context, something is known of it
         if isinstance(self._knowledge, CausalGraph):
             raise ProblemError(
-                f"How likely the values of {', '.join(self.names)} are is not known: a CausalGraph has no tables. Say "
-                "in which context you ask, or give a CausalModel or a LatentModel."
+                f"The distribution of {', '.join(self.names)} is unknown, because a CausalGraph has no CPTs. Pass the "
+                "context, or a CausalModel or a LatentModel."
             )
         # No action changes a context, so that it comes as it does while nothing is set.
         return self._knowledge.observational_model if isinstance(self._knowledge, LatentModel) else self._knowledge
@@ -77,9 +77,8 @@ class Contexts:
         """Every possible context with its probability, the most probable first."""
         if self.size > CONTEXTS_LIMIT:
             raise SizeError(
-                f"This would list {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those "
-                "that "
-                "matter, one by one."
+                f"This call enumerates {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Pass the "
+                "relevant contexts one by one."
             )
         flat = self.distribution.reshape(-1)
         order = np.argsort(-flat, kind="stable")

@@ -1,4 +1,4 @@
-"""Situation: what is known before one decision.
+"""Situation: the knowledge before one decision.
 
 Which actions may be chosen, which of them are worth searching, and what each of them leads to. A policy sees the arrays
 of a situation, in the agent and in the simulator alike; it never looks at the graph.
@@ -218,7 +218,7 @@ class Situation(Cached):
         if isinstance(self.candidates, ListedActions):
             return self.net_of_costs(Scores(index[..., self.candidates.numbers], size))
         raise PolicyError(
-            "A policy that keeps a number per action searches them all: set traits = Traits(searches_all=True)."
+            "A policy with a number per action must search all actions: set traits = Traits(searches_all=True)."
         )
 
     def _validate_index(
@@ -242,9 +242,9 @@ def build_budget_tracker(budget: Budget, situations: Sequence[Situation], *, sta
     cheapest = largest_cheapest_cost(situations)
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warn(
-            f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
-            f"{int(budget.total * (1 + SLACK) / cheapest)} rounds, not for {budget.rounds}: only the cheapest will be "
-            "played, and the campaign ends early. Give more money, or fewer rounds.",
+            f"The cheapest action costs {cheapest:g}, so the budget {budget.total:g} lasts for "
+            f"{int(budget.total * (1 + SLACK) / cheapest)} of {budget.rounds} rounds: the agent will play the "
+            "cheapest action only, and the campaign ends early. Increase the budget, or plan fewer rounds.",
             ProblemWarning,
             stacklevel=stacklevel + 1,
         )
@@ -255,7 +255,7 @@ def largest_cheapest_cost(situations: Sequence[Situation]) -> float:
     """What the cheapest action costs where that is most."""
     costs = [situation.costs for situation in situations]
     if any(situation_costs is None for situation_costs in costs):
-        raise BudgetError("A budget needs to know what actions cost: Problem(..., costs={...}).")
+        raise BudgetError("A budget requires the costs of actions: Problem(..., costs={...}).")
     return max(float(situation_costs.min()) for situation_costs in costs if situation_costs is not None)
 
 
@@ -285,7 +285,9 @@ class EligibleSituations:
         numbers = self._action_numbers(problem, tuple(eligible))
         numbers = numbers if any_tables else _feasible_numbers(problem, numbers)
         if not numbers:
-            raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
+            raise InterventionError(
+                "No action is eligible: the list is empty, or the function returned False for every action."
+            )
         situation = self._situation_cache.get(numbers)
         if situation is None:
             situation = self._situation_cache.store(
@@ -322,7 +324,7 @@ def _feasible_numbers(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, 
     if not remaining and problem.requirements is not None:
         action = problem.actions.action(numbers[0])
         raise InterventionError(
-            f"No eligible action keeps to what is required: {action} does not, because "
+            f"No eligible action satisfies the limits on outcomes. For {action}, "
             f"{problem.requirements.reason(action.choices)}."
         )
     return remaining

@@ -1,4 +1,4 @@
-"""What a run was made of, in a few letters, so that runs can be put together that belong together."""
+"""The origin of a run in a short text, so that only compatible runs are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulation leaves: measures at checkpoints for every policy and replication, and ways to look at them."""
+"""The result of a simulation: measures at checkpoints for every policy and replication, and their summaries."""
 
 from __future__ import annotations
 
@@ -196,7 +196,8 @@ class Run:
         """A measure that is one number a checkpoint; plays are refused."""
         if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
-                "plays have a number per action, and no single one: see run.plays(policy), run.to_pandas('plays')."
+                "plays is a number per action, not a single value per round. Use run.plays(policy) or "
+                "run.to_pandas('plays')."
             )
         return self.measure(name, policy)
 

@@ -107,17 +107,15 @@ class Difference(NamedTuple):
     def __repr__(self) -> str:
         if self.times_equal == self.replications:
             everywhere = _format_each_replication(self.replications)
-            return f"Final {self.measure} of {self.policy} and {self.other}: the same in {everywhere}."
+            return f"Final {self.measure} of {self.policy} and {self.other}: equal in {everywhere}."
         return f"Final {self.measure} of {self.policy} minus {self.other}: {self._evidence()}."
 
     def _evidence(self) -> str:
         mean, interval = _format_difference(self, _difference_decimals([self]))
         if self.replications == 1:
-            return f"{mean} in a single replication, which allows neither interval nor test"
+            return f"{mean} in a single replication (no interval and no test)"
         if math.isnan(self.p_value):
-            return (
-                f"{mean} in {_format_each_replication(self.replications)}; it never varies, so there is nothing to test"
-            )
+            return f"{mean} in {_format_each_replication(self.replications)} (no variation, so no test)"
         p = format_p_value(self.p_value)
         equal = f", equal in {self.times_equal}" if self.times_equal else ""
         return (
@@ -142,7 +140,7 @@ class Differences(tuple[Difference, ...]):
         tests, n = sum(not math.isnan(d.p_value) for d in self), self[0].replications
         how = f"p: paired t-tests, two-sided, Holm's correction for {tests}; intervals are not corrected."
         count = "a single replication" if n == 1 else f"{n} replications"
-        return f"Final {self[0].measure}, {count}. {how if tests else 'There is nothing to test.'}"
+        return f"Final {self[0].measure}, {count}. {how if tests else 'No test is possible.'}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """The differences as a DataFrame."""
@@ -301,7 +299,7 @@ def _stopping_row(policy: StoppedPolicy) -> tuple[str, ...]:
 def validate_delta(delta: object) -> None:
     """Refuse anything but a chance of being wrong."""
     if not is_real(delta) or not 0 < delta < 1:
-        raise CausalBanditsError(f"delta, the chance of being wrong, must lie between 0 and 1; got {delta!r}.")
+        raise CausalBanditsError(f"delta, the error probability, must lie between 0 and 1; got {delta!r}.")
 
 
 def stopping_rounds(rounds: npt.NDArray[np.int64], error_probability: Array, delta: float) -> Array:

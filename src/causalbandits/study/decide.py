@@ -70,9 +70,9 @@ def make_decision(
         return _decide_in_shadow(baseline, request, decider, rng)
     if mode in ("paused", "closed"):
         raise StudyModeError(
-            f"The study is {mode}: nothing is decided"
-            + (" until it is online again. " if mode == "paused" else " any more. ")
-            + "Outcomes of earlier decisions are taken."
+            f"The study is {mode} and makes no decisions"
+            + (" until an admin sets another mode. " if mode == "paused" else ". ")
+            + "It still accepts outcomes of earlier decisions."
         )
     return _decide_by_policy(request, decider, rng)
 
@@ -106,10 +106,15 @@ def _decide_in_shadow(
 ) -> DecisionMade:
     situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
     if not situation.allows(baseline):
-        raise InterventionError(f"In the shadow {baseline} is done, which may not be chosen here. Nothing was decided.")
+        raise InterventionError(
+            f'In the mode "shadow" the action is {baseline}, which is not eligible in this request. Add the '
+            "action to the eligible actions. Nothing was decided."
+        )
     cost = request.problem.cost(baseline)
     if decider.budget_tracker is not None:
         assert situation.costs is not None
         if not decider.budget_tracker.pacing_rule(situation.costs, rng.random).can_afford(cost):
-            raise BudgetError(f"In the shadow {baseline} is done, which costs {cost:g}: more than may be spent now.")
+            raise BudgetError(
+                f'In the mode "shadow" the action is {baseline}, which costs {cost:g}, more than the budget allows now.'
+            )
     return DecisionMade(Choice(baseline, 1.0), None, _decide_by_policy(request, decider, rng).choice.action)

@@ -67,7 +67,7 @@ class Comparison(tuple[PolicyBound, ...]):
 
 
 def _format_remark(row: PolicyBound) -> str:
-    return "vacuous: no better than T Delta_max" if row.vacuous else ""
+    return "vacuous: not below T Delta_max" if row.vacuous else ""
 
 
 def compare(

@@ -465,8 +465,8 @@ def _sample_knobs(
         if np.count_nonzero(is_effect) >= fewest:
             return [names[i] for i in indices], [names[i] for i in np.flatnonzero(is_effect)]
     raise ProblemError(
-        f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
-        "fewer knobs or parents of the reward."
+        f"No set of {knobs} among {len(names)} variables has {fewest} descendants. Pass more variables or arrows, or "
+        "fewer manipulable variables or parents of the reward."
     )
 
 

@@ -107,7 +107,7 @@ class Evidence:
         """
         if not later:
             return self
-        why = f"all {later} outcomes wait for that of decision {missing}"
+        why = f"all {later} outcomes wait for the outcome of decision {missing}"
         claims = tuple(c._replace(untested=why if c.untested == NO_OUTCOMES else c.untested) for c in self.claims)
         return replace(self, claims=claims, later=later, missing=missing)
 
@@ -128,7 +128,7 @@ class Evidence:
         ]
         if self.later:
             lines.append(
-                f"Waiting: {self.later} outcomes, until decision {self.missing} has its outcome, or is cancelled"
+                f"Waiting: {self.later} outcomes, until decision {self.missing} has an outcome or is cancelled"
             )
         lines += [f"Alarm: {alarm}" for alarm in self.alarms]
         for part in PART_LABELS:
@@ -190,8 +190,8 @@ def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int)
     if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the graph was mended" if monitor.joined_knobs else ""
-        return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
+        since = " since the last repair of the graph" if monitor.joined_knobs else ""
+        return f"given the parents, the choice of {problem.manipulable[which]} was never random{since}"
     return testable_implications(problem).reason_untested(which, monitor.counted)
 
 
@@ -219,5 +219,5 @@ def format_arrow_claim(problem: Problem, knob: int) -> str:
 def _format_claim(problem: Problem, about: int, which: int) -> str:
     if about == ARROW:
         return format_arrow_claim(problem, which)
-    fitted = "it was fitted" if testable_implications(problem).fitted else "in its table"
-    return f"{testable_implications(problem).format_row(which)} should be as {fitted}"
+    expected = "the fitted row" if testable_implications(problem).fitted else "the row of the CPT"
+    return f"{testable_implications(problem).format_row(which)} should equal {expected}"

@@ -1,4 +1,4 @@
-"""What actions cost: a price for each value that a knob is set to; what is left alone costs nothing.
+"""Costs of actions: a price for each value of a manipulable variable; an unset variable costs nothing.
 
     cost(a) = sum over the knobs that a sets of price(knob, value)
 
@@ -48,7 +48,7 @@ class Costs:
             return None
         if not isinstance(prices, Mapping):
             raise ProblemError(
-                "costs must be a mapping from knobs to prices, such as {'x': 0.1} or {'x': {'high': 0.2}}; got "
+                "costs must map manipulable variables to prices, such as {'x': 0.1} or {'x': {'high': 0.2}}; got "
                 f"{prices!r}."
             )
         for name in prices:
@@ -114,7 +114,9 @@ class Costs:
         if not isinstance(record, list) or [_length(prices) for prices in record] != [
             len(v.states) for v in space.variables
         ]:
-            raise ProblemError(f"costs must be a list of prices for every knob, one for each value; got {record!r}.")
+            raise ProblemError(
+                f"costs must be a list of prices for every manipulable variable, one for each value; got {record!r}."
+            )
         named = zip(space.variables, record, strict=True)
         return cls.parse(space, {v.name: dict(zip(v.states, prices, strict=True)) for v, prices in named})
 
@@ -153,9 +155,8 @@ def _parse_price(variable: Variable, price: object, value: str) -> float:
     price = price.item() if isinstance(price, np.generic) else price
     if not is_real(price) or not 0 <= price <= LARGEST_PRICE:
         raise ProblemError(
-            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got "
-            f"{price!r}. "
-            "What earns something belongs in the reward."
+            f"The cost of setting {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got "
+            f"{price!r}. Add earnings to the reward instead."
         )
     return float(price)
 

@@ -32,8 +32,9 @@ class Exported(NamedTuple):
     def __str__(self) -> str:
         reasons = {
             "without a reward": self.without_reward,
-            "whose chances are not known (Thompson policies keep them with samples= above 1)": self.without_chances,
-            "that repeat an earlier decision of their unit": self.repeated,
+            "without logged propensities (Thompson sampling policies log propensities with "
+            "samples= above 1)": self.without_chances,
+            "that repeat an earlier decision of the unit": self.repeated,
         }
         exclusions = [f"{n} {why}" for why, n in reasons.items() if n]
         return f"{self.decisions} decisions" + (f"; left out: {', '.join(exclusions)}" if exclusions else "")
@@ -44,7 +45,7 @@ def write_table(log: Log, path: Path) -> Exported:
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".dsjson": _write_dsjson}
     write = writers.get(path.suffix.lower())
     if write is None:
-        raise StateError(f"A study is exported to {', '.join(writers)}; got {path.name!r}.")
+        raise StateError(f"The export file must be one of {', '.join(writers)}; got {path.name!r}.")
     refuse_unwritable(path)
     return write(log, list(log.decisions("number >= 0")), path)
 
@@ -97,7 +98,7 @@ def _write_parquet(log: Log, rows: list[Row], path: Path) -> Exported:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise StateError("Parquet needs pyarrow: pip install 'causalbandits[data]'. A .csv needs nothing.") from None
+        raise StateError("Parquet requires pyarrow: pip install 'causalbandits[data]'. Or export to .csv.") from None
     decision_records = list(export_records(log, rows))
     pq.write_table(
         pa.table({name: [record[name] for record in decision_records] for name in export_columns(log.problem)}), path

@@ -107,16 +107,18 @@ class Evaluation(NamedTuple):
 
     def __repr__(self) -> str:
         lines = [
-            f"{name:8s} not available"
+            f"{name}: not available"
             if estimate is None
-            else f"{name:8s} {estimate.mean:.4g} ± {estimate.standard_error:.2g}, 95% {estimate.low:.4g} to "
+            else f"{name}: {estimate.mean:.4g} ± {estimate.standard_error:.2g}, 95% interval {estimate.low:.4g} to "
             f"{estimate.high:.4g}"
             for name, estimate in self.estimates.items()
         ]
-        sample_size = f"{self.outcomes} outcomes, worth {self.effective:.0f} of the target's own; largest weight "
-        lines.append(sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out")
-        lines += [f"if {self.assumes}"] if self.assumes else []
-        return "\n".join([*lines, *dict.fromkeys(self.reasons.values())])
+        lines += [
+            f"Outcomes used: {self.outcomes} (left out: {self.left_out})",
+            f"Effective sample size: {self.effective:.0f} (largest weight {self.largest_weight:.3g})",
+        ]
+        lines += [f"Assumption: {self.assumes}"] if self.assumes else []
+        return "\n".join([*lines, *(f"Not available: {reason}" for reason in dict.fromkeys(self.reasons.values()))])
 
 
 def evaluate_target(
@@ -131,13 +133,13 @@ def evaluate_target(
     Contexts count by how many decisions were made in each: those of the outcomes, if no counts are given.
     """
     if not isinstance(by, str) or by not in ("configurations", "actions"):
-        raise CausalBanditsError(unknown_name_message("way to weigh outcomes by", by, ("configurations", "actions")))
+        raise CausalBanditsError(unknown_name_message("weighting", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
     mixture = () if logging else _parse_target(problem, target)
     if by == "configurations" and not logging and problem.unit == "actions":
         raise CausalBanditsError(
-            "Configurations are of the reward's parents, and this problem has none: it learns a number per action "
-            '(reward_parents=[]). by="actions" weighs its outcomes.'
+            "by='configurations' requires the reward's parents, and this problem has none: it learns a mean per action "
+            "(reward_parents=[]). Use by='actions'."
         )
     logged = list(outcomes)
     if context_counts is None:
@@ -191,12 +193,16 @@ def _widen(estimate: Estimate, below: float, above: float) -> Estimate:
 
 
 NO_USABLE_OUTCOME = {
-    "configurations": "No outcome can be used: what another policy would have brought is known only where each "
-    "decision's chances are, and the parents' values, and where these chances reach all that the target reaches. "
-    "{} outcomes lack something of that; use a policy with samples= above 1.",
-    "actions": "No outcome can be weighted by actions: that needs decisions in which every action had a chance, "
-    'Study.create(..., min_propensity=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
-    'Where the reward has parents, by="configurations" does without.',
+    "configurations": (
+        "No outcome can be used. Off-policy evaluation requires decisions with logged propensities, the values "
+        "of the reward's parents, and positive probability of every configuration that the target reaches. {} "
+        "outcomes lack one of these. Use a policy with samples= above 1."
+    ),
+    "actions": (
+        "No outcome can be weighted by actions. An unbiased estimate requires a positive propensity of every "
+        'action. {} outcomes lack it. Use Study.create(..., min_propensity=0.1) or the mode "uniform". If the '
+        'reward has parents, by="configurations" does not require it.'
+    ),
 }
 
 
@@ -215,12 +221,13 @@ def _parse_target(problem: Problem, target: Any) -> ActionMixture:
     parts = [(target, 1.0)] if isinstance(target, Mapping) else target
     if not is_iterable(parts) or isinstance(parts, str):
         raise CausalBanditsError(
-            f"A target is an intervention, pairs of one and its share, or 'logged'; got {short_repr(target)}."
+            "A target must be an intervention, pairs of an intervention and its share, or 'logged'; got "
+            f"{short_repr(target)}."
         )
     pairs = [tuple(pair) if is_iterable(pair) else () for pair in parts]
     if not all(len(pair) == 2 and isinstance(pair[0], Mapping) and is_real(pair[1]) for pair in pairs):
         raise CausalBanditsError(
-            f"A target's parts are pairs of an intervention and its share; got {short_repr(target)}."
+            f"The parts of a target must be pairs of an intervention and its share; got {short_repr(target)}."
         )
     mixture = tuple((problem.actions.find(intervention), float(share)) for intervention, share in pairs)
     shares = [share for _, share in mixture]
@@ -441,8 +448,8 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
     unseen = float(log.context_shares @ np.where(log.count[log.rows] > 0, 0.0, log.targets).sum(axis=1))
     if unseen > LARGEST_UNKNOWN_SHARE:
         reasons["direct"] = (
-            f"direct: {unseen:.1%} of what the target leads to was never seen ({by}); more than "
-            f"{LARGEST_UNKNOWN_SHARE:.0%} cannot be guessed. More outcomes help, or a policy that explores."
+            f"direct: {unseen:.1%} of the probability under the target is on {by} without outcomes; the limit is "
+            f"{LARGEST_UNKNOWN_SHARE:.0%}. Collect more outcomes, or use a policy that explores more."
         )
     weighted = ("ips", "snips", "dr")
     if log.unknown_share > LARGEST_UNKNOWN_SHARE:
@@ -454,22 +461,22 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
         ]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         reason = (
-            f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts in which none with an "
-            f"outcome could lead wherever the target leads: {'; '.join(names[:5])}{more}. Outcomes of other contexts "
-            "do not tell what it would have brought there; Study.create(..., min_propensity=0.1) keeps cover."
+            f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts without support, in "
+            "which no decision with an outcome could reach all configurations of the target: "
+            f"{'; '.join(names[:5])}{more}. Study.create(..., min_propensity=0.1) ensures support in every context."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif log.effective < SMALLEST_EFFECTIVE:
         contributions = log.squares.sum(axis=1)
         worst = log.contexts[int(contributions.argmax())]
-        where = f", least of all in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
+        where = f", lowest in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
         reason = (
-            f"{', '.join(weighted)}: the outcomes are worth {log.effective:.2g} of the target's own{where}; fewer than "
-            f"{SMALLEST_EFFECTIVE:g} tell nothing. What the target does must be done more often: min_propensity=."
+            f"{', '.join(weighted)}: the effective sample size is {log.effective:.2g}{where}; the minimum is "
+            f"{SMALLEST_EFFECTIVE:g}. Play the target's actions more often, for example with min_propensity=."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif not log.weights.any():
-        reasons["snips"] = "snips: nothing of what the target leads to was seen, and a mean of weights 0 is none."
+        reasons["snips"] = "snips: no outcome has a positive weight under the target."
     return reasons
 
 
