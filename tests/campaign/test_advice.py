@@ -64,7 +64,7 @@ def test_agent_and_study_write_the_same_page(campaigns, tmp_path: Path):
     pages = [text_of_page(tmp_path / name) for name in ("agent.html", "study.html")]
     assert "Outcomes: 90\nPending decisions: 0" in pages[1]
     assert pages[0] == pages[1]
-    with pytest.raises(StateError, match=r"A page's name ends in \.html"):
+    with pytest.raises(StateError, match=r"to an \.html file only"):
         study.report(tmp_path / "study.txt")
 
 

@@ -192,6 +192,45 @@ def test_a_bad_file_in_the_directory_is_reported_and_the_good_ones_are_served(tm
         running.stop()
 
 
+def _damage(file: Path, sql: str) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+def test_a_study_that_turns_out_to_be_damaged_keeps_no_other_from_being_served(tmp_path: Path) -> None:
+    cb.Study.create(tmp_path / "good.db", PROBLEM, "c-ts(prior=beta)", seed=1).close()
+    with cb.Study.open(tmp_path / "good.db") as study:
+        study.tell(study.ask(), reward=1, observed={"subject": "short", "template": "1"})
+    damages = {
+        "deep": f"UPDATE facts SET value = '{'[' * 100_000}' WHERE name = 'problem'",  # no error that JSON documents
+        "half": "DROP TABLE early",  # found when its counts are read
+        "odd": "UPDATE decisions SET choices = '99,99,99'",  # found when it is to decide
+    }
+    for name, sql in damages.items():
+        shutil.copy(tmp_path / "good.db", tmp_path / f"{name}.db")
+        _damage(tmp_path / f"{name}.db", sql)
+    running = Served(build_service([], directory=tmp_path))
+    try:
+        assert running.send("POST", "/v1/studies/good/decisions", {})[0] == 201
+        assert running.send("GET", "/readyz") == (200, {"status": "ready", "unavailable": ["deep", "odd"]})
+        status, _, page = running.fetch("GET", "/")
+        assert status == 200
+        assert "half.db: no such table: early" in page
+        assert 'href="/good"' in page
+        assert "<dt>deep</dt>" in page
+        status, _, text = running.fetch("GET", "/metrics")
+        assert status == 200
+        assert 'causalbandits_study_readable{study="half"} 0' in text
+        assert 'causalbandits_study_readable{study="good"} 1' in text
+        assert 'causalbandits_decisions_total{study="good"} 2' in text
+        assert 'causalbandits_decisions_total{study="half"}' not in text
+        assert running.send("GET", "/v1/studies/half/report")[0] == 503
+    finally:
+        running.stop()
+
+
 def test_a_bad_file_that_was_named_is_refused_and_the_others_are_closed(tmp_path: Path) -> None:
     cb.Study.create(tmp_path / "good.db", PROBLEM, "c-ts(prior=beta)", seed=1).close()
     (tmp_path / "bad.db").write_text("no database")

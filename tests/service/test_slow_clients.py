@@ -157,6 +157,25 @@ def test_a_client_that_does_not_read_its_responses_is_cut_off(serve: Callable[..
         assert is_cut
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_requests_sent_ahead_by_a_client_that_is_gone_leave_no_traceback(
+    serve: Callable[..., Served], caplog: pytest.LogCaptureFixture, is_cut_off: bool
+) -> None:
+    running = serve(request_timeout=1.0 if is_cut_off else 30.0)
+    with caplog.at_level(logging.WARNING), socket.socket() as unread:
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**11)
+        unread.connect(("127.0.0.1", running.port))
+        unread.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 60)
+        time.sleep(0.5)
+        if not is_cut_off:
+            unread.close()
+        until = time.monotonic() + 15
+        while running.server.server_state.connections and time.monotonic() < until:
+            time.sleep(0.05)
+        assert running.send("GET", "/livez")[0] == 200
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_a_slow_reader_that_goes_on_is_not_cut_off(serve: Callable[..., Served]) -> None:
     running = serve(request_timeout=3.0)
     reader = sender(running, b"GET /mail/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

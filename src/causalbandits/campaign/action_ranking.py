@@ -160,15 +160,16 @@ def _note(problem: Problem, ranked: Sequence[Action], runner_up: Action | None, 
     notes, left_out = [], problem.actions.size - len(ranked)
     if problem.actions.size > MAX_TABLE_ACTIONS:
         notes.append(
-            f"Listed: the two best actions and all chosen actions, {len(ranked):,} of {problem.actions.size:,}; "
-            f"all are listed up to {MAX_TABLE_ACTIONS:,}. P(best) is available for the recommended action only."
+            f"Listed: the two best actions and all chosen actions, {len(ranked):,} of {problem.actions.size:,}. The "
+            f"table lists all actions up to {MAX_TABLE_ACTIONS:,}. P(best) is available for the recommended action "
+            "only."
         )
     elif left_out:
         notes.append(f"{left_out:,} actions are not listed: the limits on the probability of outcomes exclude them.")
     if runner_up is not None and runner_up in ranked and (rank := ranked.index(runner_up) + 1) > 2:
         notes.append(
-            f"The runner-up is row {rank}. By the graph, the actions ranked between cannot be optimal for any mean "
-            "rewards."
+            f"The runner-up is row {rank}. According to the graph, the actions between it and the best action cannot "
+            "be optimal for any mean rewards."
         )
     if recommendation.probability is None and recommendation.certainty.unavailable:
         notes.append(f"P(best) is not available: {recommendation.certainty.unavailable}.")

@@ -189,6 +189,49 @@ def test_a_service_serves_a_study_by_its_name(address: str, tmp_path: Path, monk
         running.stop()
 
 
+def test_every_page_and_list_works_there_from_the_first_decision_on(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    from tests.service.test_service import Served
+
+    from causalbandits.service.routes import PAGES, ROUTES
+    from causalbandits.service.server import build_service
+
+    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1).close()
+    monkeypatch.chdir(tmp_path)  # where a service looks for its keys
+    running, name = Served(build_service([address])), location_name(address)
+    paths = [route.path for route in (*ROUTES, *PAGES) if route.method == "GET" and "{decision}" not in route.path]
+    paths = [path.format(study=name, name="conflict") for path in paths if not path.endswith(("/live", "/decision"))]
+    try:
+        with cb.connect(f"http://127.0.0.1:{running.port}/{name}") as there:
+            for stage in range(3):
+                answers = {path: running.send("GET", path)[0] for path in paths}
+                # A page that estimates what something else would have brought needs outcomes.
+                assert {path for path, status in answers.items() if status != 200} <= {f"/{name}/what-if"}
+                assert running.send("POST", f"/v1/studies/{name}/recommendation", {})[0] == 200
+                assert running.send("POST", f"/v1/studies/{name}/recommendations", {})[0] == 200
+                decision = there.ask(key=f"visit-{stage}")
+                assert running.send("GET", f"/{name}/decision?id=visit-{stage}")[0] == 200
+                if stage:
+                    there.tell(decision, reward=1, observed={"subject": "short", "template": "1"})
+    finally:
+        running.stop()
+
+
+def test_a_host_that_is_gone_is_noticed_by_the_connection(address: str) -> None:
+    from causalbandits.study.storage.postgres import Postgres
+
+    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1).close()
+    for url, seconds in ((address, "15000"), (f"{address}&tcp_user_timeout=7000", "7000")):
+        store = Postgres(url, new=False)
+        parameters = store._connect().info.get_parameters()
+        assert parameters["tcp_user_timeout"] == seconds
+        assert (parameters["keepalives_idle"], parameters["keepalives_count"]) == ("15", "3")
+        store.close()
+
+
 def test_units_and_the_control_group_are_there_as_in_a_file(address: str, tmp_path: Path) -> None:
     rules: dict[str, Any] = {"holdout": 0.4, "baseline": {"send_time": "morning"}, "seed": 1, "clock": lambda: 1000.0}
     policy = cb.policy("c-ts", prior="beta", samples=8)

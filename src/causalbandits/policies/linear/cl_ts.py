@@ -64,14 +64,28 @@ class LinearPosterior(LinearPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearThompsonSampling(LinearPosterior):
-    """Draw theta, play the action that is best if it were true.
+    """Causal linear Thompson sampling (CL-TS; Lu et al. 2020): play the best action under sampled coefficients.
 
-    `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
-    With `samples=M`, one of the best actions of M draws is played, and the decision knows its propensity.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalLinearThompsonSampling(scales="estimated")).policy
+    cl-ts(scales=estimated)
 
-    With `scales="estimated"` nobody needs to know s and tau, nor the rewards' level: they are estimated from the
-    rewards, there always is an intercept, and rewards in other units, or counted from elsewhere, lead to the same
-    decisions.
+    Args:
+        regressor: The regressors: "expected" features of the action under P(z | do(a)), as in the paper, or "observed"
+            features of the parents' values.
+        features: A function of the parents' values that returns a vector, or a mapping from each parent to a function
+            of its value. Default: the parents' values, one-hot encoded unless they are numbers.
+        intercept: Whether to add a constant feature.
+        noise_scale: The standard deviation of rewards given the features, in units of the reward.
+        prior_scale: The prior standard deviation of each coefficient.
+        v: The factor by which the posterior standard deviation is multiplied when sampling.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+        scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both and an intercept from the
+            rewards.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     v: float = 1.0

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from causalbandits.errors import CausalBanditsError, UnknownDecisionError
 from causalbandits.service.auth import COOKIE, is_reader
 from causalbandits.service.dashboard.panels import build_panels
+from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import ServiceContext
 from causalbandits.service.problems import PROBLEM_TYPES, RequestError, request_terms
 from causalbandits.service.schemas import FieldError, ProblemDetails
@@ -30,6 +31,9 @@ from causalbandits.study.remote import PROBLEM_TYPE_PREFIX
 STATIC_FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 OFFERED_MODES = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
+
+ESTIMATORS = {"direct": "direct method", "ips": "IPS", "snips": "self-normalised IPS", "dr": "doubly robust"}
+"""Labels of the estimates of an off-policy evaluation."""
 
 STUDIES_PER_PAGE = 50
 
@@ -52,10 +56,11 @@ def _templates() -> jinja2.Environment:
     environment.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
     environment.filters["share"] = lambda value: f"{value:.1%}"
     environment.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
+    environment.filters["estimator"] = lambda name: ESTIMATORS.get(name, name)
     environment.filters["code"] = _mark_code
-    environment.filters["request_terms"] = lambda text: request_terms(text) or "It does not fit the decision."
+    environment.filters["request_terms"] = lambda text: request_terms(text) or "The outcome contradicts the decision."
     environment.filters["assignment"] = lambda assignment: (
-        ", ".join(f"{k} = {v}" for k, v in dict(assignment).items()) or "nothing set"
+        ", ".join(f"{k} = {v}" for k, v in dict(assignment).items()) or "no intervention"
     )
     return environment
 
@@ -90,19 +95,19 @@ def _static_content(name: str) -> bytes:
 
 READER_REMEDIES = {
     "authentication-required": "Enter your key.",
-    "forbidden": "Enter a key that allows it, or ask the operator of the service for one.",
-    "cross-site-request": "Open the page in this service, and use the form there.",
+    "forbidden": "Enter a key with the required role, or ask the operator of the service for one.",
+    "cross-site-request": "Open the page of this service, and use the form there.",
     "not-found": "Check the address, or choose a study from the list.",
     "unknown-study": "Check the address, or choose a study from the list.",
     "method-not-allowed": "Open the study's page, and use the form there.",
     "too-large": "Enter a shorter text.",
-    "invalid-mode": "Go back to the study, choose a mode, and, to close the study, tick that it is for good.",
+    "invalid-mode": 'Go back to the study and choose a mode. To close the study, also tick "close permanently".',
     "invalid-value": "Choose a study from the list.",
     "too-many-requests": "Wait a second, then load the page again.",
     "busy": "Wait a second, then load the page again.",
-    "storage-unavailable": "Wait a few seconds, then load the page again; tell the operator if it goes on.",
-    "keys-unavailable": "Tell the operator of the service, who restores the file or makes new keys.",
-    "internal-error": "Load the page again; if it goes on, tell the operator the number below.",
+    "storage-unavailable": "Wait a few seconds, then load the page again. If the error persists, inform the operator.",
+    "keys-unavailable": "Inform the operator of the service. The operator can restore the file or create new keys.",
+    "internal-error": "Load the page again. If the error persists, send the request id below to the operator.",
 }
 """The remedies of errors, for those who read a page; of others, those for programs."""
 
@@ -143,7 +148,7 @@ async def show_problem_type(context: ServiceContext, request: Request) -> Respon
     """The documentation of a type of problem details."""
     name = request.path_params["name"]
     if name not in PROBLEM_TYPES:
-        raise RequestError("not-found", "There is no such type of problem; /problems lists them.")
+        raise RequestError("not-found", "No error type has this name. /problems lists all types.")
     return render_page("problems.html", kinds=[PROBLEM_TYPES[name]])
 
 
@@ -156,7 +161,7 @@ async def list_studies(context: ServiceContext, request: Request) -> Response:
         raise RequestError("invalid-value", detail, [FieldError(None, detail, "page")])
     first = (int(page) - 1) * STUDIES_PER_PAGE
     listed = dict(list(writers.items())[first : first + STUDIES_PER_PAGE])
-    counts = await asyncio.gather(*(writer.reader.read(_study_counts) for writer in listed.values()))
+    counts = await asyncio.gather(*map(_counts_or_reason, listed.values()))
     studies = dict(zip(listed, counts, strict=True))
     unavailable = {name: why for name, why in sorted(context.unavailable.items()) if request.state.key.opens(name)}
     return render_page(
@@ -168,6 +173,14 @@ async def list_studies(context: ServiceContext, request: Request) -> Response:
         first=first + 1,
         total=len(writers),
     )
+
+
+async def _counts_or_reason(writer: Writer) -> dict[str, Any]:
+    """The counts of a study, or why it cannot be read: the others are shown all the same."""
+    try:
+        return await writer.reader.read(_study_counts)
+    except CausalBanditsError as error:
+        return {"why_not": str(error)}
 
 
 def _study_counts(study: Study) -> dict[str, Any]:
@@ -199,8 +212,8 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
     try:
         if study.n_outcomes > MAX_EVALUATED_OUTCOMES:
             raise CausalBanditsError(
-                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep "
-                "others waiting. Ask study.evaluate(...) in Python, of a backup."
+                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, the limit of an evaluation on this page. "
+                "In Python, call study.evaluate(...) on a backup."
             )
         target = {knob: _parse_state(study, knob, value) for knob, value in form_values.items()}
         by: By = "actions" if study.problem.unit == "actions" else "configurations"
@@ -212,7 +225,7 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
 def _parse_state(study: Study, knob: str, text: str) -> Any:
     states_by_text = {str(state): state for state in study.problem.knowledge[knob].states}
     if text not in states_by_text:
-        raise CausalBanditsError(f"{knob} is one of {', '.join(states_by_text)}; got {text!r:.60}.")
+        raise CausalBanditsError(f"{knob} must be one of {', '.join(states_by_text)}; got {text!r:.60}.")
     return states_by_text[text]
 
 
@@ -222,7 +235,7 @@ async def set_mode(context: ServiceContext, request: Request, form: Mapping[str,
     if form.get("mode") not in OFFERED_MODES or (form["mode"] == "closed") != ("sure" in form):
         raise RequestError(
             "invalid-mode",
-            f"A mode is one of {', '.join(OFFERED_MODES)}. To close a study, and only then, tick that it is for good.",
+            f"The mode must be one of {', '.join(OFFERED_MODES)}. Tick 'close permanently' only to close a study.",
         )
     by, mode, why = request.state.key.name, form["mode"], form.get("why", "")[:500]
     await context.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]

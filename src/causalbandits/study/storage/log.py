@@ -92,7 +92,7 @@ class Log:
         """The head row, if its checksum is right."""
         *values, stored_checksum = self.store.query_one(self.HEAD)
         if stored_checksum != checksum(values, key=self.chains.key):
-            raise ValueError("the head row is not as it was written")
+            raise ValueError("checksum mismatch in the head row")
         decisions, events, policy, mode, counted, collected, early, chains = values
         return Head(decisions, events, policy, mode, counted, int(collected), early, chains)
 
@@ -442,6 +442,8 @@ class Log:
 
     def events_by_number(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
         """Events with these numbers."""
+        if not numbers:  # PostgreSQL knows no empty list
+            return iter(())
         placeholders = ", ".join("?" * len(numbers))
         return map(
             self._decode_event,
@@ -459,6 +461,8 @@ class Log:
 
     def actions_by_number(self, numbers: Sequence[int]) -> list[tuple[int, Action]]:
         """The actions of the decisions with these numbers."""
+        if not numbers:
+            return []
         placeholders = ", ".join("?" * len(numbers))
         sql = f"SELECT number, choices FROM decisions WHERE number IN ({placeholders}) ORDER BY number"
         rows = self.store.query(sql, numbers)
