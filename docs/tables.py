@@ -373,6 +373,11 @@ AIMS = (
 """In words; which part of benchmarks/service.py measures it under which name; from where to where it is reached."""
 
 COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
+BESIDE = (
+    "{service_1:,}, {service_16:,}, {service_64:,} and {service_256:,} requests a second, p99 {service_p99_1}, "
+    "{service_p99_16}, {service_p99_64} and {service_p99_256} ms; the application {bare_1:,}, {bare_16:,}, {bare_64:,} "
+    "and {bare_256:,}, p99 {bare_p99_1}, {bare_p99_16}, {bare_p99_64} and {bare_p99_256} ms"
+)
 SERVICE = {
     "kills": (
         "{kills:,} kills (`kill -9`) under load, every outcome sent twice",
@@ -405,6 +410,33 @@ SERVICE = {
         "log replayed in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
         "after {first_paint_ms:,} ms, for {page_cpu_ms} of which the service had a processor, {page_bytes:,} bytes in "
         "all; {file_bytes:,} bytes on disk",
+    ),
+    "connections": (
+        "questions and outcomes in turn on 1, 16, 64 and 256 connections, beside an application that writes one row "
+        "for each request",
+        BESIDE,
+    ),
+    "slow_disk": ("the same requests where each wait for the disk takes 8 ms longer", BESIDE),
+    "memory": (
+        "memory of the service during {decisions:,} decisions and their outcomes, in batches of 1,000",
+        "{mib_first} MiB at the start, {mib_half} MiB after half of them, {mib_last} MiB at the end; {file_mib} MiB on "
+        "disk",
+    ),
+    "start": (
+        "start of a new process on {events:,} events, until it is ready",
+        "{uniform_ready_s} s with `uniform`, {c_ts_ready_s} s with `c-ts(prior=beta)`, {c_ts_guarded_ready_s} s with "
+        "`c-ts-guarded(prior=beta)`, with {uniform_mib}, {c_ts_mib} and {c_ts_guarded_mib} MiB of memory",
+    ),
+    "processes": (
+        "1, 2 and 4 processes on one PostgreSQL, {cores} cores, 64 connections",
+        "{write_1:,}, {write_2:,} and {write_4:,} questions and outcomes a second, p99 {write_p99_1}, {write_p99_2} "
+        "and {write_p99_4} ms; {read_1:,}, {read_2:,} and {read_4:,} recommendations a second; {wrong} outcomes lost "
+        "or counted twice",
+    ),
+    "stalls": (
+        "while a log of {events:,} events is verified, for {verify_s} s",
+        "p99 of questions {decisions_p99_ms} ms, of the page {page_p99_ms} ms, of metrics {metrics_p99_ms} ms; "
+        "SIGTERM takes {stop_s} s",
     ),
 }
 """What the parts of benchmarks/service.py found, in words."""

@@ -68,7 +68,7 @@ def test_tables_of_one_name_agree_whatever_was_set(seed):
     mixed = graph.admg(graph.names)
     for asked in DataRegime(mixed, mixed.bits(was_set)).conditionals():
         axes = (*asked.conditioning, asked.variable)
-        table = known.tables[asked.name].table
+        table = known.cpts[asked.name].table
         for values in itertools.product([0, 1], repeat=len(was_set)):
             at = dict(zip(was_set, values, strict=True))
             own = table[tuple(at.get(name, slice(None)) for name in axes)]
@@ -104,12 +104,12 @@ def test_all_actions_at_once_with_experiments_asked_first_are_what_the_whole_mod
     model = random_model(rng, graph, sharp=2.0)
     names = [str(name) for name in rng.permutation(graph.names)]
     exact = cb.LatentModel.from_model(model, hidden=hidden_causes(model), randomised=[names[:1], names[:2], names[1]])
-    tables = {name: own.table for name, own in exact.tables.items()}
+    tables = {name: own.table for name, own in exact.cpts.items()}
     known = cb.LatentModel(exact.causal_graph, tables, sources=reversed(exact.sources))
     knobs, z = names[:2], [name for name in names[1:] if rng.random() < 0.5] or names[2:3]
     problem, whole = (cb.Problem(own, manipulable=knobs, reward_parents=z, optional=True) for own in (known, model))
     np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     choices = problem.actions.choices(problem.actions.size - 1)
     rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
     last = whole.parent_distributions()[-1]
@@ -126,7 +126,7 @@ def test_what_no_longer_leads_to_z_is_summed_out_of_many_models_too():
     problem, whole = (
         cb.Problem(own, manipulable=["V3", "Y"], reward_parents=["Y", "V1"], optional=True) for own in (known, model)
     )
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     for number in range(problem.actions.size):
         choices = problem.actions.choices(number)
         rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
@@ -444,7 +444,7 @@ def test_missing_values_are_filled_in_where_something_was_set_too():
     assert filled.posterior.filled == sum(column.count(None) for column in holes.values())
     for name, own in whole.posterior.counts.items():
         assert filled.posterior.counts[name].sum() == pytest.approx(own.sum())
-        np.testing.assert_allclose(filled.tables[name].table, whole.tables[name].table, atol=0.06)
+        np.testing.assert_allclose(filled.cpts[name].table, whole.cpts[name].table, atol=0.06)
     with pytest.warns(DataWarning, match="Intervals are too narrow"):
         filled.posterior.draw_cpts(2, rng=0)
     dropped = cb.fit(reversal_graph(), holes, interventions="was set", missing="drop")
@@ -485,7 +485,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_draws_are_reproducible_and_make_models_of_what_is_observed():
     model = cb.fit(reversal_graph(), logged(200, experiments=100), interventions="was set")
     tables = model.posterior.draw_cpts(3, rng=1)
-    assert tables.keys() == model.tables.keys()
+    assert tables.keys() == model.cpts.keys()
     assert all(np.array_equal(own, model.posterior.draw_cpts(3, rng=1)[name]) for name, own in tables.items())
     drawn = model.draw(rng=1)
     assert type(drawn) is cb.LatentModel

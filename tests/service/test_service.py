@@ -579,7 +579,7 @@ def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there:
     _, _, fragment = served.fetch("GET", "/mail?fragment")
     assert "<html" not in fragment
     assert len(fragment) < 200_000
-    assert "comes out again" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
+    assert "reproducible" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
     assert served.fetch("GET", "/mail/decision?id=77")[0] == 404
 
 
@@ -619,7 +619,7 @@ def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable
         _, _, text = running.fetch("GET", "/mail")
         assert "⚠ Outcomes contradict the model." in text
         assert 'class="node knob doubted"' in text
-        assert "How long outcomes took" in text
+        assert "Delays of outcomes" in text
     finally:
         running.stop()
 

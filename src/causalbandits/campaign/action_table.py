@@ -147,16 +147,16 @@ class ActionTable(Sequence[ActionRow]):
 
     __str__ = __repr__
 
-    def format_rows(self, at_most: int | None = None) -> str:
+    def format_rows(self, limit: int | None = None) -> str:
         """The table as text.
 
         Args:
-            at_most: The number of rows. Default: all.
+            limit: The number of rows. Default: all.
 
         Returns:
             The text.
         """
-        shown = self.rows[:at_most]
+        shown = self.rows[:limit]
         largest = max((abs(row.mean) for row in shown), default=0.0)
         places = max(0, min(9, 3 - math.floor(math.log10(largest)))) if largest else 3
         has_costs = any(row.cost for row in shown)

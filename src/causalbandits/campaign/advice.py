@@ -219,14 +219,14 @@ class Advice(ABC):
         return replace(recommendation, ranking=ranking)
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
         """Recommend an action for each context that can occur.
 
         Args:
             confidence: The probability of each interval, and of each stopping rule.
             tolerance: The acceptable loss in mean reward, in units of the reward.
-            at_most: The number of contexts, the most probable first. Default: all.
+            limit: The number of contexts, the most probable first. Default: all.
 
         Returns:
             Pairs of the context's probability and its recommendation, the most probable context first. Contexts in
@@ -236,7 +236,7 @@ class Advice(ABC):
             learned_model = state.learned_model() if state.policy.traits.learns_cpts else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = state.diagnostics(), [], []
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+            for codes, share in current_problem.contexts.by_probability()[:limit]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
                     recommendation = state.recommend(conditioned, confidence, tolerance, diagnostics)

@@ -128,7 +128,8 @@ class EnvironmentPrior:
         by_actions = self.problem.unit == "actions"  # of coins
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
         ts = policy("ts", prior="beta") if bounded else policy("ts", scales="given")
-        return [default_with_reason(self.problem, horizon=horizon).policy, ts, "uniform"]
+        default = default_with_reason(self.problem, horizon=horizon).policy
+        return [default] if self.problem.unknown_limits else [default, ts, "uniform"]
 
     def at_stake(self, seed: int, allowance: float | None = None) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.

@@ -288,14 +288,14 @@ class Policy(ABC, Generic[S]):
         """
         return None
 
-    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, samples: int) -> Array | None:
         """Posterior samples of the searched actions' mean rewards minus costs.
 
         Args:
             situation: The problem in the current context, with its eligible actions.
             statistic: The statistic after all outcomes so far.
             rng: The generator of random numbers.
-            draws: The number of samples.
+            samples: The number of samples.
 
         Returns:
             An array with one row per sample; None if the policy has no posterior.

@@ -835,14 +835,14 @@ learned online)
         lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
-    def sample_block_distributions(self, action: Action, draws: int = 400) -> list[Array] | None:
+    def sample_block_distributions(self, action: Action, samples: int = 400) -> list[Array] | None:
         """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
 
         The draws are the same every time, so that an interval made of them is.
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_cpts(draws, np.random.default_rng(0), stacklevel=3)
+        tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
         return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
@@ -997,6 +997,13 @@ learned online)
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
+
+    @property
+    def unknown_limits(self) -> tuple[str, ...]:
+        """The limited probabilities of whose CPTs nothing is known: only policies that learn CPTs keep these limits."""
+        constraints = self.requirements
+        parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
+        return tuple(str(part) for part in parts if part.is_unknown)
 
     @cached_property
     def must_observe(self) -> tuple[str, ...]:

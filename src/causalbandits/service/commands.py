@@ -274,7 +274,7 @@ async def expire(writer: Writer, request: Request) -> ExpireResponse:
     """
     expired, batch = 0, EXPIRY_BATCH
     while batch == EXPIRY_BATCH and not writer.is_stopping:
-        batch = await _submit_command(writer, lambda study: study.expire(at_most=EXPIRY_BATCH))
+        batch = await _submit_command(writer, lambda study: study.expire(limit=EXPIRY_BATCH))
         expired += batch
     return ExpireResponse(expired)
 

@@ -145,7 +145,7 @@ class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     confidence: float = 0.95
     tolerance: float = 0.0
-    at_most: int | None = None
+    limit: int | None = None
 
 
 class RankActionsRequest(msgspec.Struct, forbid_unknown_fields=True):

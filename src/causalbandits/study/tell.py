@@ -276,26 +276,26 @@ class OutcomeRecorder:
             return
         self._session.delete_early_outcome(key)
 
-    def list_early(self, after: str, at_most: int) -> list[EarlyOutcome]:
+    def list_early(self, after: str, limit: int) -> list[EarlyOutcome]:
         """Outcomes that came early and are still stored, by key, from the first key after `after` on."""
         outcomes = []
-        for key, (reward, observed), at in self._log.registers.early_outcomes(after, at_most):
+        for key, (reward, observed), at in self._log.registers.early_outcomes(after, limit):
             row = self._log.decision_by_key(key)
             stranded = () if row is None else (row.id, self._stranded_reason(row))
             outcomes.append(EarlyOutcome(key, reward, observed, at, *stranded))
         return outcomes
 
-    def list_removed(self, after: int, at_most: int) -> list[RemovedOutcome]:
+    def list_removed(self, after: int, limit: int) -> list[RemovedOutcome]:
         """Early outcomes that were removed, in the order of removal, after a number."""
         return [
             RemovedOutcome(number, key, reward, observed, at, by)
-            for number, key, (reward, observed), at, by in self._log.registers.removals(after, at_most)
+            for number, key, (reward, observed), at, by in self._log.registers.removals(after, limit)
         ]
 
-    def list_stranded(self, at_most: int) -> list[Stranded]:
+    def list_stranded(self, limit: int) -> list[Stranded]:
         """Early outcomes that were refused when their decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
-        rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
+        rows = self._log.decisions(by_key, (IS_OPEN,), limit=limit)
         return [Stranded(row.id, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
@@ -485,7 +485,7 @@ class OutcomeRecorder:
         if row.key is not None:
             self._session.delete_early_outcome(row.key)
 
-    def expire(self, at_most: int) -> int:
+    def expire(self, limit: int) -> int:
         """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
         rules = self._session.rules
         if rules.attribution_window is None or rules.default_reward is None:
@@ -493,7 +493,7 @@ class OutcomeRecorder:
                 "This study has no attribution window, so decisions never expire. Create a study with "
                 "attribution_window and default_reward."
             )
-        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), at_most)
+        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), limit)
         for row in rows:
             if row.status == IS_HELD:
                 self._session.record_event(row, "outcome", row.z, self._latest_reward(row), row.observed)
@@ -557,7 +557,7 @@ MAX_INCOMPLETE = 5
 """So many incomplete outcomes are listed."""
 
 
-def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
+def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
     """The outcomes that count and lack values that the policy needs; within a transaction."""
     of = session.n_outcomes - session.log.past_count()
     needed = observation_requirements(session.problem, session.fold.policy)
@@ -570,7 +570,7 @@ def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> Incomple
     counts = {stored: pair for stored, pair in counts.items() if pair[1]}
     parents = set(session.problem.parents)
     names = {name for _, missing in counts.values() for name in missing}
-    first = session.log.incomplete_decisions(counts, at_most) if at_most else []
+    first = session.log.incomplete_decisions(counts, limit) if limit else []
     return IncompleteOutcomes(
         sum(n for n, _ in counts.values()),
         of,

@@ -120,16 +120,16 @@ class ActionSpace:
         variables: Iterable[Variable],
         *,
         max_set: int | None = None,
-        always: Iterable[str] = (),
+        always_set: Iterable[str] = (),
         values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
-        self.always = self._parse_always(always)
+        self.always_set = self._parse_always(always_set)
         n = len(self.variables)
-        if max_set is not None and (not is_integer(max_set) or not len(self.always) <= max_set):
+        if max_set is not None and (not is_integer(max_set) or not len(self.always_set) <= max_set):
             raise ProblemError(
-                f"max_set must be a whole number, no less than the {len(self.always)} variables that are "
+                f"max_set must be a whole number, no less than the {len(self.always_set)} variables that are "
                 f"always set; got {max_set!r}."
             )
         self.max_set = None if max_set is None or max_set >= n else int(max_set)
@@ -158,7 +158,7 @@ class ActionSpace:
 
     def _parse_always(self, always: Iterable[str]) -> frozenset[str]:
         if isinstance(always, str | Mapping) or not is_iterable(always):
-            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
+            raise ProblemError(f"always_set must be a list of names, such as ['x']; got {always!r}.")
         names = list(always)
         for name in names:
             if not isinstance(name, str) or name not in self.names:
@@ -187,7 +187,7 @@ class ActionSpace:
     @property
     def is_product(self) -> bool:
         """Whether every combination of the variables' choices is an action."""
-        return self.is_free and not self.always and not self.values
+        return self.is_free and not self.always_set and not self.values
 
     @property
     def is_free(self) -> bool:
@@ -202,20 +202,20 @@ class ActionSpace:
     def baseline_choices(self) -> Choices:
         """The choices that set no variable, or to its first allowed value if it must be set."""
         return tuple(
-            settable_choices[0] if n in self.always else 0
+            settable_choices[0] if n in self.always_set else 0
             for n, settable_choices in zip(self.names, self.settable, strict=True)
         )
 
     def variables_always_set(self) -> set[str]:
         """The variables that every action sets."""
         if self._number_by_choices is None:
-            return set(self.always)
+            return set(self.always_set)
         return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._choices_in_order)}
 
     def is_same_as(self, other: ActionSpace) -> bool:
         """Whether the actions and their numbers are the same."""
         mine, theirs = (
-            (s.names, s.radices, s.settable, s.max_set, s.always, s.explicit_choices) for s in (self, other)
+            (s.names, s.radices, s.settable, s.max_set, s.always_set, s.explicit_choices) for s in (self, other)
         )
         return mine == theirs
 
@@ -227,8 +227,8 @@ class ActionSpace:
     def within(self, variables: Sequence[int]) -> ActionSpace:
         """The space of some of the variables alone, given by their positions; a list's does not count."""
         subset = [self.variables[k] for k in variables]
-        always = [v.name for v in subset if v.name in self.always]
-        return ActionSpace(subset, max_set=self.max_set, always=always, values=self.values)
+        always = [v.name for v in subset if v.name in self.always_set]
+        return ActionSpace(subset, max_set=self.max_set, always_set=always, values=self.values)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
         """The space of exactly these actions, in this order."""
@@ -258,7 +258,7 @@ class ActionSpace:
     def _restrict_to(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
             raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
-        space = ActionSpace(self.variables, max_set=self.max_set, always=self.always, values=self.values)
+        space = ActionSpace(self.variables, max_set=self.max_set, always_set=self.always_set, values=self.values)
         space._choices_in_order = order
         space._number_by_choices = {choices: i for i, choices in enumerate(order)}
         return space
@@ -392,7 +392,7 @@ class ActionSpace:
         ways = [[1] * (1 if limit is None else limit + 1)]
         for i in reversed(range(n)):
             completions_after = ways[0]
-            alone = [0 if self.names[i] in self.always else w for w in completions_after]
+            alone = [0 if self.names[i] in self.always_set else w for w in completions_after]
             if limit is None:
                 ways.insert(0, [alone[0] + self._value_counts[i] * completions_after[0]])
             else:
@@ -407,13 +407,13 @@ class ActionSpace:
         for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
             completions_after = self._completions[i + 1]
             if choice == 0:
-                if name in self.always:
+                if name in self.always_set:
                     raise InterventionError(
                         f"{self.decode(choices)} is not an action: every action must set {name!r}. Add a value of "
                         f"{name!r}."
                     )
                 continue
-            number += 0 if name in self.always else completions_after[remaining]
+            number += 0 if name in self.always_set else completions_after[remaining]
             if self.max_set is not None:
                 remaining -= 1
                 if remaining < 0:
@@ -429,7 +429,7 @@ class ActionSpace:
         remaining, choices = len(self._completions[0]) - 1, []
         for i, name in enumerate(self.names):
             completions_after = self._completions[i + 1]
-            alone = 0 if name in self.always else completions_after[remaining]
+            alone = 0 if name in self.always_set else completions_after[remaining]
             if number < alone:
                 choices.append(0)
                 continue
@@ -465,7 +465,7 @@ class ActionSpace:
         for i, name in enumerate(self.names):
             # A branch exists where it can be completed: the same counts that number the actions.
             can_complete = np.array([w > 0 for w in self._completions[i + 1]])
-            alone = can_complete[remaining] & (name not in self.always)
+            alone = can_complete[remaining] & (name not in self.always_set)
             fewer = remaining if self.max_set is None else remaining - 1
             settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
             counts = alone + settable * self._value_counts[i]
@@ -497,7 +497,7 @@ class ActionSpace:
         record: dict[str, Any] = {
             "manipulable": list(self.names),
             "max_set": self.max_set,
-            "always": sorted(self.always),
+            "always_set": sorted(self.always_set),
             "actions": None
             if self._number_by_choices is None
             else [list(choices) for choices in self._choices_in_order],
@@ -518,7 +518,7 @@ class ActionSpace:
         if not isinstance(rows, list) or len(rows) != len(names):
             raise ProblemError(f"values must have an entry for each of {len(names)} variables; got {rows!r}.")
         values = {v.name: _decode_values(v, settable_row) for v, settable_row in zip(variables, rows, strict=True)}
-        space = cls(variables, max_set=record["max_set"], always=record["always"], values=values)
+        space = cls(variables, max_set=record["max_set"], always_set=record["always_set"], values=values)
         listed_actions = record["actions"]
         return (
             space

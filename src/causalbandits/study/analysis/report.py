@@ -256,7 +256,7 @@ def is_reproducible(session: Session, row: Row) -> bool:
     return replayed is not None and replayed == (row.choice, row.mixture, row.would)
 
 
-def statistic_records(session: Session, at_most: int) -> list[dict[str, Any]]:
+def statistic_records(session: Session, limit: int) -> list[dict[str, Any]]:
     """The statistic's lines, JSON-ready, the most frequent first; ties in the order of `statistic_key`."""
     problem = session.problem
     records = [
@@ -269,7 +269,7 @@ def statistic_records(session: Session, at_most: int) -> list[dict[str, Any]]:
         for (context, action, z), line in session.table.items()
         if line.n
     ]
-    return sorted(records, key=lambda record: (-record["n"], statistic_key(record)))[:at_most]
+    return sorted(records, key=lambda record: (-record["n"], statistic_key(record)))[:limit]
 
 
 def statistic_key(record: Mapping[str, Any]) -> str:
