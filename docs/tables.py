@@ -403,8 +403,8 @@ SERVICE = {
     "events": (
         "{events:,} events",
         "log replayed in {fold_again_cpu_s:.0f} s of CPU time; {verified}; first paint of its page in Chromium after "
-        "{first_paint_ms:,} ms, {page_cpu_ms} ms of CPU time in the service, {page_bytes:,} bytes; {file_bytes:,} bytes "
-        "on disk",
+        "{first_paint_ms:,} ms, {page_cpu_ms} ms of CPU time in the service, {page_bytes:,} bytes; {file_bytes:,} "
+        "bytes on disk",
     ),
 }
 """The parts of benchmarks/service.py in words: a test and its result."""
