@@ -16,7 +16,7 @@ import causalbandits as cb
 from causalbandits.problem import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
-CONTEXT_PAGE = Path(__file__).parent / "how-to/contexts.md"
+CONTEXT_PAGE = Path(__file__).parent / "project/measurements.md"
 
 STYLE = """
 :root { --pic-ink: #1f2933; --pic-line: #7b8794; --pic-card: #ffffff; }
@@ -293,11 +293,12 @@ def regret() -> str:
 
 def context() -> str:
     """What it buys to look at the segment: the table of the page as bars."""
-    lines = CONTEXT_PAGE.read_text(encoding="utf-8").splitlines()
+    section = CONTEXT_PAGE.read_text(encoding="utf-8").split("\n## Contexts\n")[1].split("\n## ")[0]
+    lines = section.splitlines()
     rows = [line.split("|")[1:4] for line in lines if line.startswith("| `")]
     shapes = [
         text((300, 22), "regret after 5000 mails", "small"),
-        text((475, 22), "above: first world, below: second", "small"),
+        text((475, 22), "above: first environment, below: second", "small"),
     ]
     for i, (name, *cells) in enumerate(rows):
         y, words = 40 + 52 * i, name.replace("`", "").strip()
@@ -308,7 +309,8 @@ def context() -> str:
             shapes.append(f'<rect class="{kind}" x="300" y="{top}" width="{0.5 * regret:.1f}" height="17"/>')
             shapes.append(text((306 + 0.5 * regret, top + 13), f"{regret:.0f}", "small"))
     what = (
-        "Regret after 5000 mails in two worlds: causal Thompson sampling that is told the segment loses least in both."
+        "Regret after 5000 mails in two environments: causal Thompson sampling with the segment as its context has the "
+        "lowest regret in both."
     )
     return picture(720, 50 + 52 * len(rows), what, shapes)
 

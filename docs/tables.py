@@ -373,6 +373,12 @@ AIMS = (
 """A target in words, the part of benchmarks/service.py that measures it, the name there, and the allowed range."""
 
 COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
+BESIDE = (
+    "{service_1:,}, {service_16:,}, {service_64:,} and {service_256:,} requests per second, 99% quantile "
+    "{service_p99_1}, {service_p99_16}, {service_p99_64} and {service_p99_256} ms; the application {bare_1:,}, "
+    "{bare_16:,}, {bare_64:,} and {bare_256:,}, 99% quantile {bare_p99_1}, {bare_p99_16}, {bare_p99_64} and "
+    "{bare_p99_256} ms"
+)
 SERVICE = {
     "kills": (
         "{kills:,} kills (`kill -9`) under load, every outcome sent twice",
@@ -405,6 +411,33 @@ SERVICE = {
         "log replayed in {fold_again_cpu_s:.0f} s of CPU time; {verified}; first paint of its page in Chromium after "
         "{first_paint_ms:,} ms, {page_cpu_ms} ms of CPU time in the service, {page_bytes:,} bytes; {file_bytes:,} "
         "bytes on disk",
+    ),
+    "connections": (
+        "decisions and outcomes alternately on 1, 16, 64 and 256 connections, beside an application that writes one "
+        "row for each request",
+        BESIDE,
+    ),
+    "slow_disk": ("requests as in the row above, with 8 ms more for each wait for the disk", BESIDE),
+    "memory": (
+        "memory of the service during {decisions:,} decisions and their outcomes, in batches of 1,000",
+        "{mib_first} MiB at the start, {mib_half} MiB after half of them, {mib_last} MiB at the end; {file_mib} MiB on "
+        "disk",
+    ),
+    "start": (
+        "start of a new process on {events:,} events, until it is ready",
+        "{uniform_ready_s} s with `uniform`, {c_ts_ready_s} s with `c-ts(prior=beta)`, {c_ts_guarded_ready_s} s with "
+        "`c-ts-guarded(prior=beta)`, with {uniform_mib}, {c_ts_mib} and {c_ts_guarded_mib} MiB of memory",
+    ),
+    "processes": (
+        "1, 2 and 4 processes on one PostgreSQL, {cores} cores, 64 connections",
+        "{write_1:,}, {write_2:,} and {write_4:,} decisions and outcomes per second, 99% quantile {write_p99_1}, "
+        "{write_p99_2} and {write_p99_4} ms; {read_1:,}, {read_2:,} and {read_4:,} recommendations per second; "
+        "{wrong} outcomes lost or counted twice",
+    ),
+    "stalls": (
+        "while a log of {events:,} events is verified, for {verify_s} s",
+        "99% quantile for decisions {decisions_p99_ms} ms, for the page {page_p99_ms} ms, for metrics {metrics_p99_ms} "
+        "ms; SIGTERM takes {stop_s} s",
     ),
 }
 """The parts of benchmarks/service.py in words: a test and its result."""
@@ -452,7 +485,7 @@ PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "explanation/wrong-cpts.md": [WRONG_CPTS],
     "explanation/learned-cpts.md": [LEARNED_CPTS, PAST_DATA, UNOBSERVED],
     "explanation/identification.md": [SETS, unobserved_confounder, INTENT],
-    "how-to/http-service.md": [service],
+    "project/measurements.md": [service],
     "reference/specification.md": [specification],
     **{f"reference/algorithms/{page}.md": [partial(family_regret, *families)] for page, families in ALGORITHMS.items()},
 }

@@ -238,9 +238,49 @@ def test_search_works_from_disk_without_fetching_anything():
     assert (DOCS / "javascripts/iframe-worker.js").exists()
 
 
-def test_the_way_from_past_data_is_linked_where_readers_begin():
-    assert "(docs/tutorials/csv-to-decisions.md)" in text("README.md")
-    assert "(tutorials/csv-to-decisions.md)" in text("docs/index.md")
+TUTORIALS = ["first-causal-bandit", "csv-to-decisions", "web-shop", "compare-algorithms"]
+
+
+def test_the_tutorials_are_linked_where_readers_begin_in_their_order():
+    for page, folder in (("README.md", "docs/tutorials"), ("docs/index.md", "tutorials")):
+        places = [text(page).index(f"({folder}/{name}.md)") for name in TUTORIALS]
+        assert places == sorted(places)
+
+
+def test_the_readme_has_at_most_150_lines():
+    assert len(text("README.md").splitlines()) <= 150
+
+
+FRONT_PAGES = [
+    *(f"docs/tutorials/{name}.md" for name in TUTORIALS),
+    *(f"docs/{name}.md" for name in ("index", "project/faq", "reference/glossary")),
+    *(f"docs/explanation/{name}.md" for name in ("assumptions", "comparison")),
+    *(f"docs/project/{name}.md" for name in ("reproduction", "design-decisions")),
+    "CONTRIBUTING.md",
+]
+
+
+@pytest.mark.parametrize("page", ["README.md", *FRONT_PAGES])
+def test_the_language_of_the_front_pages_follows_the_rules(page):
+    language = runpy.run_path(str(DOCS / "language.py"))
+    assert language["measure_page"](ROOT / page).problems() == []
+
+
+@pytest.mark.parametrize("page", FRONT_PAGES)
+def test_a_front_page_begins_with_its_readers(page):
+    first = text(page).split("\n\n")[1]
+    assert first.startswith("For ")
+    assert re.search(r"\bneeds?\b|\bknowledge\b", first)
+
+
+def test_the_terms_of_the_glossary_are_sorted_and_links_to_them_lead_somewhere():
+    terms = re.findall(r"^### (.*)$", text("docs/reference/glossary.md"), re.MULTILINE)
+    assert terms == sorted(terms, key=str.casefold)
+    anchors = {re.sub(r"[^\w]+", "-", re.sub(r"['/]", "", term).casefold()).strip("-") for term in terms}
+    assert len(anchors) == len(terms) > 60
+    for page in DOCS.rglob("*.md"):
+        assert set(re.findall(r"glossary\.md#([\w-]+)", text(page))) <= anchors, page.name
+    assert set(re.findall(r"\(#([\w-]+)\)", text("docs/reference/glossary.md"))) <= anchors
 
 
 def test_docstrings_become_markdown_without_losing_signs():

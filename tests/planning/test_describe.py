@@ -98,7 +98,7 @@ def test_only_bounds_that_say_something_are_shown():
     assert "no better than T Delta_max" not in text
     assert "*" not in text
     assert "largest possible regret): c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
-    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts(scales=given)," in words
+    assert "causalbandits.theory.bound names it): c-ts(scales=given)," in words
     assert "c-ts(prior=beta) 2907.5" in words
 
 
@@ -123,7 +123,7 @@ def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
     assert "data:image/svg+xml;base64," in page
     assert "Recommended policy" in page
     write_description(found, tmp_path)
-    assert "Which knobs matter" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Manipulable variables" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "graph.svg").exists()
 
 
@@ -138,3 +138,15 @@ def test_bad_questions():
         cb.describe("email")
     with pytest.raises(CausalBanditsError, match="horizon must be a whole number"):
         cb.describe(cb.zoo.figure2(), horizon=1)
+
+
+def test_the_variables_that_must_be_observed_are_printed_wherever_there_are_some():
+    """With known CPTs, CPTs from data and CPTs that are learned online; not where a mean per action is learned."""
+    email = cb.zoo.email_campaign().problem
+    fitted = email.with_model(cb.fit(email.model, email.model.sample(300, rng=0)))
+    for problem in (email, fitted, email.without_cpts()):
+        (line,) = [part for part in repr(cb.describe(problem)).split("\n\n") if "Must observe" in part]
+        assert all(name in line for name in problem.must_observe)
+        assert f"observe {', '.join(problem.must_observe)}" in repr(problem)
+    per_action = cb.Problem(None, reward="sale", manipulable={"banner": ["plain", "loud"]})
+    assert (per_action.must_observe, "Must observe" in repr(cb.describe(per_action))) == ((), False)

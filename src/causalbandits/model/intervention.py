@@ -25,7 +25,7 @@ class Intervention(Mapping[str, State]):
 
     Args:
         assignment: The values by variable. Default: none; all variables keep their natural mechanisms.
-        more: Further values, by keyword.
+        **more: Further values, by keyword.
 
     Raises:
         InterventionError: If `assignment` is not a mapping from names to values.

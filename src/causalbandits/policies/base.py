@@ -201,8 +201,8 @@ class Policy(ABC, Generic[S]):
             PolicyError: If the policy does not define this method.
         """
         raise PolicyError(
-            f"The policy {self.id!r} does not say how its statistic is made from sums (from_sums), so the order of "
-            "the outcomes may count: fold them one by one."
+            f"The policy {self.id!r} does not define from_sums(), so its statistic may depend on the order of the "
+            "outcomes. Update it with one outcome at a time."
         )
 
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
@@ -288,14 +288,14 @@ class Policy(ABC, Generic[S]):
         """
         return None
 
-    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, samples: int) -> Array | None:
         """Posterior samples of the searched actions' mean rewards minus costs.
 
         Args:
             situation: The problem in the current context, with its eligible actions.
             statistic: The statistic after all outcomes so far.
             rng: The generator of random numbers.
-            draws: The number of samples.
+            samples: The number of samples.
 
         Returns:
             An array with one row per sample; None if the policy has no posterior.
@@ -419,7 +419,9 @@ class HorizonPolicy(Policy[S]):
         if self.horizon is not None:
             validate_positive_integer("horizon", self.horizon)
             if self.anytime:
-                raise PolicyError(f"Give a horizon or anytime=True, not both; got horizon={self.horizon}.")
+                raise PolicyError(
+                    f"horizon= and anytime=True exclude each other. Pass one of them; got horizon={self.horizon}."
+                )
 
     def for_horizon(self, horizon: int) -> Self:
         return self if self.anytime or self.horizon is not None else replace(self, horizon=horizon)

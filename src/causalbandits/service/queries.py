@@ -130,11 +130,11 @@ async def rank_actions(writer: Writer, request: Request, body: RankActionsReques
 
 async def recommend_each(writer: Writer, request: Request, body: RecommendEachRequest) -> JSONRecord:
     """The best action so far in each context, for at most 100 contexts, the most probable ones."""
-    limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
+    limit = MAX_RECOMMENDED_CONTEXTS if body.limit is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.limit))
 
     def work(study: Study) -> Any:
         try:
-            recommendations = study.recommendations(confidence=body.confidence, tolerance=body.tolerance, at_most=limit)
+            recommendations = study.recommendations(confidence=body.confidence, tolerance=body.tolerance, limit=limit)
         except CausalBanditsError as error:
             raise _refusal(body, error) from None
         return encode_recommendations(recommendations)
@@ -161,7 +161,7 @@ async def report(writer: Writer, request: Request) -> JSONRecord:
 
 async def statistics(writer: Writer, request: Request) -> JSONRecord:
     """The sufficient statistic: a line for each context, action and configuration that occurred, in a fixed order."""
-    lines = await writer.scanner.read(lambda study: sorted(study.lines(at_most=sys.maxsize), key=statistic_key))
+    lines = await writer.scanner.read(lambda study: sorted(study.lines(limit=sys.maxsize), key=statistic_key))
     return page_after(request, lines, statistic_key)
 
 
@@ -225,7 +225,9 @@ async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
     if context.draining.is_set():
         raise RequestError("not-ready", "The service is stopping.")
     if context.keys.are_missing():
-        raise RequestError("not-ready", "The file of keys is missing, and no key is accepted until it is back.")
+        raise RequestError(
+            "not-ready", ("The file of keys is missing. The service accepts no key until the file is restored.")
+        )
     unavailable = await context.readiness.latest(lambda: _unavailable_studies(context))
     if unavailable:
         raise RequestError("not-ready", f"Studies that cannot be written: {', '.join(unavailable):.500}.")

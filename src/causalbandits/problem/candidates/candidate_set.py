@@ -39,7 +39,7 @@ class CandidateSet(ABC):
         """Where an action stands; all are looked at."""
         matches = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
         if not len(matches):
-            raise ActionIndexError(f"{action} is none of the {self.size} actions that are searched.")
+            raise ActionIndexError(f"{action} is not one of the {self.size} searched actions.")
         return int(matches[0])
 
     @property

@@ -92,7 +92,7 @@ class Log:
         """The head row, if its checksum is right."""
         *values, stored_checksum = self.store.query_one(self.HEAD)
         if stored_checksum != checksum(values, key=self.chains.key):
-            raise ValueError("the head row is not as it was written")
+            raise ValueError("checksum mismatch in the head row")
         decisions, events, policy, mode, counted, collected, early, chains = values
         return Head(decisions, events, policy, mode, counted, int(collected), early, chains)
 
@@ -531,6 +531,11 @@ class Log:
             assert row.reward is not None
             assert row.told_at is not None
             yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
+
+    def numbers_told_after(self, after: int) -> list[int]:
+        """The decisions whose outcome counts and was first told after an event, in that order."""
+        sql = "SELECT number FROM decisions WHERE reward IS NOT NULL AND told_at > ? ORDER BY told_at"
+        return [int(number) for (number,) in self.store.query(sql, (after,))]
 
     @report_corruption
     def latest_rewards(self, limit: int, *, with_past: bool) -> dict[tuple[Z | None, Action, Z | None], list[int]]:

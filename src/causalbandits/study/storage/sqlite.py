@@ -6,6 +6,7 @@ for it (write-ahead log).
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,9 @@ APPLICATION_ID = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
 
+MIN_FREE_BYTES = 2**20
+"""A request for 1,000 decisions writes up to so much. A disk with less room is full, though a row may still fit."""
+
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
 
@@ -27,7 +31,7 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 def refuse_existing(path: Path) -> None:
     """Refuse a place for a new study where a file is that has any content."""
     if path.exists() and path.stat().st_size:
-        raise StateError(f"{path} exists already. Open it to go on with it, or choose another name.")
+        raise StateError(f"{path} exists already. Open the study to continue it, or choose another name.")
 
 
 class SQLite:
@@ -37,7 +41,7 @@ class SQLite:
         self.path, self.lock, self._read_only = path, threading.RLock(), read_only
         self._is_closed = self._is_interrupted = False
         if not new and not path.exists():
-            raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
+            raise StateError(f"There is no study at {path}. Create one: Study.create({str(path)!r}, problem, policy).")
         if new:
             refuse_existing(path)
         try:
@@ -58,11 +62,20 @@ class SQLite:
             return
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
         if application_id != APPLICATION_ID:
-            raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
+            raise StateError(f"{self.path} is not a study: it is an SQLite file of another program.")
 
     def _storage_error(self, error: Exception) -> StorageError:
         is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
         return storage_error(self.path, error, is_busy=is_busy)
+
+    def refuse_full_disk(self) -> None:
+        """Raise an error where there is no room for what a request may write."""
+        try:
+            free = shutil.disk_usage(self.path.parent).free
+        except OSError as error:  # its folder is gone
+            raise self._storage_error(error) from error
+        if free < MIN_FREE_BYTES:
+            raise StorageError(f"{self.path}: its disk has {free} bytes left, and a request may need {MIN_FREE_BYTES}.")
 
     def checkpoint(self) -> bool:
         """Move what is committed into the database's own file, without waiting; whether all of it is there.
@@ -98,7 +111,7 @@ class SQLite:
     @property
     def _open_connection(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise StorageError(f"This study was closed. Open {str(self.path)!r} again.")
+            raise StorageError(f"This Study object is closed. Open {str(self.path)!r} again.")
         return self._connection
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
