@@ -105,7 +105,7 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
         for known in ({"region": "north"}, {"age": "old"}, {}, None):
             with pytest.raises(
                 PolicyError,
-                match=r"\(region, age\); known: age=old\. Pass the whole context, or use on_alarm='mend',",
+                match=r"\(region, age\); known: age=old\. Pass the whole context, or leave on_alarm out:",
             ):
                 agent.ask(context=known)
         assert not agent.pending
