@@ -48,7 +48,7 @@ def test_an_action_stays_iff_it_keeps_to_the_limit_by_brute_force(case, seed):
     require = {name: {some: limit}}
     comply = {do for do, p in likely.items() if p <= limit}
     if not comply:
-        with pytest.raises(ProblemError, match="max_probability leaves no action"):
+        with pytest.raises(ProblemError, match="max_probability excludes every action"):
             cb.Problem(
                 case.model,
                 manipulable=case.manipulable,

@@ -123,9 +123,9 @@ def test_without_a_directory_no_studies_are_made(folder: Path) -> None:
         assert (status, "--directory" in answer["detail"]) == (403, True)
     finally:
         served.stop()
-    with pytest.raises(StateError, match="no directory"):
+    with pytest.raises(StateError, match="is not a directory"):
         build_service([], directory=folder / "nowhere")
-    with pytest.raises(StateError, match="Name one study"):
+    with pytest.raises(StateError, match="Pass one or more studies"):
         build_service([])
 
 

@@ -52,7 +52,7 @@ def test_identity_holds_with_scales_and_anytime():
 
 
 def test_identity_tells_different_policies_apart():
-    with pytest.raises(AssertionError, match="must score alike"):
+    with pytest.raises(AssertionError, match="must have equal scores"):
         check_identity(cb.policies.CausalUCB(noise_scale=0.5), cb.policies.UCB())
 
 

@@ -145,7 +145,7 @@ def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
     with pytest.raises(ProblemError, match="max_probability excludes every action:"):
         trial(env.problem.without_cpts().model, max_probability=AT_MOST)
     agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
-    with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
+    with pytest.warns(ProblemWarning, match=r"No action satisfies P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()
     (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action keeps to P(harm=yes) <= 0.2"))
     assert "the largest probability is 0." in caveat
