@@ -145,7 +145,7 @@ def test_of_what_is_never_told_no_table_is_tested():
         agent.tell(decision.id, reward=1.0, observed=observed)
         reasons.append({claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")})
     assert reasons[0] == {"no outcome reported hidden; pass tell(..., observed={...})"}
-    assert reasons[1] == {f"the causes of {name} are not known to have had these values" for name in ("hidden", "z")}
+    assert reasons[1] == {f"no outcome showed the parents of {name} with these values" for name in ("hidden", "z")}
     assert sum(claim.outcomes for claim in agent.evidence().claims if claim.part == "tables") == 2
 
 

@@ -408,7 +408,7 @@ def test_where_nothing_keeps_to_the_limit_the_context_is_refused_and_others_are_
             continue
         refused += 1
         where = f"where b={context['b']}, a={context['a']}"
-        with pytest.raises(ProblemError, match=f"no action {where}: none satisfies P.w in 1, 2. <= 0.5"):
+        with pytest.raises(ProblemError, match=f"every action {where}: none satisfies P.w in 1, 2. <= 0.5"):
             agent.ask(context=context)
     assert 0 < refused < 6
 

@@ -230,8 +230,8 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
     assert "Actions: 4 on channel. Learned: one mean reward per action." in found.output
     assert "engagement separates the interventions from sale" in found.output
     assert (tmp_path / "out" / "report.html").exists()
-    found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel", "--optional", "all",
-                "--horizon", 50, "--replications", 3)  # fmt: skip
+    found = run("forecast", dot, "--reward", "sale", "--manipulable", "channel=web,mail", "--optional", "all",
+                "--reward-parents", "", "--horizon", 50, "--replications", 3)  # fmt: skip
     assert "ts(prior=beta)" in found.output
     for arguments, message in (
         ((), "The manipulable variables are missing"),

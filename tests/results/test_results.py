@@ -501,9 +501,7 @@ def test_a_single_replication_allows_no_test_and_says_so():
     assert one.mean == -2
     assert all(map(np.isnan, (one.lower, one.upper, one.p_value)))
     assert str(one).endswith("-2.0 in a single replication (no interval and no test).")
-    assert str(ended(a=[3], b=[5]).compare("a")).endswith(
-        "Final regret, a single replication. There is nothing to test."
-    )
+    assert str(ended(a=[3], b=[5]).compare("a")).endswith("Final regret, a single replication. No test is possible.")
 
 
 def test_where_the_difference_never_varies_there_is_nothing_to_test():

@@ -312,7 +312,7 @@ def test_a_page_says_what_is_so_without_outcomes_without_parents_within_a_budget
     assert "Configurations" not in text
     assert "No outcome yet" not in text
     assert f"Budget: {spent.spent:.4g} spent, {spent.left:.4g} left for 10 rounds." in text
-    assert re.search(r"The study is paused since .* UTC, by ann: a &lt;wrong&gt; price", text)
+    assert re.search(r"Mode: paused since .* UTC, set by ann \(reason: a &lt;wrong&gt; price\)", text)
 
 
 def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) -> None:

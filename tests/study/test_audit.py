@@ -232,5 +232,5 @@ def test_a_damaged_checksum_of_an_early_outcome_is_reported_in_words(tmp_path: P
     connection.close()
     with cb.Study.open(tmp_path / "study.db") as study:
         assert "checksum mismatch in a row of early: 'a'" in repr(study.verify())
-        with pytest.raises(StateError, match="is damaged"):
+        with pytest.raises(StateError, match="is corrupted"):
             study.retract("a")

@@ -114,7 +114,7 @@ class Broken(cb.policies.Uniform):
         ("impure", "changed the statistic"),
         ("unseeded", "same random numbers differ"),
         ("numbered", "numbered"),
-        ("forgetful", "through JSON"),
+        ("forgetful", "after saving it as JSON and loading it"),
         (
             "stubborn",
             r"decide\(\) chooses do\(purpose=Operational, send_time=evening\) in 400 of 400 draws, and",

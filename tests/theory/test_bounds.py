@@ -452,7 +452,7 @@ def test_what_is_missing_is_asked_for():
         theory.bound("c-ucb", noisy_pairs())
     with pytest.raises(PolicyError, match="which requires an Environment"):
         theory.bound("uniform", noisy_pairs())
-    with pytest.raises(ProblemError, match="needs a Problem or an Environment; got 3"):
+    with pytest.raises(ProblemError, match="a Problem or an Environment; got 3"):
         theory.bound("c-ucb", 3)
     with pytest.raises(PolicyError, match="Did you mean 'c-ucb'"):
         theory.bound("c-ucbb", noisy_pairs())

@@ -193,7 +193,7 @@ def test_a_refusal_says_why_and_what_would_help():
         "P(visits | do(ad)) is not identified from the observed variables: ad leads to visits, and both have "
         "an unobserved common cause "
         "(ad <-> visits). Observe the common cause of ad and visits, or set ad at random in some rows "
-        "(interventions=); or learn a number per action: reward_parents=[]."
+        "(interventions=); or learn a mean per action: reward_parents=[]."
     )
     assert isinstance(caught.value, ProblemError)
     named = cb.CausalGraph.from_text("ad -> visits; taste -> {ad, visits}; taste [hidden]")
