@@ -31,7 +31,7 @@ STANDARD_TERMS = {
     r"left alone": "not intervened on",
     r"mend(?:s|ed|ing)?": "repair",
     r"tables? (?:is|are) (?:known|right|wrong|given|learned)": "CPT",
-    r"pillows?": "Markov pillow, defined at first use",
+    r"(?<!markov )pillows?": "Markov pillow, defined at first use",
     r"(?:un)?seal(?:s|ed)?": "checksum",
     r"fold(?:s|ed|ing)? (?:the log|again)": "replay the event log",
     r"hangs? on": "depends on",

@@ -75,9 +75,9 @@ def test_while_past_rewards_count_there_is_no_stopping_rule_and_it_is_said_how_m
     assert (found.stop, found.error_probability) == (None, None)
     assert "past rewards are counted (400 rows, trust_past 0.5)" in found.certainty.obstacle
     assert "trust_past=1" in found.certainty.obstacle
-    assert (found.past.rows, found.past.trust, found.past.is_counted) == (400, 0.5, True)
+    assert (found.past.rows, found.past.trust_past, found.past.is_counted) == (400, 0.5, True)
     weight = f"weight now {found.past.weight:.2g}"
-    text = f"Past data: 400 rows, trust 0.5 (prior probability that they have the same means); {weight}"
+    text = f"Past data: 400 rows, trust_past 0.5 (prior probability that they have the same means); {weight}"
     assert text in repr(found).splitlines()
     trusting = learned(log=right_log, trust_past=1)
     play(trusting, 100, 0)

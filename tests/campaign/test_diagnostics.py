@@ -233,7 +233,7 @@ def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
     evidence = agent.evidence()
     assert evidence.alarms == ()
     fixed, learning = Monitor.start(unknown), Monitor.start(unknown)
-    learning.learnt = 1
+    learning.learned = 1
     for outcome in agent._outcomes:
         for watch in (fixed, learning):
             watch.add_outcome(unknown, outcome, outcome.successes, None)

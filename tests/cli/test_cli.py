@@ -382,7 +382,7 @@ def test_every_warning_of_this_library_is_one_line_and_others_are_shown_as_pytho
 
 
 def test_the_file_that_the_guide_shows_runs(tmp_path):
-    guide = (Path(__file__).parents[2] / "docs/how-to/campaign.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs/how-to/environments.md").read_text(encoding="utf-8")
     shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
     (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")

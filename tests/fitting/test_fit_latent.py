@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import pickle
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_tables_of_one_name_agree_whatever_was_set(seed):
     mixed = graph.admg(graph.names)
     for asked in DataRegime(mixed, mixed.bits(was_set)).conditionals():
         axes = (*asked.conditioning, asked.variable)
-        table = known.tables[asked.name].table
+        table = known.cpts[asked.name].table
         for values in itertools.product([0, 1], repeat=len(was_set)):
             at = dict(zip(was_set, values, strict=True))
             own = table[tuple(at.get(name, slice(None)) for name in axes)]
@@ -103,12 +104,12 @@ def test_all_actions_at_once_with_experiments_asked_first_are_what_the_whole_mod
     model = random_model(rng, graph, sharp=2.0)
     names = [str(name) for name in rng.permutation(graph.names)]
     exact = cb.LatentModel.from_model(model, hidden=hidden_causes(model), randomised=[names[:1], names[:2], names[1]])
-    tables = {name: own.table for name, own in exact.tables.items()}
+    tables = {name: own.table for name, own in exact.cpts.items()}
     known = cb.LatentModel(exact.causal_graph, tables, sources=reversed(exact.sources))
     knobs, z = names[:2], [name for name in names[1:] if rng.random() < 0.5] or names[2:3]
     problem, whole = (cb.Problem(own, manipulable=knobs, reward_parents=z, optional=True) for own in (known, model))
     np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     choices = problem.actions.choices(problem.actions.size - 1)
     rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
     last = whole.parent_distributions()[-1]
@@ -125,7 +126,7 @@ def test_what_no_longer_leads_to_z_is_summed_out_of_many_models_too():
     problem, whole = (
         cb.Problem(own, manipulable=["V3", "Y"], reward_parents=["Y", "V1"], optional=True) for own in (known, model)
     )
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     for number in range(problem.actions.size):
         choices = problem.actions.choices(number)
         rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
@@ -443,7 +444,7 @@ def test_missing_values_are_filled_in_where_something_was_set_too():
     assert filled.posterior.filled == sum(column.count(None) for column in holes.values())
     for name, own in whole.posterior.counts.items():
         assert filled.posterior.counts[name].sum() == pytest.approx(own.sum())
-        np.testing.assert_allclose(filled.tables[name].table, whole.tables[name].table, atol=0.06)
+        np.testing.assert_allclose(filled.cpts[name].table, whole.cpts[name].table, atol=0.06)
     with pytest.warns(DataWarning, match="Intervals are too narrow"):
         filled.posterior.draw_cpts(2, rng=0)
     dropped = cb.fit(reversal_graph(), holes, interventions="was set", missing="drop")
@@ -484,7 +485,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_draws_are_reproducible_and_make_models_of_what_is_observed():
     model = cb.fit(reversal_graph(), logged(200, experiments=100), interventions="was set")
     tables = model.posterior.draw_cpts(3, rng=1)
-    assert tables.keys() == model.tables.keys()
+    assert tables.keys() == model.cpts.keys()
     assert all(np.array_equal(own, model.posterior.draw_cpts(3, rng=1)[name]) for name, own in tables.items())
     drawn = model.draw(rng=1)
     assert type(drawn) is cb.LatentModel
@@ -750,12 +751,14 @@ def test_bad_models_of_what_is_observed_are_refused(arguments, message):
 
 def test_the_page_tells_what_was_measured():
     root = Path(__file__).parents[2]
+    labels = runpy.run_path(str(root / "docs/tables.py"))["PAST_ROWS"]
     measured = json.loads((root / "benchmarks/hidden.json").read_text(encoding="utf-8"))
     page = (root / "docs/explanation/identification.md").read_text(encoding="utf-8")
     assert f"{measured['replications']} replications" in page
     for name, own in measured["regret"].items():
-        row = next(line for line in page.splitlines() if line.startswith(f"| {name} |")).split("|")
-        wrong = f"{own['wrong']:.1%}" if "wrong" in own else ""
+        label = labels.get(name, name.replace("no rows: ", "no rows: `") + "`" * name.startswith("no rows"))
+        row = next(line for line in page.splitlines() if line.startswith(f"| {label} |")).split("|")
+        wrong = f"{own['wrong']:.1%}" if "wrong" in own else "not applicable"
         cells = [f"{own['half way']:.1f}", f"{own['regret']:.1f} ({own['standard error']:.1f})", wrong]
         assert [cell.strip() for cell in row[2:5]] == cells
 

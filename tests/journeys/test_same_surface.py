@@ -89,8 +89,8 @@ DIFFERENT_PARAMETERS = {
     ("ask", "unit"): "agents do not know for whom they decide",
     ("ask", "sticky"): "agents do not know for whom they decide",
     ("report", "path"): "a page is written where the outcomes are; a service has pages of its own",
-    ("expire", "at_most"): "over HTTP, 10,000 at once",
-    ("lines", "at_most"): "over HTTP, 10,000",
+    ("expire", "limit"): "over HTTP, 10,000 at once",
+    ("lines", "limit"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
     ("use", "by"): "a service knows whose key it is",
     ("correct", "by"): "a service knows whose key it is, and an agent has one owner",
@@ -197,8 +197,8 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, RemoteStud
         assert pages[0].rows == tables[0].rows[2:5]
     assert there.recommendations()[0][1].table() == here.recommendations()[0][1].table()
     assert there.recommendations() == here.recommendations()
-    assert there.recommendations(at_most=1) == here.recommendations(at_most=1)
-    assert len(there.recommendations(at_most=1)) == 1
+    assert there.recommendations(limit=1) == here.recommendations(limit=1)
+    assert len(there.recommendations(limit=1)) == 1
     assert there.evidence() == here.evidence()
     assert there.evidence(alpha=0.01).alpha == 0.01
     assert (

@@ -138,3 +138,15 @@ def test_bad_questions():
         cb.describe("email")
     with pytest.raises(CausalBanditsError, match="horizon must be a whole number"):
         cb.describe(cb.zoo.figure2(), horizon=1)
+
+
+def test_the_variables_that_must_be_observed_are_printed_wherever_there_are_some():
+    """With known CPTs, CPTs from data and CPTs that are learned online; not where a mean per action is learned."""
+    email = cb.zoo.email_campaign().problem
+    fitted = email.with_model(cb.fit(email.model, email.model.sample(300, rng=0)))
+    for problem in (email, fitted, email.without_cpts()):
+        (line,) = [part for part in repr(cb.describe(problem)).split("\n\n") if "Must observe" in part]
+        assert all(name in line for name in problem.must_observe)
+        assert f"observe {', '.join(problem.must_observe)}" in repr(problem)
+    per_action = cb.Problem(None, reward="sale", manipulable={"banner": ["plain", "loud"]})
+    assert (per_action.must_observe, "Must observe" in repr(cb.describe(per_action))) == ((), False)

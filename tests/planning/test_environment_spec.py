@@ -200,7 +200,7 @@ def test_every_keyword_reaches_the_problem(folder):
     }
     problem = parse_environment(settings, folder=folder)
     assert (problem.manipulable, problem.parents, problem.reduce) == (("x", "w"), ("m",), False)
-    assert (problem.actions.max_set, set(problem.actions.always)) == (1, {"x"})
+    assert (problem.actions.max_set, set(problem.actions.always_set)) == (1, {"x"})
     found = {"model": "model.json", "manipulable": ["x"], "reward": "y", "can_observe": ["x", "m"]}
     assert parse_environment(found, folder=folder).can_observe == ("x", "m")
     listed = {"model": "model.json", "manipulable": ["w"], "reward_parents": ["m"], "actions": [{"w": "2"}, {"w": 1}]}

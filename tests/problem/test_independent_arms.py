@@ -175,7 +175,7 @@ def test_the_rule_by_values_gives_the_sets_where_all_values_are_allowed(seed):
         every = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], reduce=False, **constraints)
         by_values = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], actions=list(every.actions))
         assert everything(by_values) == everything(by_sets), (graph, constraints)
-        sets = set(map(frozenset, graph.optimal_sets("Y", max_set=constraints.get("max_set"), always=always)))
+        sets = set(map(frozenset, graph.optimal_sets("Y", max_set=constraints.get("max_set"), always_set=always)))
         assert {frozenset(do) for do in by_sets.actions} == sets
 
 

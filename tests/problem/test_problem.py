@@ -433,7 +433,7 @@ def test_a_damaged_record_is_refused_by_this_library(change, message):
 
 
 def test_a_record_that_lacks_something_says_what():
-    for key in ("model", "manipulable", "parents", "reward", "max_set", "always", "actions"):
+    for key in ("model", "manipulable", "parents", "reward", "max_set", "always_set", "actions"):
         record = variants()[0].to_record()
         del record[key]
         with pytest.raises(StateError, match=f"Not the description of a problem: .*{key}"):

@@ -619,7 +619,7 @@ def test_a_page_warns_where_outcomes_contradict_the_model_and_names_the_variable
         _, _, text = running.fetch("GET", "/mail")
         assert "⚠ Outcomes contradict the model." in text
         assert 'class="node knob doubted"' in text
-        assert "How long outcomes took" in text
+        assert "Delays of outcomes" in text
     finally:
         running.stop()
 

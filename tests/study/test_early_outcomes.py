@@ -77,7 +77,7 @@ def test_removed_early_outcomes_are_recorded_with_name_and_time(tmp_path: Path) 
         assert (first.number, first.key, first.reward, first.observed, first.by) == (1, "a", 1.0, MORNING, "ann")
         assert first.at <= second.at
         assert study.removed_outcomes(after=1) == [second]
-        assert study.removed_outcomes(at_most=1) == [first]
+        assert study.removed_outcomes(limit=1) == [first]
         study.tell("a", reward=0, observed=MORNING)  # the key may be used again
         assert [outcome.key for outcome in study.early_outcomes()] == ["a"]
         assert study.verify()

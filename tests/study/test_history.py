@@ -245,7 +245,7 @@ def test_held_is_what_telling_everything_at_the_end_of_the_window_is(tmp_path: P
                             if one["reward"]:
                                 study.tell(one["id"], reward=one["reward"], observed=one["observed"])
                             else:
-                                study.expire(at_most=1)
+                                study.expire(limit=1)
                     study.expire()
                 assert study.verify()
                 found.append((bits(study), [dict(study.ask().action) for _ in range(5)]))

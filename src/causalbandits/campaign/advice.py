@@ -1,4 +1,4 @@
-"""Advice: what can be asked of a campaign without changing it, written once for agents and studies.
+"""Queries that do not change a campaign, shared by agents and studies.
 
 A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
 that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
@@ -198,7 +198,9 @@ class Advice(ABC):
         Raises:
             CausalBanditsError: If `confidence` or `tolerance` is out of range.
             PolicyError: If the policy gives no estimates.
-            ProblemError: If no action meets the chance constraints in this context.
+            InterventionError: If a value of the context is unknown.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
         """
         with self._campaign_state() as state:
             conditioned = condition_on_context(self.problem, context, accept_impossible=state.accept_impossible)
@@ -217,14 +219,14 @@ class Advice(ABC):
         return replace(recommendation, ranking=ranking)
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
         """Recommend an action for each context that can occur.
 
         Args:
             confidence: The probability of each interval, and of each stopping rule.
             tolerance: The acceptable loss in mean reward, in units of the reward.
-            at_most: The number of contexts, the most probable first. Default: all.
+            limit: The number of contexts, the most probable first. Default: all.
 
         Returns:
             Pairs of the context's probability and its recommendation, the most probable context first. Contexts in
@@ -234,7 +236,7 @@ class Advice(ABC):
             learned_model = state.learned_model() if state.policy.traits.learns_cpts else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = state.diagnostics(), [], []
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+            for codes, share in current_problem.contexts.by_probability()[:limit]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
                     recommendation = state.recommend(conditioned, confidence, tolerance, diagnostics)
@@ -259,6 +261,8 @@ class Advice(ABC):
 
         Raises:
             ProblemError: If the problem has no parents, so that there is nothing to test.
+            PolicyError: If the policy logs no propensities.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
@@ -281,6 +285,7 @@ class Advice(ABC):
 
         Raises:
             ProblemError: If the problem has no parents, so that there is nothing to test.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:

@@ -23,6 +23,7 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
+    CausalThompsonSampling,
     Incumbent,
     RunnerUp,
     drop_rounding,
@@ -31,7 +32,7 @@ from causalbandits.policies import (
     stopping_obstacle,
 )
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.problem import Action, Situation
+from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.projection import TIE
 
 
@@ -56,23 +57,45 @@ BUDGET_MIXES = "under a budget, the optimum is a mixture of two actions"
 
 
 class Certainty(NamedTuple):
-    """How certain it is that an action is the best, to within `tolerance`; None where that is not available."""
+    """The probabilities behind a recommendation; each is None where it is not available.
+
+    Attributes:
+        probability: The posterior probability of being the best action, to within the tolerance.
+        expected_loss: The posterior expected simple regret per decision.
+        error_probability: An anytime-valid bound on the probability that another action is better by more than the
+            tolerance.
+        tolerance: The acceptable loss in mean reward.
+        obstacle: The reason why no stopping rule is available, and the remedy; empty if one is.
+        unavailable: The reason why probability and expected loss are not available; empty if they are.
+    """
 
     probability: float | None = None
     expected_loss: float | None = None
     error_probability: float | None = None
     tolerance: float = 0.0
     obstacle: str = ""
-    """The reason why no stopping rule is available, and the way out; empty where one is."""
     unavailable: str = ""
-    """The reason why the probability and the expected loss are not available; empty where they are."""
 
     def stop(self, confidence: float) -> bool | None:
-        """Whether the stopping rule is met; None where no stopping rule is valid."""
+        """Whether the stopping rule is met; None if no stopping rule is valid.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            True, False or None.
+        """
         return None if self.error_probability is None else self.error_probability <= 1 - confidence
 
     def stop_reason(self, confidence: float) -> str:
-        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        """The error bound and its limit; if no stopping rule is valid, the reason and the remedy.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The text.
+        """
         if self.error_probability is None:
             return self.obstacle or "not known"
         relation = "<=" if self.stop(confidence) else ">"
@@ -80,7 +103,14 @@ class Certainty(NamedTuple):
         return f"error bound {bound} {relation} {limit}"
 
     def format_lines(self, confidence: float) -> list[str]:
-        """The same as lines `label: value`."""
+        """The probabilities as lines *label: value*.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The lines.
+        """
         best = f"being within {self.tolerance:g} of the best" if self.tolerance else "being best"
         stop, reason = self.stop(confidence), self.stop_reason(confidence)
         if self.probability is None or self.expected_loss is None:
@@ -233,25 +263,29 @@ MAX_CONFIDENCE = 1 - 1e-9
 
 
 class PastData(NamedTuple):
-    """Rows of the past with a trust below 1."""
+    """Past rows with a trust_past below 1.
+
+    Attributes:
+        rows: The number of rows.
+        trust_past: The prior probability that past rewards have the same means as own rewards.
+        weight: The posterior probability of that, which is the weight of the rows.
+        is_counted: Whether the rows are used at all.
+    """
 
     rows: int
-    trust: float
-    """The prior probability that they have the same means as own rewards."""
+    trust_past: float
     weight: float
-    """The posterior probability of that, which is their weight."""
     is_counted: bool
-    """Whether they are counted at all."""
 
     def __str__(self) -> str:
         summary = (
-            f"{self.rows} rows, trust {self.trust:g} (prior probability that they have the same means); "
+            f"{self.rows} rows, trust_past {self.trust_past:g} (prior probability that they have the same means); "
             f"weight now {self.weight:.2g}"
         )
         return summary if self.is_counted else f"{summary}; not counted"
 
 
-WITHOUT_PAST = "past rewards may be confounded (trust below 1), and there are too few rewards without them"
+WITHOUT_PAST = "past rewards may be confounded (trust_past below 1), and there are too few rewards without them"
 """Why there is no interval where only past rewards would allow for one."""
 
 
@@ -283,7 +317,7 @@ class Recommendation:
         allowance: The amount that the budget has for each decision; None without a budget.
         context: The known values of the context.
         certainty: The fields `probability`, `expected_loss` and `error_probability`, with the reasons for missing ones.
-        past: The past rows with a trust below 1; None if there are none.
+        past: The past rows with a `trust_past` below 1; None if there are none.
         ranking: The function that `table` calls.
     """
 
@@ -309,7 +343,7 @@ class Recommendation:
     certainty: Certainty = field(default_factory=Certainty)
     """How certain it is that this is the best action."""
     past: PastData | None = None
-    """Rows of the past that are counted with a trust below 1; None without any."""
+    """Rows of the past that are counted with a trust_past below 1; None without any."""
     ranking: Callable[[int | None, int], ActionTable] | None = field(default=None, compare=False)
     """Where `table` has its rows from."""
 
@@ -396,9 +430,10 @@ class Recommendation:
 
 
 class Recommendations(tuple[tuple[float, Recommendation], ...]):
-    """Pairs of a context's share of the decisions and the recommendation for it.
+    """Pairs of a context's probability and the recommendation for it.
 
-    `refused` has the shares of contexts in which no action is allowed, with the reason.
+    Attributes:
+        refused: The probabilities of contexts in which no action is allowed, with the reasons.
     """
 
     refused: tuple[tuple[float, str], ...]
@@ -458,11 +493,15 @@ def recommend(
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
     estimate = estimate_mean(policy, situation, statistic, incumbent, confidence, diagnostics.moments)
-    bounds, runner_up = estimate.bounds, incumbent.runner_up
+    bounds, runner_up, doubts = estimate.bounds, incumbent.runner_up, tuple[str, ...]()
     if runner_up is not None:  # estimated as the best is, and as the ranking of all actions is
         rival = Incumbent(runner_up.action, runner_up.mean)
         rival_estimate = estimate_mean(policy, situation, statistic, rival, confidence, diagnostics.moments)
         runner_up = runner_up._replace(mean=rival_estimate.mean)
+        lead = estimate.mean - problem.cost(incumbent.action) - (runner_up.mean - runner_up.cost)
+        if lead < -TIE * max(1.0, abs(estimate.mean), abs(runner_up.mean)):
+            only_rival = problem.situation(eligible=[rival.action], any_tables=True)
+            doubts = (_explain_order(incumbent.seen, policy.incumbent(only_rival, statistic).seen),)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # A budget pays for a mixture of two actions, of which none need be the best.
     obstacle = f"{BUDGET_MIXES}, and error bounds cover single actions only"
@@ -486,10 +525,30 @@ def recommend(
         bounds.kind,
         incumbent.seen,
         runner_up,
-        bounds.assumes,
-        (*diagnostics.caveats, *estimate.caveats),
+        bounds.assumes + (_cpt_trust(policy, problem) if math.isfinite(bounds.lower + bounds.upper) else ""),
+        (*diagnostics.caveats, *estimate.caveats, *doubts),
         cost,
         allowance,
         context,
         incumbent_certainty,
     )
+
+
+def _explain_order(seen: float | None, rival_seen: float | None) -> str:
+    """Why an action is recommended whose estimate is below that of the runner-up."""
+    if seen is None or rival_seen is None or rival_seen >= seen:
+        return "the estimates of the two best actions are too uncertain to rank them"
+    return (
+        f"the estimate of the runner-up is larger, but rests on the prior: its coverage is {rival_seen:.1%}, and "
+        f"{seen:.1%} for the recommended action"
+    )
+
+
+def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
+    """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
+    if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
+        return ""
+    if not policy.doubts_tables(problem):
+        return ""
+    trust = f"{policy.trust_in(problem):g}"
+    return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"

@@ -1,4 +1,4 @@
-"""What a user gives an agent or a study, checked: contexts, batch sizes, seeds, outcomes.
+"""Validation of the inputs of an agent or a study: contexts, batch sizes, seeds, outcomes.
 
 What cannot be accepted is refused with the reason, before anything is changed. Outcomes come back in codes.
 """

@@ -102,15 +102,14 @@ def tell(
             assert reward is not None
             reject_key(None if id.isascii() and id.isdigit() and by != "key" else id)
             agent_or_study.tell(int(id), reward=reward, observed=observed_states)
-            receipt = {"status": "applied", "why": "", "missing": []}
+            record: dict[str, Any] = {"status": "applied", "why": "", "missing": []}
         else:
-            receipt = agent_or_study.tell(
-                agent_or_study.id_of(id, by), reward=reward, observed=observed_states
-            )._asdict()
-            if receipt["missing"]:
-                values = " ".join(f"--observed {name}=..." for name in receipt["missing"])
-                receipt["why"] += f": causalbandits tell FILE {id} {values}" if receipt["why"] else ""
-    typer.echo(json.dumps(receipt))
+            receipt = agent_or_study.tell(agent_or_study.id_of(id, by), reward=reward, observed=observed_states)
+            record = receipt._asdict()
+            if receipt.status == "incomplete":
+                values = " ".join(f"--observed {name}=..." for name in receipt.missing)
+                record["why"] += f": causalbandits tell FILE {id} {values}"
+    typer.echo(json.dumps(record))
 
 
 def recommend(

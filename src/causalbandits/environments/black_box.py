@@ -1,4 +1,4 @@
-"""A world of your own as one function: what is observed after an intervention, and the reward.
+"""A user's environment as one function, from an intervention to observations and the reward.
 
 For worlds that are no model with a reward on top: another simulator, a system with feedback, a graph that is wrong on
 purpose. What such a function does cannot be seen, so what each action is worth in the mean must be said, or measured.
@@ -69,24 +69,24 @@ def refuse_mechanism(missing_part: str) -> NoReturn:
     )
 
 
-def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
+def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> int:
     """How often each action is tried beforehand."""
-    if (means is None) == (draws is None):
+    if (means is None) == (samples is None):
         raise ProblemError(
-            "Regret requires the mean reward of each action. Pass means=, or draws=1000 to estimate them, and not both."
+            "Regret requires the mean reward of each action. Pass means=, or samples=1000 to estimate them, not both."
         )
-    if draws is None:
+    if samples is None:
         return 0
-    if not is_integer(draws) or draws < 2:
-        raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
+    if not is_integer(samples) or samples < 2:
+        raise ProblemError(f"samples must be a whole number, 2 or more; got {samples!r}.")
     size = problem.actions.size * problem.contexts.size
-    if draws * size > STEP_LIMIT:
+    if samples * size > STEP_LIMIT:
         units = "actions in every context" if problem.context else "actions"
         raise SizeError(
-            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. Pass "
-            "means=, or fewer draws."
+            f"{samples} samples of each of {size} {units} are {samples * size} steps; the limit is {STEP_LIMIT}. Pass "
+            "means=, or fewer samples."
         )
-    return int(draws)
+    return int(samples)
 
 
 def parse_means(problem: Problem, means: StepMeans) -> Array:
@@ -145,7 +145,7 @@ class BlackBoxEnvironment(Environment):
     >>> env.best(), env.pull({"coin": "tails"}, rng=0)
     (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
 
-    It is assumed, not checked, that the step follows the problem's graph. Pass either `means` or `draws`, because
+    It is assumed, not checked, that the step follows the problem's graph. Pass either `means` or `samples`, because
     regret needs the mean reward of each action.
 
     Args:
@@ -154,11 +154,11 @@ class BlackBoxEnvironment(Environment):
             parents' values by variable, and the reward.
         means: The mean reward of each action: an array in the order of their numbers (one row per context, if there is
             one), a mapping from interventions, or a function of an intervention (and a context).
-        draws: The number of trials of each action (in each context) by which the means are measured instead.
+        samples: The number of trials of each action (in each context) by which the means are measured instead.
         draw_context: A function of a generator that returns a context. Default: contexts follow the model.
 
     Raises:
-        ProblemError: If an argument is malformed, or not exactly one of `means` and `draws` is given.
+        ProblemError: If an argument is malformed, or not exactly one of `means` and `samples` is given.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class BlackBoxEnvironment(Environment):
         step: Step,
         *,
         means: StepMeans | None = None,
-        draws: int | None = None,
+        samples: int | None = None,
         draw_context: DrawContext | None = None,
     ) -> None:
         if not isinstance(problem, Problem) or not callable(step):
@@ -192,7 +192,7 @@ class BlackBoxEnvironment(Environment):
         self.reward = BlackBoxReward(step, draw_context)
         self._interventions: BoundedCache[Choices, Intervention] = BoundedCache(ACTION_CACHE_SIZE)
         self._views: dict[Z, BlackBoxEnvironment] = {}
-        self.draws = parse_draws(problem, means, draws)
+        self.samples = parse_samples(problem, means, samples)
         table, self.standard_error = (parse_means(problem, means), 0.0) if means is not None else self._measure_means()
         self._by_context = table
         """What actions are worth, a row for each context."""
@@ -215,7 +215,7 @@ class BlackBoxEnvironment(Environment):
             shared_attributes = (
                 "step",
                 "reward",
-                "draws",
+                "samples",
                 "standard_error",
                 "_draw_context",
                 "_interventions",
@@ -260,7 +260,7 @@ class BlackBoxEnvironment(Environment):
         return codes
 
     def __repr__(self) -> str:
-        accuracy = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
+        accuracy = f", means from {self.samples} samples each, to {self.standard_error:.2g}" if self.samples else ""
         return f"BlackBoxEnvironment({self.problem!r}{accuracy})"
 
     @cached_property
@@ -340,9 +340,9 @@ class BlackBoxEnvironment(Environment):
             for number in range(problem.actions.size):
                 rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(*codes, number)))
                 choices = problem.actions.choices(number)
-                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.draws)])
+                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.samples)])
                 means.append(float(rewards.mean()))
-                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.draws))
+                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.samples))
         return np.array(means).reshape(problem.contexts.size, -1), max(errors)
 
 

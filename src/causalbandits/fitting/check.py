@@ -404,7 +404,7 @@ def find_cpt_deviations(
     model: CausalModel | LatentModel, name: str, table_counts: npt.NDArray[Any]
 ) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""
-    v = model.tables[name] if isinstance(model, LatentModel) else model[name]
+    v = model.cpts[name] if isinstance(model, LatentModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
     nothing_to_compare = independence_test(np.zeros((0, 2, len(v.states))))

@@ -1,4 +1,4 @@
-"""Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+"""Models and graphs in files and in other libraries: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
 A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
 """
@@ -85,12 +85,11 @@ def read(path: str | os.PathLike[str]) -> Any:
             language), each also with .gz.
 
     Returns:
-        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give what was written.
+        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give a `CausalModel`, a
+        `LatentModel` or a `CausalGraph`, as written.
 
     Raises:
-        FormatError: If the file does not follow its format.
-        StateError: If the file cannot be read or has an unknown suffix.
-        ModelError: If the content is not a valid model.
+        FormatError: If the file cannot be read, has an unknown suffix, or does not follow its format.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -131,7 +130,8 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         path: The path; its suffix selects the format, as for `read`.
 
     Raises:
-        StateError: If the file cannot be written, holds something else, or has an unknown suffix.
+        StateError: If the file cannot be written or holds something else.
+        FormatError: If the suffix is unknown.
         ModelError: If the format cannot hold the model.
     """
     file = parse_path(path, "model.bif")

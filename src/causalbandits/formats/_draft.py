@@ -1,4 +1,4 @@
-"""What a file says of a network, checked and made into a model when all of it is known."""
+"""A network while it is read from a file; it is checked, and made into a model at the end."""
 
 from __future__ import annotations
 

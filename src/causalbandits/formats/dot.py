@@ -1,4 +1,4 @@
-"""DOT, the language of Graphviz, and dagitty's, which is much like it: the graph alone, without tables.
+"""DOT, the language of Graphviz, and that of dagitty: the graph without CPTs.
 
 Read are `digraph`s and dagitty's `dag`s: names, chains a -> b <- c, groups {a b} -> c and subgraphs. `a <-> b`, or an
 edge with dir=both, says that both have a hidden cause; dir=back turns an arrow. A node is hidden if it says `latent`,

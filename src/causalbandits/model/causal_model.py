@@ -1,4 +1,4 @@
-"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+"""Discrete causal models: a CPT P(v | parents) for every variable of a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ class CausalModel:
             None if the CPTs are exact.
 
     Raises:
-        ModelError: If a name occurs twice, a parent is missing, the graph has a cycle, or a CPT has a wrong shape or
-            rows that do not sum to 1.
+        ModelError: If a name occurs twice, a parent is missing, the graph has a cycle, or a CPT is malformed.
     """
 
     _order: tuple[str, ...]
@@ -304,7 +303,7 @@ class CausalModel:
             The model.
 
         Raises:
-            CausalBanditsError: If the text is not a model.
+            ModelError: If the text is not a model.
         """
         return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 

@@ -1,4 +1,4 @@
-"""LatentModel: a graph with hidden causes, and the distribution of what is observed.
+"""LatentModel: a graph with unobserved confounders, and the distribution of the observed variables.
 
 In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
 before it, and that district's parents (`identification`). These tables are all that data without end could tell. What
@@ -241,7 +241,7 @@ class LatentModel:
 
     Args:
         graph: The graph, with the values of every observed variable.
-        tables: The CPTs by variable. A CPT that differs where something was set at random has a name like `sale |
+        cpts: The CPTs by variable. A CPT that differs where something was set at random has a name like `sale |
             do(ad)`. A row that sums to 0 was never seen.
         sources: The variables that were set at random in each kind of rows of the data; `()` stands for observational
             rows. The first source from which an effect is identified is used. Default: observational rows alone.
@@ -264,28 +264,28 @@ class LatentModel:
     posterior: DirichletPosterior | None
 
     def __init__(
-        self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
+        self, graph: CausalGraph, cpts: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
     ) -> None:
-        if not isinstance(graph, CausalGraph) or not isinstance(tables, Mapping):
-            raise ModelError(f"A LatentModel takes a CausalGraph and tables by name; got {short_repr(graph)}.")
+        if not isinstance(graph, CausalGraph) or not isinstance(cpts, Mapping):
+            raise ModelError(f"A LatentModel takes a CausalGraph and CPTs by name; got {short_repr(graph)}.")
         for name in graph.names:
             graph[name]
         groups = parse_sources(graph, sources)
         regimes = [DataRegime(admg := graph.admg(graph.names), admg.bits(entry)) for entry in groups]
         variables_by_cpt = {}
         for conditional in required_conditionals(graph, groups):
-            if conditional.name not in tables:
+            if conditional.name not in cpts:
                 requirement = (
                     "observed variable needs a table" if conditional.name in graph.names else "source needs its tables"
                 )
                 raise ModelError(f"Every {requirement}; {conditional.name!r} has none.")
-            table = tables[conditional.name]
+            table = cpts[conditional.name]
             entry = Variable(
                 conditional.variable, graph.states[conditional.variable], parents=conditional.conditioning, table=table
             )
             validate_table(entry, conditional.name, graph.states)
             variables_by_cpt[conditional.name] = entry
-        for name in tables:
+        for name in cpts:
             if name not in variables_by_cpt:
                 raise ModelError(unknown_name_message("table", name, variables_by_cpt))
         attributes = self.__dict__
@@ -411,7 +411,7 @@ class LatentModel:
         return self.__dict__["_regimes_by_source"]  # type: ignore[no-any-return]
 
     @cached_property
-    def tables(self) -> Mapping[str, Variable]:
+    def cpts(self) -> Mapping[str, Variable]:
         """All CPTs by name: those of `variables`, then those of `experiments`."""
         return MappingProxyType({**self.variables, **self.experiments})
 
@@ -441,7 +441,7 @@ class LatentModel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatentModel):
             return NotImplemented
-        mine, theirs = ((m.causal_graph, m.sources, dict(m.tables), m.posterior) for m in (self, other))
+        mine, theirs = ((m.causal_graph, m.sources, dict(m.cpts), m.posterior) for m in (self, other))
         return mine == theirs
 
     def __hash__(self) -> int:
@@ -459,21 +459,21 @@ class LatentModel:
         return {name: len(v.states) for name, v in self.variables.items()}
 
     def _lookup_table(self, conditional: Conditional) -> Array:
-        return self.tables[conditional.name].table
+        return self.cpts[conditional.name].table
 
     @cached_property
     def _factor_cache(self) -> dict[int, FactorByRegime | Hedge]:
         return {}
 
-    def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> NamedArray | None:
+    def factor(self, names: Iterable[str], cpts: Mapping[str, Array] | None = None) -> NamedArray | None:
         """The c-factor Q of a district: its distribution if all its parents are set.
 
         Args:
             names: The variables of the district.
-            tables: The CPTs of many models at once, with the models on the first axis. Default: the model's own CPTs.
+            cpts: The CPTs of many models at once, with the models on the first axis. Default: the model's own CPTs.
 
         Returns:
-            An array with the axes of the district and its parents (and `MODELS` first, with `tables`); None if it is
+            An array with the axes of the district and its parents (and `MODELS` first, with `cpts`); None if it is
             not identified.
         """
         group = self._regimes[0].graph.bits(names)
@@ -482,11 +482,11 @@ class LatentModel:
             identified = self._factor_cache[group] = factor_by_regime(self._regimes, group, self._evaluate, self._sizes)
         if isinstance(identified, Hedge):
             return None
-        if tables is None:
+        if cpts is None:
             return identified.evaluate(self._evaluate, self._sizes)
-        sizes = {**self._sizes, MODELS: len(next(iter(tables.values())))}
+        sizes = {**self._sizes, MODELS: len(next(iter(cpts.values())))}
         return identified.evaluate(
-            lambda formula: evaluate(formula, lambda conditional: tables[conditional.name], sizes), sizes
+            lambda formula: evaluate(formula, lambda conditional: cpts[conditional.name], sizes), sizes
         )
 
     def _evaluate(self, formula: Formula) -> NamedArray:
@@ -584,7 +584,7 @@ class LatentModel:
 
     def _unseen_rows(self, name: str) -> Iterator[str]:
         """The rows of a table that were never seen, in words."""
-        variable = self.tables[name]
+        variable = self.cpts[name]
         for row in np.argwhere(variable.table.sum(axis=-1) == 0).tolist():
             conditions = ", ".join(
                 f"{p}={self[p].states[code]!r}" for p, code in zip(variable.parents, row, strict=True)
@@ -606,7 +606,7 @@ class LatentModel:
             The latent model.
 
         Raises:
-            CausalBanditsError: If the text is not a latent model.
+            ModelError: If the text is not a latent model.
         """
         return cls.from_record(parse_document(text, "latent model", LATENT_FORMAT, LATENT_VERSION))
 
@@ -615,7 +615,7 @@ class LatentModel:
         graph = {"graph": self.causal_graph.to_record()}
         if self.posterior is not None:
             return {**graph, "posterior": self.posterior.to_record()}
-        tables = {name: v.table.tolist() for name, v in self.tables.items()}
+        tables = {name: v.table.tolist() for name, v in self.cpts.items()}
         return {**graph, "tables": tables, "sources": [list(source) for source in self.sources]}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A variable: its states, its parents, and its mechanism as a table."""
+"""A variable: its values, its parents, and its CPT."""
 
 from __future__ import annotations
 

@@ -250,8 +250,8 @@ def _hidden_parts(problem: Problem) -> list[Part]:
 
 
 def _observation_parts(problem: Problem) -> list[Part]:
-    """What must be reported with every outcome, where CPTs are learned."""
-    if not problem.unknown_cpts:
+    """The variables that must be reported with every outcome."""
+    if not problem.must_observe:
         return []
     return [
         Text(

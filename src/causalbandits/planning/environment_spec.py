@@ -112,7 +112,7 @@ def _restrict_actions(env: Environment, restrictions: Mapping[str, Any], terms: 
         "reward_parents": list(problem.parents),
         "context": list(problem.context),
     }
-    if not problem.actions.always and "max_set" not in restrictions:
+    if not problem.actions.always_set and "max_set" not in restrictions:
         defaults["optional"] = True
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # a world of the zoo is as it is meant
         return Environment(Problem.from_spec(defaults | dict(restrictions), terms=terms), env.reward)

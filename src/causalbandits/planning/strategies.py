@@ -194,7 +194,7 @@ class _StrategySearch(NamedTuple):
         """The actions where these knobs are always set; in a list, to some value."""
         space = self.space
         if space.explicit_choices is None:
-            return ActionSpace(space.variables, max_set=space.max_set, always=always, values=space.values)
+            return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values=space.values)
         defaults = [
             choices[0] if name in always else 0 for name, choices in zip(space.names, space.settable, strict=True)
         ]

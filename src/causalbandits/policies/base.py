@@ -1,4 +1,4 @@
-"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
+"""The abstract policy: the methods that a class defines, and that the agent and the simulator call.
 
     situation --score--> one score per searched action --decide--> Choice
     environment --Outcome--> update --> statistic
@@ -288,14 +288,14 @@ class Policy(ABC, Generic[S]):
         """
         return None
 
-    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, samples: int) -> Array | None:
         """Posterior samples of the searched actions' mean rewards minus costs.
 
         Args:
             situation: The problem in the current context, with its eligible actions.
             statistic: The statistic after all outcomes so far.
             rng: The generator of random numbers.
-            draws: The number of samples.
+            samples: The number of samples.
 
         Returns:
             An array with one row per sample; None if the policy has no posterior.

@@ -155,7 +155,7 @@ def policy(family: str, /, **options: Any) -> AnyPolicy:
     Args:
         family: The name of a family, such as "c-ts", or "auto" for the default of a problem. Options may follow in
             parentheses: "c-ts(prior=beta)".
-        options: The options of the family, by name. Default: those of its class.
+        **options: The options of the family, by name. Default: those of its class.
 
     Returns:
         The policy.

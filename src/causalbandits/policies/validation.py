@@ -1,4 +1,4 @@
-"""Validation of parameters, and of whether a policy fits a problem, with messages that say what to do."""
+"""Validation of parameters, and of whether a policy fits a problem, with remedies in the messages."""
 
 from __future__ import annotations
 
@@ -102,7 +102,12 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
 
 
 def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
-    """Say so if a policy takes tables for known of which nothing is known."""
+    """Warn if a policy takes CPTs for known of which nothing is known; refuse it if it would ignore a constraint."""
+    if problem.unknown_limits and not policy.traits.learns_cpts:
+        raise PolicyError(
+            f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "
+            "the CPTs. Use a policy that learns CPTs, c-ts(cpts=learned), or estimate them from data."
+        )
     for text in policy_warnings(policy, problem):
         warn(text, ProblemWarning, stacklevel=stacklevel + 1)
 

@@ -77,7 +77,13 @@ class Budget:
 
 
 class BudgetStatus(NamedTuple):
-    """What has been spent of a budget, and what is left of it."""
+    """The state of a budget.
+
+    Attributes:
+        spent: The amount spent, in the units of the costs.
+        left: The amount left.
+        rounds_left: The number of rounds left.
+    """
 
     spent: float
     left: float

@@ -1,11 +1,11 @@
 """Chance constraints: actions that make some outcome too likely are no actions of the problem.
 
-    require={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every action a that may be chosen
+    max_probability={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every permitted action a
 
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
 in a mixture. Where tables were fitted to data, an action must comply with probability
-`COMPLIANCE_PROBABILITY` under their posterior; where they are learnt while running, this is looked at again and again
-(`policies.cpts.chance_constraints`).
+`COMPLIANCE_PROBABILITY` under their posterior. Where nothing is known of a CPT on the way, all actions are kept: a
+policy that learns CPTs judges them at each decision (`policies.cpts.chance_constraints`); other policies are refused.
 Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
 >>> from causalbandits import Problem, CausalModel, Variable
@@ -73,6 +73,13 @@ class ChanceConstraint:
     limit: float
     block: Block
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of a CPT on which the probability depends."""
+        posterior = self.block.model.posterior
+        names = set(self.block.names).difference(self.block.knob_names)
+        return posterior is not None and any(posterior.is_unknown(name) for name in names)
+
     def __str__(self) -> str:
         values = [self.variable.states[code] for code in self.codes]
         values_text = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
@@ -84,7 +91,9 @@ class ChanceConstraint:
         return np.asarray(self.block.rows(distinct)[:, list(self.codes)].sum(axis=1)[row_indices])
 
     def is_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
-        """Of which actions it is true, surely enough."""
+        """Of which actions it is true, surely enough; of all of them where nothing is known."""
+        if self.is_unknown:
+            return np.ones(len(choices), dtype=np.bool_)
         posterior = self.block.model.posterior
         if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
@@ -179,6 +188,11 @@ class ChanceConstraints:
     def _format_constraint(self, part: ChanceConstraint) -> str:
         is_enumerable = self.space.size <= PREDICATE_LIMIT
         choices = self.space.array() if is_enumerable else self._choices_of(part)
+        if part.is_unknown:
+            return (
+                f"{part} <= {part.limit:g}. The CPTs are learned online: at each decision, actions must satisfy it "
+                f"with posterior probability {COMPLIANCE_PROBABILITY:g}; if none does, the most probable one is played."
+            )
         p, remaining = part.probabilities(choices), int(part.is_satisfied(choices).sum())
         worst = int(p.argmax())
         unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
@@ -256,15 +270,15 @@ def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace 
         return None
     (knob,) = part.block.knobs
     name, states = space.names[knob], space.variables[knob].states
-    knob_choices = (*([] if name in space.always else [0]), *space.settable[knob])
+    knob_choices = (*([] if name in space.always_set else [0]), *space.settable[knob])
     choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
     choices[:, knob] = knob_choices
     complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
     values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
-    always = space.always if complies.get(0, True) else space.always | {name}
+    always = space.always_set if complies.get(0, True) else space.always_set | {name}
     if not values or (space.max_set is not None and len(always) > space.max_set):
         return None
-    return ActionSpace(space.variables, max_set=space.max_set, always=always, values={**space.values, name: values})
+    return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values={**space.values, name: values})
 
 
 def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:

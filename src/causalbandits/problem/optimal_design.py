@@ -1,4 +1,4 @@
-"""Designs: in which shares to try the actions, when what is to be learnt of them is known beforehand.
+"""Optimal designs: allocations of trials to actions for a given goal.
 
 After n rounds of a mixture w the configurations have been seen n q_w(z) times, q_w(z) = sum_a w_a P(z | a), and a
 weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design makes the
@@ -195,9 +195,16 @@ DIFFERENCE_TOLERANCE = 1e-13
 
 
 class Design(NamedTuple):
-    """Which actions to try, in which shares, the largest first.
+    """An allocation of trials to actions, the largest share first.
 
-    `value` is what it comes to (see `design`); no other shares give less than `bound`.
+    Attributes:
+        goal: The goal: "means", "differences" or "best".
+        interventions: The actions.
+        shares: The share of trials of each action.
+        value: The value of the objective (see `design`).
+        bound: A lower bound on the value of every allocation.
+        best: The best action, if the goal is to identify it.
+        priced: Whether cost is minimised instead of rounds.
     """
 
     goal: Goal
@@ -206,9 +213,7 @@ class Design(NamedTuple):
     value: float
     bound: float
     best: Intervention | None
-    """The action that the others are told from, where that is the goal."""
     priced: bool
-    """Whether money is counted, not rounds."""
 
     def __repr__(self) -> str:
         unit = "spent" if self.priced else "rounds"

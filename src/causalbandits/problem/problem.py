@@ -182,30 +182,31 @@ online)
         noise_scale: The declared sub-Gaussian scale of rewards given the parents; None if there is none.
 
     Raises:
-        ProblemError: If the arguments do not form a problem, such as a reward that no manipulable variable can affect.
+        ProblemError: If the arguments do not form a problem, such as constraints that no action meets.
         NotIdentifiedError: If P(z | do(a)) is not identified because of unobserved confounders.
         ModelError: If the graph is malformed or has a cycle.
-        DataError: If `data` does not fit the graph.
+        DataError: If `data` cannot be read or does not fit the graph.
+        FormatError: If a file with the graph cannot be read or does not follow its format.
         SizeError: If the problem is too large to enumerate.
     """
 
     knowledge: Knowledge
-    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
+    """The graph with its CPTs, the graph with the CPTs of its observed variables, or the graph alone."""
     actions: ActionSpace
     manipulable: tuple[str, ...]
     parents: tuple[str, ...]
     shape: tuple[int, ...]
-    """How many states each parent has."""
+    """The number of values of each parent."""
     configurations: int
-    """How many configurations the parents have: the product of `shape`."""
+    """The number of configurations of the parents: the product of `shape`."""
     blocks: tuple[Block, ...]
     """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
     reward: str | None
     can_observe: tuple[str, ...]
-    """The variables that can be observed, among which an adjustment set was sought; empty where none were declared."""
+    """The variables that were declared observable; empty if none were."""
     reduce: bool
     costs: Costs | None
-    """What actions cost; None where none costs anything."""
+    """The costs of actions; None if no action has a cost."""
     context: tuple[str, ...]
     """The variables whose values may be known before a decision."""
     reward_range: tuple[float, float] | None
@@ -213,11 +214,11 @@ online)
     noise_scale: float | None
     """The declared sub-Gaussian scale of rewards given the parents."""
     context_codes: Z | None
-    """The codes of the context's variables, -1 for those that are not known; None if none is."""
+    """The codes of the context, -1 for unknown values; None if no value is known."""
     context_codes_by_name: dict[str, int]
     """What is known of the context, by name."""
     unconditional: Problem
-    """The problem before anything is known."""
+    """The problem without known values of the context."""
     _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
 
     def __init__(
@@ -563,8 +564,8 @@ learned online)
             The conditioned problem.
 
         Raises:
-            InterventionError: If a variable is not part of the context, or a value is unknown.
-            ProblemError: If the known values have probability 0.
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context, or `context` is not a mapping.
         """
         try:
             key = frozenset(context.items())
@@ -834,14 +835,14 @@ learned online)
         lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
-    def sample_block_distributions(self, action: Action, draws: int = 400) -> list[Array] | None:
+    def sample_block_distributions(self, action: Action, samples: int = 400) -> list[Array] | None:
         """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
 
         The draws are the same every time, so that an interval made of them is.
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_cpts(draws, np.random.default_rng(0), stacklevel=3)
+        tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
         return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
@@ -970,6 +971,7 @@ learned online)
 
         Raises:
             ProblemError: If graph or values differ, or if the problem learns one mean per action.
+            ModelError: If the model lacks a variable.
         """
         if self.unit == "actions":
             raise ProblemError(
@@ -995,6 +997,13 @@ learned online)
             return ()
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
+
+    @property
+    def unknown_limits(self) -> tuple[str, ...]:
+        """The limited probabilities of whose CPTs nothing is known: only policies that learn CPTs keep these limits."""
+        constraints = self.requirements
+        parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
+        return tuple(str(part) for part in parts if part.is_unknown)
 
     @cached_property
     def must_observe(self) -> tuple[str, ...]:

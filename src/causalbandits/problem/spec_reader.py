@@ -46,9 +46,10 @@ EXPERIMENT_TABLES = ("environment", "simulation", "policies")
 # The entries: their JSON schemas, and an example of each.
 
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-_STATE = {"type": ["string", "number", "boolean"], "maxLength": LABEL_LIMIT}
+_STATE_TYPES = ["string", "number", "boolean"]
+_STATE = {"type": _STATE_TYPES, "maxLength": LABEL_LIMIT}
 _STATES = {"type": "array", "items": _STATE, "minItems": 1, "uniqueItems": True}
-_COLUMN = {"type": "array", "items": {"type": [*_STATE["type"], "null"], "maxLength": LABEL_LIMIT}}
+_COLUMN = {"type": "array", "items": {"type": [*_STATE_TYPES, "null"], "maxLength": LABEL_LIMIT}}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _PRICE = {"type": "number", "minimum": 0, "maximum": LARGEST_PRICE}
 

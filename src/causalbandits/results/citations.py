@@ -188,13 +188,13 @@ def citation(*subjects: AnyPolicy | str | Run) -> str:
     @article{auer2002finite,
 
     Args:
-        subjects: Policies (objects or texts) and runs. Default: the software.
+        *subjects: Policies (objects or texts) and runs. Default: the software.
 
     Returns:
         The BibTeX text.
 
     Raises:
-        CausalBanditsError: If a subject is neither a policy nor a run.
+        PolicyError: If a subject is neither a policy nor a run.
     """
     if not subjects:
         return SOFTWARE.replace("VERSION", version("causalbandits"))

@@ -1,4 +1,4 @@
-"""What is measured at the checkpoints of a run, and what arrays of it must look like."""
+"""The measures at the checkpoints of a run, and the form of their arrays."""
 
 from __future__ import annotations
 

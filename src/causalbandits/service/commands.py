@@ -162,7 +162,7 @@ def _parse_policy(name: str, parameters: dict[str, Any]) -> AnyPolicy:
 
 
 async def ask(writer: Writer, request: Request, body: AskRequest) -> DecisionResponse | DecisionsResponse:
-    """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
+    """Ask for a decision, or for `n` decisions in `items`. Repeated with the same `key`, the response is the same."""
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
     arguments |= {"unit": body.unit, "sticky": body.sticky}
     n = body.n
@@ -190,7 +190,7 @@ def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
 
 
 async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
-    """Tell outcomes.
+    """Report outcomes of decisions.
 
     Each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused.
     """
@@ -235,7 +235,7 @@ def _decode_outcome(raw: msgspec.Raw, place: str) -> OutcomeItem | OutcomeRespon
 
 
 async def correct(writer: Writer, request: Request, body: CorrectRequest) -> OutcomeResponse:
-    """Another outcome than the one that was told; logged with the key's name."""
+    """Correct the outcome of a decision. The change is logged with the name of the key."""
     by = request.state.key.name
 
     def work(study: Study) -> OutcomeResponse:
@@ -254,27 +254,27 @@ async def correct(writer: Writer, request: Request, body: CorrectRequest) -> Out
 
 
 async def retract(writer: Writer, request: Request) -> StatusResponse:
-    """Take back what was told: the decision waits again. By a key, also an outcome that came before its decision."""
+    """Retract an outcome, so that the decision is pending again. By a key, also an early outcome."""
     by = request.state.key.name
     await _submit_command(writer, lambda study: study.retract(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
 async def cancel(writer: Writer, request: Request) -> StatusResponse:
-    """Stop waiting for an outcome: the decision was not carried out."""
+    """Cancel a decision that was not carried out. Its outcome is no longer expected."""
     by = request.state.key.name
     await _submit_command(writer, lambda study: study.cancel(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
 async def expire(writer: Writer, request: Request) -> ExpireResponse:
-    """Take the silence of decisions whose window has passed for the default outcome: of all that are due.
+    """Apply the default reward to all pending decisions whose attribution window has passed.
 
-    A request of its own for each batch, so that what was asked meanwhile is written between them.
+    Decisions are processed in batches; other requests are served between them.
     """
     expired, batch = 0, EXPIRY_BATCH
     while batch == EXPIRY_BATCH and not writer.is_stopping:
-        batch = await _submit_command(writer, lambda study: study.expire(at_most=EXPIRY_BATCH))
+        batch = await _submit_command(writer, lambda study: study.expire(limit=EXPIRY_BATCH))
         expired += batch
     return ExpireResponse(expired)
 
@@ -292,7 +292,7 @@ async def _submit_command(writer: Writer, command: Callable[[Study], Result]) ->
 
 
 async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> JSONRecord:
-    """How decisions come about from now on; logged with the key's name. The response is the mode."""
+    """Change the mode of a study. The change is logged with the name of the key. The response is the mode."""
     _validate_mode(body)
     by = request.state.key.name
 
@@ -326,7 +326,7 @@ def _validate_mode(body: SetModeRequest) -> None:
 
 
 async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> PolicyResponse:
-    """Another policy decides from now on; it starts with all that was learnt. Logged with the key's name."""
+    """Change the policy of a study. It keeps the statistic. The change is logged with the name of the key."""
     by = request.state.key.name
     new_policy = _parse_policy(body.policy, body.parameters)
 
@@ -344,7 +344,7 @@ async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> Polic
 
 
 async def create(context: ServiceContext, request: Request, body: CreateStudyRequest) -> StudyResponse:
-    """Make a study, in the directory that the service was started with."""
+    """Create a study in the directory of the service."""
     if context.directory is None:
         raise RequestError(
             "forbidden",

@@ -383,10 +383,10 @@ def request_terms(message: str) -> str:
     Arguments become fields, and calls that change an outcome become the operations that do. A sentence with another
     call is left out; of one with several clauses, those before the call stay.
 
-    >>> request_terms("'x' was set to None by the decision. What was set may be left out: forget(id).")
+    >>> request_terms("'x' was set to None by the decision. What was set may be left out: cancel(id).")
     "'x' was set to null by the decision. What was set may be left out."
-    >>> request_terms("window= and default= belong together.")
-    'window and default belong together.'
+    >>> request_terms("attribution_window= and default_reward= belong together.")
+    'attribution_window and default_reward belong together.'
     >>> request_terms("c-ts(prior=beta) takes no horizon=3.")
     'c-ts(prior=beta) takes no horizon: 3.'
     >>> print(request_terms("Give them, values={'basket': [1, 2]}, or leave a=x out (data=). Change it by correct(0)."))

@@ -69,7 +69,7 @@ class RawTellRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Another outcome than the one that was told."""
+    """The outcome that replaces the reported one."""
 
     reward: int | float
     observed: dict[str, Value | None] | None = None
@@ -126,7 +126,7 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Who is to decide from now on."""
+    """The policy that decides from now on."""
 
     policy: str
     parameters: dict[str, Value | None] = {}
@@ -145,7 +145,7 @@ class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     confidence: float = 0.95
     tolerance: float = 0.0
-    at_most: int | None = None
+    limit: int | None = None
 
 
 class RankActionsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -257,7 +257,7 @@ class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActionsResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """A page of the ranking of all actions; `total` are ranked, and `note` says what is left out, and why."""
+    """A page of the ranking of `total` actions; `note` names actions that are left out, with the reason."""
 
     items: list[ActionItem]
     total: int
@@ -278,13 +278,13 @@ class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of it."""
+    """The status of a request."""
 
     status: str
 
 
 class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """It can decide and write."""
+    """The service can decide and write."""
 
     status: Literal["ready"]
     unavailable: list[str] = []

@@ -1,4 +1,4 @@
-"""What a service records of its requests: identifiers, log lines (text or JSON) and durations.
+"""Records of requests: identifiers, log lines (text or JSON) and durations.
 
 Nothing here records a secret: of a key, its name and role; of a path, the route's template and the study.
 """

@@ -1,11 +1,11 @@
-"""How a decision is made in each mode: a pure function, used for new decisions and for their replay.
+"""The decision in each mode: a pure function, used for new decisions and for their replay.
 
 online     the policy decides
-shadow     a baseline is played, and what the policy would have done is logged
-uniform    every eligible action is equally likely
-frozen     the policy decides by what it had learnt when it was frozen; outcomes are recorded all the same
-paused     nothing is decided for now; outcomes are taken
-closed     nothing is decided any more; outcomes of earlier decisions are taken
+shadow     a baseline is played, and the policy's decision is logged
+uniform    every eligible action has equal probability
+frozen     the policy decides by its statistic at the time of freezing; outcomes are recorded
+paused     no decisions until the mode changes; outcomes are accepted
+closed     no decisions any more; outcomes of earlier decisions are accepted
 
 Each decision has a random generator of its own, derived from the study's seed and the decision's number: see
 `causalbandits.campaign.DecisionSeeds`.
@@ -43,7 +43,7 @@ class DecisionRequest(NamedTuple):
 
 
 class Decider(NamedTuple):
-    """A policy with its statistic, the budget that is left, and the floor under all propensities."""
+    """A policy with its statistic, the budget that is left, and the minimum propensity."""
 
     policy: AnyPolicy
     statistic: Any
@@ -52,7 +52,7 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision: the choice, how its propensities were mixed, and what the policy would have done otherwise."""
+    """A decision: the choice, the mixture that it was drawn from, and the action that the policy proposed instead."""
 
     choice: Choice
     mixture: PropensityMixture | None = None

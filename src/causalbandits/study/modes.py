@@ -1,4 +1,4 @@
-"""Changes of mode and policy: what may follow what, and whether a policy fits the study's rules and its log."""
+"""Changes of mode and policy: the allowed changes, and whether a policy fits the study's rules and its log."""
 
 from __future__ import annotations
 

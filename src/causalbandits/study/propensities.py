@@ -1,10 +1,10 @@
-"""Propensities with a floor: a policy's own probabilities, mixed with the uniform distribution.
+"""Minimum propensities: a policy's own probabilities, mixed with the uniform distribution.
 
-    propensity(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
+    propensity(a) = (1 - floor) share(a) + floor / K,     K eligible actions
 
-A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline].
-Without a floor, an action that none of the policy's draws favours has propensity 0 in the log whatever its true one
-was, and estimates weighted by actions are biased. The mode "uniform" is a floor of 1.
+A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline]. Without a floor, an
+action that no posterior sample favours has propensity 0 in the log, whatever its true propensity, and estimates
+weighted by actions are biased. The mode "uniform" is a floor of 1.
 """
 
 from __future__ import annotations

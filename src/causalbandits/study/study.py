@@ -151,6 +151,8 @@ class Study(Advice):
         rules: The rules that were fixed by `create`.
     """
 
+    rules: Rules
+
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None, signing_key: bytes = b""
     ) -> None:
@@ -222,7 +224,7 @@ class Study(Advice):
         Raises:
             StateError: If the file exists, cannot be written, or a rule is out of range.
             PolicyError: If the policy is unknown or cannot be used with the problem or the rules.
-            BudgetError: If the budget does not pay for the cheapest action in every round.
+            StorageError: If the database cannot be reached.
             CausalBanditsError: If `problem` is not a `Problem`.
         """
         key = parse_signing_key(signing_key)
@@ -323,14 +325,14 @@ class Study(Advice):
     def close(self) -> None:
         """Close the database; all acknowledged changes are in it.
 
-        If another process still reads an older state, the latest changes stay in the -wal file, and a
-        `CausalBanditsWarning` says so.
+        If another process still reads an older state, or the disk is full, the latest changes stay in the -wal file,
+        and a `CausalBanditsWarning` says so.
         """
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process was reading it. The latest changes are in "
-                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it, or the disk is full. The latest "
+                f"changes are in {store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -394,7 +396,9 @@ class Study(Advice):
 
         Raises:
             ConflictError: If the key was used for another request.
-            InterventionError: If the context or `eligible` is malformed, or no eligible action exists.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
             BudgetError: If the budget does not pay for all decisions; none is made then.
             StudyModeError: If the study is paused or closed.
         """
@@ -448,33 +452,33 @@ class Study(Advice):
         with self._session.transaction():
             return [self._outcomes.tell_one(outcome) for outcome in outcomes]
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
         """List the stored outcomes that arrived before their decision, in the order of keys.
 
         They wait for their decision, or could not be applied when it was made. `retract(key)` removes one.
 
         Args:
             after: The key after which the list begins. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             The early outcomes.
         """
         with self._session.transaction():
-            return self._outcomes.list_early(after, at_most)
+            return self._outcomes.list_early(after, limit)
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
         """List the early outcomes that `retract(key)` removed, in the order of removal.
 
         Args:
             after: The number of the removal after which the list begins. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             The removed outcomes.
         """
         with self._session.transaction():
-            return self._outcomes.list_removed(after, at_most)
+            return self._outcomes.list_removed(after, limit)
 
     def learn(
         self,
@@ -491,7 +495,8 @@ class Study(Advice):
 
         Args:
             past: The rows, in any form that `fit` reads.
-            reward: The name of the column with the rewards. Default: the problem's reward, or "reward" if it has none.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
             interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
                 rows).
             trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
@@ -502,8 +507,7 @@ class Study(Advice):
 
         Raises:
             DataError: If the rows cannot be read or lack a column.
-            PolicyError: If the policy cannot learn from past rows.
-            CausalBanditsError: If `trust_past` is out of range.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         with self._session.transaction():
             return learn(self._session, past, reward, interventions, trust_past)
@@ -559,7 +563,7 @@ class Study(Advice):
         with self._session.transaction():
             self._outcomes.cancel(id, by)
 
-    def expire(self, *, at_most: int | None = None) -> int:
+    def expire(self, *, limit: int | None = None) -> int:
         """Assign `default_reward` to the decisions without an outcome after `attribution_window` seconds.
 
         Run it periodically. It works in transactions of 500 decisions, between which other processes can continue. With
@@ -567,17 +571,17 @@ class Study(Advice):
         reported, policies that need them learn nothing.
 
         Args:
-            at_most: The number of decisions, the earliest first. Default: all that are due.
+            limit: The number of decisions, the earliest first. Default: all that are due.
 
         Returns:
             The number of decisions whose window has closed.
 
         Raises:
-            StateError: If the study has no attribution window.
+            TellError: If the study has no attribution window.
         """
         total = 0
-        while at_most is None or total < at_most:
-            size = EXPIRY_BATCH if at_most is None else min(EXPIRY_BATCH, at_most - total)
+        while limit is None or total < limit:
+            size = EXPIRY_BATCH if limit is None else min(EXPIRY_BATCH, limit - total)
             with self._session.transaction():
                 n = self._outcomes.expire(size)
             total += n
@@ -735,17 +739,17 @@ class Study(Advice):
                 write_report(self, belief, path)
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
-    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+    def by_action(self, status: str, *, limit: int = 20_000) -> dict[Intervention, int] | None:
         """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
         with self._session.transaction():
-            if self._log.count(status) > at_most:
+            if self._log.count(status) > limit:
                 return None
             return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
-    def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
+    def lines(self, limit: int = 10_000) -> list[dict[str, Any]]:
         """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
         with self._session.transaction():
-            return statistic_records(self._session, at_most)
+            return statistic_records(self._session, limit)
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
@@ -779,7 +783,7 @@ class Study(Advice):
 
         Raises:
             InterventionError: If the target is not an action of the problem.
-            CausalBanditsError: If the target or `by` is malformed, or the weights need what the study does not have.
+            CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
@@ -889,21 +893,21 @@ class Study(Advice):
             row = self._outcomes.get_decision(id)
             return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """List the events of the log in order, so that another program can follow the study.
 
         Args:
             after: The `id` of the last event that you have, or its number. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             JSON-ready events.
 
         Raises:
-            CausalBanditsError: If the log does not have the event, for example after a restore from a backup.
+            ConflictError: If the log does not have the event, for example after a restore from a backup.
         """
         number, past = self._outcomes.parse_event(after), self._log.past_batches()
-        return [event_record(event, past) for event in self._log.events(number, limit=at_most)]
+        return [event_record(event, past) for event in self._log.events(number, limit=limit)]
 
     def verify(self) -> Verification:
         """Replay the event log and compare the result, bit for bit, with the stored state.
@@ -970,8 +974,10 @@ def _decision_id(decision: Decision | Id) -> Id:
 def probe_write(study: Study) -> None:
     """Write the head row, and have it as it was: a StorageError where the study cannot be written.
 
-    SQLite writes nothing to the disk for an update that changes nothing.
+    SQLite writes nothing to the disk for an update that changes nothing. Where a row still fits, and what a request may
+    write does not, the disk is full, too.
     """
+    study._session.store.refuse_full_disk()
     with study._session.transaction():
         head = study._log.head()
         study._log.save_head(head._replace(early=head.early + 1))

@@ -1,4 +1,4 @@
-"""What becomes of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
+"""The status of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
@@ -69,12 +69,17 @@ Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", 
 
 
 class Receipt(NamedTuple):
-    """What became of a reported outcome, and why, where that is not obvious."""
+    """The result of reporting an outcome.
+
+    Attributes:
+        status: The status, such as "applied", "duplicate" or "incomplete".
+        why: The reason, where the status needs one.
+        missing: The variables whose values the policy still needs of this outcome.
+    """
 
     status: Status
     why: str = ""
     missing: tuple[str, ...] = ()
-    """The variables whose values the policy needs of this outcome, and which are still missing."""
 
 
 class Stranded(NamedTuple):
@@ -86,31 +91,43 @@ class Stranded(NamedTuple):
 
 
 class EarlyOutcome(NamedTuple):
-    """An outcome that came before its decision, and is still stored."""
+    """A stored outcome that arrived before its decision.
+
+    Attributes:
+        key: The key by which it was reported.
+        reward: The reward; None if it is awaited.
+        observed: The observed values, by variable.
+        at: The time of the report, or of its completion, as seconds since 1970.
+        decision: The id of the decision that could not take the outcome; None while the outcome waits for its decision.
+        why: The reason why the decision could not take it.
+    """
 
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was told, or last completed, as seconds since 1970."""
     decision: str | None = None
-    """The id of the decision that was asked for with the key since then, which could not take it; None: it waits."""
     why: str = ""
-    """Why the decision could not take it."""
 
 
 class RemovedOutcome(NamedTuple):
-    """An early outcome that was removed before its decision could take it."""
+    """An early outcome that was removed before its decision could take it.
+
+    Attributes:
+        number: The position in the order of removals, from 1.
+        key: The key by which it was reported.
+        reward: The reward; None if it was awaited.
+        observed: The observed values, by variable.
+        at: The time of the removal, as seconds since 1970.
+        by: The name of the person or program that removed it; empty if it was not given.
+    """
 
     number: int
-    """Its place in the order of removals, from 1 on."""
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was removed, as seconds since 1970."""
     by: str
-    """Who removed it, as the caller said; empty if the caller did not."""
 
 
 def is_number(text: str) -> bool:
@@ -259,26 +276,26 @@ class OutcomeRecorder:
             return
         self._session.delete_early_outcome(key)
 
-    def list_early(self, after: str, at_most: int) -> list[EarlyOutcome]:
+    def list_early(self, after: str, limit: int) -> list[EarlyOutcome]:
         """Outcomes that came early and are still stored, by key, from the first key after `after` on."""
         outcomes = []
-        for key, (reward, observed), at in self._log.registers.early_outcomes(after, at_most):
+        for key, (reward, observed), at in self._log.registers.early_outcomes(after, limit):
             row = self._log.decision_by_key(key)
             stranded = () if row is None else (row.id, self._stranded_reason(row))
             outcomes.append(EarlyOutcome(key, reward, observed, at, *stranded))
         return outcomes
 
-    def list_removed(self, after: int, at_most: int) -> list[RemovedOutcome]:
+    def list_removed(self, after: int, limit: int) -> list[RemovedOutcome]:
         """Early outcomes that were removed, in the order of removal, after a number."""
         return [
             RemovedOutcome(number, key, reward, observed, at, by)
-            for number, key, (reward, observed), at, by in self._log.registers.removals(after, at_most)
+            for number, key, (reward, observed), at, by in self._log.registers.removals(after, limit)
         ]
 
-    def list_stranded(self, at_most: int) -> list[Stranded]:
+    def list_stranded(self, limit: int) -> list[Stranded]:
         """Early outcomes that were refused when their decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
-        rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
+        rows = self._log.decisions(by_key, (IS_OPEN,), limit=limit)
         return [Stranded(row.id, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
@@ -468,7 +485,7 @@ class OutcomeRecorder:
         if row.key is not None:
             self._session.delete_early_outcome(row.key)
 
-    def expire(self, at_most: int) -> int:
+    def expire(self, limit: int) -> int:
         """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
         rules = self._session.rules
         if rules.attribution_window is None or rules.default_reward is None:
@@ -476,7 +493,7 @@ class OutcomeRecorder:
                 "This study has no attribution window, so decisions never expire. Create a study with "
                 "attribution_window and default_reward."
             )
-        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), at_most)
+        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), limit)
         for row in rows:
             if row.status == IS_HELD:
                 self._session.record_event(row, "outcome", row.z, self._latest_reward(row), row.observed)
@@ -540,7 +557,7 @@ MAX_INCOMPLETE = 5
 """So many incomplete outcomes are listed."""
 
 
-def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
+def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
     """The outcomes that count and lack values that the policy needs; within a transaction."""
     of = session.n_outcomes - session.log.past_count()
     needed = observation_requirements(session.problem, session.fold.policy)
@@ -553,7 +570,7 @@ def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> Incomple
     counts = {stored: pair for stored, pair in counts.items() if pair[1]}
     parents = set(session.problem.parents)
     names = {name for _, missing in counts.values() for name in missing}
-    first = session.log.incomplete_decisions(counts, at_most) if at_most else []
+    first = session.log.incomplete_decisions(counts, limit) if limit else []
     return IncompleteOutcomes(
         sum(n for n, _ in counts.values()),
         of,

@@ -46,9 +46,6 @@ class Comparison(tuple[PolicyBound, ...]):
     >>> table = compare(zoo.email_campaign(), 100_000, policies=["c-ucb"])
     >>> table[0].policy, table[0].vacuous
     ('c-ucb', False)
-
-    Args:
-        iterable: The rows.
     """
 
     def __repr__(self) -> str:

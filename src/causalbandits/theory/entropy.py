@@ -62,7 +62,7 @@ def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, en
 
     Raises:
         PolicyError: If the policy is not Thompson sampling with known CPTs.
-        CausalBanditsError: If `entropy` is out of range.
+        ProblemError: If `entropy` is out of range.
     """
     facts = Facts.of(problem)
     thompson = resolve_policy(facts.problem, policy)

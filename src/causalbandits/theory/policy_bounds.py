@@ -69,8 +69,8 @@ def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_ga
         The bound.
 
     Raises:
-        PolicyError: If no bound is derived for the policy.
-        CausalBanditsError: If `largest_gap` is missing or out of range.
+        PolicyError: If no bound is derived for the policy, or `largest_gap` is missing.
+        CausalBanditsError: If `largest_gap` is out of range.
     """
     facts = Facts.of(problem)
     derived_bound = derive_bound(resolve_policy(facts.problem, policy), facts, largest_gap)

@@ -1,4 +1,4 @@
-"""Which rounds a policy plays compiled, and on what: the rule, its table, the world and what is kept."""
+"""The arguments of compiled rounds: the rule, its table, the environment and the recorded measures."""
 
 from __future__ import annotations
 

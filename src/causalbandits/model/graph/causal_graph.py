@@ -1,4 +1,4 @@
-"""CausalGraph: what causes what, without tables; with causes that nobody observes.
+"""CausalGraph: a causal graph without CPTs; with unobserved confounders.
 
 A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
 name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).
@@ -403,7 +403,7 @@ class CausalGraph:
         *,
         manipulable: Iterable[str] | None = None,
         max_set: int | None = None,
-        always: Iterable[str] = (),
+        always_set: Iterable[str] = (),
     ) -> tuple[Group, ...]:
         """The possibly optimal minimal intervention sets (POMIS): each is the best set to intervene on for some CPTs.
 
@@ -415,25 +415,25 @@ class CausalGraph:
             reward: The name of the reward's node.
             manipulable: The variables that can be set. Default: all observed variables except the reward.
             max_set: The largest number of variables that may be set at once. Default: no limit.
-            always: The variables that every intervention sets. Default: none.
+            always_set: The variables that every intervention sets. Default: none.
 
         Returns:
             The sets; other sets need not be tried.
 
         Raises:
-            ModelError: If a name is unknown, or `max_set` is smaller than the number of variables in `always`.
+            ModelError: If a name is unknown, or `max_set` is smaller than the number of variables in `always_set`.
         """
         admg, goal = self._settable_admg(reward, manipulable)
-        always_set = self.validate_names("always", always)
-        for name in always_set:
+        required = self.validate_names("always_set", always_set)
+        for name in required:
             if name not in admg.names or name == reward:
-                raise ModelError(f"always: {name!r} is not manipulable.")
-        if max_set is not None and (not is_integer(max_set) or max_set < len(always_set)):
+                raise ModelError(f"always_set: {name!r} is not manipulable.")
+        if max_set is not None and (not is_integer(max_set) or max_set < len(required)):
             raise ModelError(
-                f"max_set must be a whole number, no less than the {len(always_set)} variables that are always set; "
+                f"max_set must be a whole number, no less than the {len(required)} variables that are always set; "
                 f"got {short_repr(max_set)}."
             )
-        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(always_set)))
+        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(required)))
 
     def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Estimand:
         """Identify the effect P(of | do(...)) as a formula of observed distributions.
@@ -452,7 +452,7 @@ class CausalGraph:
             The estimand, which prints as a formula.
 
         Raises:
-            NotIdentifiedError: If the effect is not identified; the error has the reason and what would identify it.
+            NotIdentifiedError: If the effect is not identified; the error names the reason and a remedy.
             ModelError: If a name is unknown or unobserved.
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
@@ -561,7 +561,7 @@ class CausalGraph:
             The graph.
 
         Raises:
-            CausalBanditsError: If the text is not a graph.
+            ModelError: If the text is not a graph.
         """
         return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 

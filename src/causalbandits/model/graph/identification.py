@@ -1,4 +1,4 @@
-"""P(z | do(s)) from what is observed: identified, with its formula, or not, with the reason.
+"""Identification of P(z | do(s)) from observed variables: a formula, or the reason if there is none.
 
 Everything is in terms of factors Q[D], the distribution of a group D when all else is set (Tian and Pearl 2002). With A
 what leads to z once s is cut off from its causes, P(z | do(s)) is the sum, over what is in A and neither in z nor in s,
@@ -172,7 +172,13 @@ UNSEEN_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Estimand:
-    """P(of | do(do)) as a formula of what is observed."""
+    """A formula for P(of | do(...)) in observed distributions; prints as the formula.
+
+    Attributes:
+        of: The outcome variables.
+        do: The variables that are set.
+        formula: The formula.
+    """
 
     of: tuple[str, ...]
     do: tuple[str, ...]
@@ -185,9 +191,14 @@ class Estimand:
         return f"{format_effect(self.of, self.do)} = {self.formula}"
 
     def evaluate_unchecked(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
-        """An axis for each of `do`, then of `of`, given the tables and how many states variables have.
+        """Evaluate the formula; a distribution that does not sum to 1 depends on rows that were never seen.
 
-        Where a distribution does not sum to 1, something was never seen.
+        Args:
+            tables: The CPTs.
+            sizes: The number of values of each variable.
+
+        Returns:
+            An array with an axis for each of `do`, then of `of`.
         """
         array, axes = evaluate(self.formula, tables, sizes)
         all_axes = (*self.do, *self.of)

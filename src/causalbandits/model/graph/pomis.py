@@ -1,4 +1,4 @@
-"""POMIS: the sets of variables that are worth setting, by the graph alone, whatever the tables are.
+"""POMIS: the possibly optimal minimal intervention sets, by the graph alone.
 
 Hidden variables and variables that cannot be set are the same thing here, so all of this is asked of the projection
 onto what can be set and the reward.

@@ -408,13 +408,13 @@ class CausalScreen(GittinsPolicy):
         proposals = [self.propose(situation, statistic, rng, self.samples) for situation in situations]
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 
-    def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
+    def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
         p, cells = self.posterior_in(situation, statistic)
-        if draws == 1:
+        if samples == 1:
             positions = [situation.project(self.index(cells, rng, None, p)).best_position()]
         else:
-            positions = situation.project(self.index(cells, rng, draws, p)).best_positions().tolist()
+            positions = situation.project(self.index(cells, rng, samples, p)).best_positions().tolist()
         return Proposals(situation, self.value_estimates(situation, p, cells), positions)
 
 

@@ -169,36 +169,36 @@ class CellPolicy(FamilyPolicy[Cells]):
         return require_context(self.id, problem) * problem.actions.size
 
     def current_index(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int | None = None
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int | None = None
     ) -> Array:
         """One number for each cell that matters now; of several draws, a row each."""
         cells = self.relevant_cells(situation.problem)
         if cells is None:
-            return self.index(statistic, rng, draws)
+            return self.index(statistic, rng, samples)
         return self.index(
-            statistic.subset(cells), rng, draws, parameters_at_cells(self.index_parameters_after(statistic), cells)
+            statistic.subset(cells), rng, samples, parameters_at_cells(self.index_parameters_after(statistic), cells)
         )
 
     def index(
         self,
         cells: Cells,
         rng: np.random.Generator,
-        draws: int | None = None,
+        samples: int | None = None,
         parameters: IndexParameters | None = None,
     ) -> Array:
-        """One number per cell; of several draws, a row each. `parameters` are those of these cells, if not of all."""
+        """One number per cell; of several samples, a row each. `parameters` are those of these cells, if not of all."""
         p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
         sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
         centre, width = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         if vary is None:
-            noise = sample_noise(rng, centre, width, shape if draws is None else (draws, *shape))
+            noise = sample_noise(rng, centre, width, shape if samples is None else (samples, *shape))
             return index.combine(p, centre, width, noise)
-        samples = [
+        rows = [
             index.combine(vary(p, rng), centre, width, sample_noise(rng, centre, width, shape))
-            for _ in range(draws or 1)
+            for _ in range(samples or 1)
         ]
-        return samples[0] if draws is None else np.stack(samples)
+        return rows[0] if samples is None else np.stack(rows)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         net_situation = situation if self.weighs_costs or situation.is_paced else situation.without_costs
@@ -252,10 +252,10 @@ class CellPolicy(FamilyPolicy[Cells]):
         return incumbent_by_means(situation, means, coverage)
 
     def sample_values(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int
     ) -> Array | None:
         cells = self.relevant_cells(situation.problem)
-        means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, draws)
+        means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, samples)
         return self.values_of_means(situation, statistic, rng, means)
 
     def values_of_means(

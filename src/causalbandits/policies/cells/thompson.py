@@ -135,7 +135,7 @@ class CausalThompsonSampling(SamplingPolicy):
             with equal probability; with 2 or more the decision has a propensity.
         cpts: "known" takes the problem's CPTs as exact; "learned" learns them online. Needs `prior="gaussian"`, or
             `prior="beta"` with given scales.
-        trust: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
+        trust_past: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
             `cpts="learned"`. Default: 1, or 0.5 if the data have observational rows.
 
     Raises:
@@ -143,7 +143,7 @@ class CausalThompsonSampling(SamplingPolicy):
     """
 
     cpts: Literal["known", "learned"] = "known"
-    trust: float | None = None
+    trust_past: float | None = None
     causal = True
     family, family_label = "c-ts", "C-TS"
 
@@ -155,10 +155,10 @@ class CausalThompsonSampling(SamplingPolicy):
                 "cpts='learned' requires prior='gaussian', or prior='beta' with scales='given'; got "
                 f"prior={self.prior!r}, scales={self.scales!r}."
             )
-        if self.trust is not None and self.cpts == "known":
-            raise PolicyError("trust=, the trust in past data, requires cpts='learned'. Leave trust= out.")
-        if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
-            raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
+        if self.trust_past is not None and self.cpts == "known":
+            raise PolicyError("trust_past=, the trust in past data, requires cpts='learned'. Leave trust_past= out.")
+        if self.trust_past is not None and (not is_real(self.trust_past) or not 0 < self.trust_past <= 1):
+            raise PolicyError(f"trust_past must be a probability above 0 and up to 1; got {self.trust_past!r}.")
 
     @cached_property
     def traits(self) -> Traits:
@@ -166,7 +166,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
-        return learned_cpts(problem).default_trust if self.trust is None else float(self.trust)
+        return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""

@@ -88,7 +88,7 @@ def _trust_hint(trust: float) -> str:
         return ""
     return (
         f" Some past rows were not randomised, so their prior probability of being unconfounded is {trust:g}. If "
-        "assignment in these rows was as good as random, use the policy c-ts(cpts=learned, trust=1)."
+        "assignment in these rows was as good as random, use the policy c-ts(cpts=learned, trust_past=1)."
     )
 
 

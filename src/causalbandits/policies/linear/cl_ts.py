@@ -174,17 +174,17 @@ class CausalLinearThompsonSampling(LinearPosterior):
         return Bounds(centre - half, centre + half, "credible", assumption)
 
     def sample_values(
-        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, samples: int
     ) -> Array | None:
         """By the posterior of intercept and coefficients: Student's t where scales are estimated."""
         if not isinstance(statistic, ScaledRegression):
-            return super().sample_values(situation, statistic, rng, draws)
+            return super().sample_values(situation, statistic, rng, samples)
         scales, rows = statistic.scales(), self.action_features(situation) - statistic.mean_features
         half = 0.5 * scales.degrees
-        stretch = np.sqrt(half / rng.standard_gamma(half, draws)) if scales.known else np.ones(draws)
+        stretch = np.sqrt(half / rng.standard_gamma(half, samples)) if scales.known else np.ones(samples)
         spread = math.sqrt(scales.noise) * stretch
-        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), draws)))
-        levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(draws)
+        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), samples)))
+        levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(samples)
         values = levels + rows @ (statistic.theta()[:, None] + spread * noise)
         return situation.net_of_costs(Scores.of(values.T)).values
 

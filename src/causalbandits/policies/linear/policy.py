@@ -232,10 +232,10 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return Incumbent(action, mean, runner_up=RunnerUp(second, mean - loss, situation.problem.cost(second)))
 
     def sample_values(
-        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, samples: int
     ) -> Array | None:
         """By the posterior of theta, N(theta_hat, s^2 V^-1)."""
-        noise = self.noise_scale * rng.standard_normal((len(statistic.u), draws))
+        noise = self.noise_scale * rng.standard_normal((len(statistic.u), samples))
         thetas = np.linalg.solve(statistic.R, statistic.u[:, None] + noise)
         return situation.net_of_costs(Scores.of((self.action_features(situation) @ thetas).T)).values
 

@@ -61,8 +61,8 @@ numbers of their own: all of them are then searched."""
 class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     """Guarded C-TS: Thompson sampling with a misspecification test of the graph and the CPTs, and model repair.
 
-    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm it
-    decides as `CausalThompsonSampling` with the same `samples`.
+    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm and
+    with `audit=0` it decides as `CausalThompsonSampling` with the same `samples`.
 
     >>> from causalbandits import Agent, zoo
     >>> Agent(zoo.email_campaign().problem, GuardedThompsonSampling(prior="beta")).policy
@@ -242,7 +242,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if self.on_alarm == "leave":
             return self._give_up(problem, statistic)
         if about != ARROW:
-            statistic.learnt, statistic.believed = 1, statistic.counted.copy()
+            statistic.learned, statistic.believed = 1, statistic.counted.copy()
             statistic.restart(problem)
             return TABLES_LEARNED
         if problem.actions.size > REPAIR_LIMIT:
@@ -282,7 +282,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             return ()
         way_out = (
             "create the problem again with agent.model, the learned model"
-            if statistic.learnt
+            if statistic.learned
             else ("estimate these CPTs again, and create the problem with them")
         )
         return (
@@ -297,7 +297,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return evidence_of(problem, statistic, self.alpha)
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
-        return statistic.current_problem(problem).model if statistic.learnt else None
+        return statistic.current_problem(problem).model if statistic.learned else None
 
     def incumbent(self, situation: Situation, statistic: MonitoredCells) -> Incumbent:
         cells = statistic.cells
@@ -317,9 +317,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         )
 
     def sample_values(
-        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, samples: int
     ) -> Array | None:
-        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, draws)
+        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, samples)
 
     def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, confidence: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells

@@ -299,14 +299,14 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         return situation.take(self._values_under(situation, statistic, which, rng, None))
 
     def _values_under(
-        self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, draws: int | None
+        self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, samples: int | None
     ) -> Array:
         """What every action is worth if a candidate is right: by draws of its means, or in the mean without `rng`."""
         candidates = self.candidates(situation.problem)
         cells = candidates.members[which].cells
         count, total = candidates.sums(cells, statistic.count), candidates.sums(cells, statistic.total)
         a, b = self.successes + total, self.failures + count - total
-        index = a / (a + b) if rng is None else rng.beta(a, b, None if draws is None else (draws, len(a)))
+        index = a / (a + b) if rng is None else rng.beta(a, b, None if samples is None else (samples, len(a)))
         return candidates.project(which, require_context(self.id, situation.problem), np.asarray(index))
 
     def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
@@ -321,15 +321,15 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
             situation, situation.without_costs.take(means), situation.without_costs.take(coverage).values
         )
 
-    def sample_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Array:
-        return situation.take(self._sample_action_values(situation, statistic, rng, draws)).values
+    def sample_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int) -> Array:
+        return situation.take(self._sample_action_values(situation, statistic, rng, samples)).values
 
     def _sample_action_values(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int
     ) -> Array:
         """A row for each draw of a candidate and of its means."""
         weights = self.posterior_weights(situation.problem, statistic)
-        draws_per_candidate = rng.multinomial(draws, weights / weights.sum())
+        draws_per_candidate = rng.multinomial(samples, weights / weights.sum())
         rows = [
             self._values_under(situation, statistic, m, rng, n) for m, n in enumerate(draws_per_candidate.tolist()) if n
         ]

@@ -163,7 +163,7 @@ class Monitor(Statistic):
     """log of 3/4 + E/4 of each row."""
     log_tables: float
     """The sum of these."""
-    learnt: int
+    learned: int
     """Whether tables are learnt from what was counted."""
     believed: Array
     """The counts from which they were last made."""
@@ -192,7 +192,7 @@ class Monitor(Statistic):
             "log_rows": np.zeros((implications.rows, len(implications.alternatives))),
             "log_suspected": np.zeros(implications.rows),
             "log_tables": 0.0,
-            "learnt": 0,
+            "learned": 0,
             "believed": np.zeros(implications.size),
             "alarms": np.zeros(0),
         }
@@ -217,9 +217,9 @@ class Monitor(Statistic):
 
     def current_problem(self, problem: Problem) -> Problem:
         """The problem with the tables that are believed by now."""
-        if not self.learnt:
+        if not self.learned:
             return problem
-        key = "learnt", self.believed.tobytes()
+        key = "learned", self.believed.tobytes()
         current = problem.unconditional.compute_once(
             key, lambda: testable_implications(problem).with_learned_cpts(self.believed)
         )
@@ -251,7 +251,7 @@ class Monitor(Statistic):
             self._fit_choice_effects(implications, coins=noise is None)
         for value in implications.cpt_draws(outcome):
             self._count_table_draw(value)
-        if self.learnt and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
+        if self.learned and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:

@@ -1,4 +1,4 @@
-"""What narrows the action set: values that may be set, how many variables at once, lists, forbidden combinations."""
+"""Constraints on the action set: allowed values, the number of variables, lists, forbidden combinations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_action_space(
         raise ProblemError("At least one variable must be manipulable.")
     values = manipulable if isinstance(manipulable, Mapping) else {}
     always = always_set_names(names, optional, max_set, actions)
-    space = ActionSpace([model[name] for name in names], max_set=max_set, always=always, values=values)
+    space = ActionSpace([model[name] for name in names], max_set=max_set, always_set=always, values=values)
     if actions is None:
         return space
     if isinstance(actions, str | Mapping) or not is_iterable(actions):

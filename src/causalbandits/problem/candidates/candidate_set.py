@@ -1,4 +1,4 @@
-"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other tables."""
+"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other CPTs."""
 
 from __future__ import annotations
 

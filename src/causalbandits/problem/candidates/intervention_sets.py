@@ -148,7 +148,7 @@ def warn_of_lost_sets(
 
 def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]:
     """Every setting of every set that may be the best to set."""
-    always = admg.bits(space.always)
+    always = admg.bits(space.always_set)
     sets = pomis_sets(admg, goal, space.max_set, always)
     minimal_sets = [minimal_subset(admg, goal, nodes) for nodes in sets]
     size = sum(math.prod(len(space.settable[k]) for k in members(nodes)) for nodes in minimal_sets)

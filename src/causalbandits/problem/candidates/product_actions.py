@@ -172,7 +172,7 @@ def reduce_space(
     idle = tuple(name for k, name in enumerate(space.names) if k not in effective_knobs)
     row_indices = None
     if limit is not None:
-        forced = sum(name in space.always for name in idle)
+        forced = sum(name in space.always_set for name in idle)
         row_indices = tuple(
             _combine_within_limit([(choices > 0).sum(axis=1) for choices in kept_choices], limit - forced)
         )
@@ -202,7 +202,7 @@ def candidates_by_structure(
         kept_choices = tuple(choices[~alone] for choices, alone in zip(choices_by_block, idle, strict=True))
         return ProductActions(space, blocks, kept_choices, None, shape, baseline)
     effective_knobs = {k for block in blocks for k in block.knobs}
-    limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in effective_knobs)
+    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_knobs)
     touches = [(choices > 0).sum(axis=1) for choices in choices_by_block]
     row_indices = _combine_within_limit(touches, limit)
     could_set_more = sum(per_choice[rows] for per_choice, rows in zip(touches, row_indices, strict=True)) < limit

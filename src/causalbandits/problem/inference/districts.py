@@ -1,4 +1,4 @@
-"""P(z | do(a)) where causes are hidden: a block's operands are districts, not variables.
+"""P(z | do(a)) with unobserved confounders: a block's operands are districts, not variables.
 
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
 districts of A - s (`model.graph.identification`). So each district of A is one operand: a choice axis for each of its
@@ -97,7 +97,7 @@ class DistrictBlock(Block):
     def _ancestral_nodes(self, graph: ADMG, knobs: Sequence[str], set_knobs: Sequence[str]) -> int:
         """What may still lead to z where just these of some knobs are set."""
         if self._space.explicit_choices is None:
-            set_patterns = [self._space.always.intersection(self.knob_names).union(set_knobs)]
+            set_patterns = [self._space.always_set.intersection(self.knob_names).union(set_knobs)]
         else:
             set_patterns = [
                 pattern for pattern in self._listed_patterns if pattern.intersection(knobs) == set(set_knobs)
@@ -131,7 +131,7 @@ class DistrictBlock(Block):
         if space.explicit_choices is not None:
             return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
         most = len(space.names) if space.max_set is None else space.max_set
-        return space.always.intersection(knobs) <= set(set_knobs) and len(space.always.union(set_knobs)) <= most
+        return space.always_set.intersection(knobs) <= set(set_knobs) and len(space.always_set.union(set_knobs)) <= most
 
     def _raise_not_identified(self, set_knobs: Sequence[str]) -> NoReturn:
         intervened = [

@@ -85,6 +85,7 @@ def build_panels(study: Study) -> dict[str, Any]:
         if has_answer
         else [],
         "ranking": ranking,
+        "ranking_note": without_python(ranking.note) if ranking is not None else "",
         "ranking_interval": f"{recommendation.confidence:.0%} {recommendation.kind} interval" if has_answer else "",
         "why_not": why_not,
         "means": mean_chart(history),
@@ -177,6 +178,6 @@ def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
         return None
     size = study.problem.contexts.size
     try:
-        return ContextRecommendations(study.recommendations(at_most=MAX_CONTEXTS), size)
+        return ContextRecommendations(study.recommendations(limit=MAX_CONTEXTS), size)
     except CausalBanditsError as error:
         return ContextRecommendations(Recommendations(()), size, str(error))

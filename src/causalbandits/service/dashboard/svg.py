@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from causalbandits.study.analysis import History
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
+WIDTH, HEIGHT, LEFT, BOTTOM = 480, 190, 40, 24
 
 
 def mean_chart(history: History) -> Markup:
@@ -116,7 +116,7 @@ def delay_chart(delays: Sequence[float]) -> Markup:
         x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
-            f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
+            f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name.replace("to ", "≤ ")}</text>'
         )
         if count:
             share = f"{count / len(delays):.0%}"

@@ -15,14 +15,19 @@ from causalbandits.study.storage import Log, Row, from_fixed_point
 
 
 class Exported(NamedTuple):
-    """How many decisions were written, and how many left out: Vowpal Wabbit learns from rewards and their chances."""
+    """The numbers of decisions that `Study.export` wrote and left out.
+
+    Attributes:
+        decisions: The number of exported decisions.
+        without_reward: The number left out because they have no reward.
+        without_chances: The number with a reward left out because their propensities are not known.
+        repeated: The number with known propensities left out because they repeat an earlier decision of their unit.
+    """
 
     decisions: int
     without_reward: int = 0
     without_chances: int = 0
-    """Of those with a reward."""
     repeated: int = 0
-    """Of those with known chances: they repeat an earlier decision of their unit, and are no draws."""
 
     def __str__(self) -> str:
         reasons = {

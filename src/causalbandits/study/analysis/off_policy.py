@@ -66,7 +66,14 @@ SMALLEST_EFFECTIVE = 1.0
 
 
 class Estimate(NamedTuple):
-    """A mean reward, its standard error, and a 95% confidence interval."""
+    """A mean reward with its standard error and 95% confidence interval.
+
+    Attributes:
+        mean: The mean reward.
+        standard_error: The standard error.
+        low: The lower end of the interval.
+        high: The upper end of the interval.
+    """
 
     mean: float
     standard_error: float
@@ -75,22 +82,28 @@ class Estimate(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Estimates of a mean reward by name, and how far they can be trusted."""
+    """Off-policy estimates of a mean reward.
+
+    Attributes:
+        estimates: The estimates by name; None where the log does not support one.
+        outcomes: The number of outcomes with a weight.
+        effective: The effective sample size: the estimate is as precise as that many on-policy outcomes.
+        largest_weight: The largest weight of an outcome.
+        left_out: The number of outcomes without a weight: the parents' values or the propensities are not known, or the
+            logged mixture does not cover the target.
+        reasons: The reason for each missing estimate, by its name.
+        unknown_share: The share of decisions in contexts without cover; it widens the intervals.
+        assumes: The assumption of the intervals about rewards that were not seen; empty if none is needed.
+    """
 
     estimates: dict[str, Estimate | None]
-    """None where the log does not tell: see `reasons`."""
     outcomes: int
     effective: float
-    """So many outcomes of the target itself would be worth as much."""
     largest_weight: float
     left_out: int
-    """Outcomes without the parents' values, or whose decision's chances are not known, or do not reach the target's."""
     reasons: dict[str, str]
-    """Why an estimate is None, by its name."""
     unknown_share: float
-    """The share of decisions in contexts without cover. It widens intervals, times the range of the rewards."""
     assumes: str = ""
-    """What intervals assume of rewards that were not seen; nothing where these are 0 or 1, or in a declared range."""
 
     def __repr__(self) -> str:
         lines = [

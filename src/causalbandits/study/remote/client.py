@@ -159,7 +159,8 @@ class RemoteStudy:
             The decision, or a list of `n` decisions.
 
         Raises:
-            CausalBanditsError: If the service refuses the request, or does not answer in time and there is no fallback.
+            StorageError: If the service does not answer in time and there is no fallback.
+            CausalBanditsError: If the service refuses the request.
         """
         body = {
             "n": n,
@@ -189,22 +190,22 @@ class RemoteStudy:
         """The number of fallback decisions whose request `settle` has not yet cancelled in the service."""
         return len(self._unsettled)
 
-    def settle(self, at_most: int | None = None) -> int:
+    def settle(self, limit: int | None = None) -> int:
         """Cancel the decisions in the service for which this client used the fallback.
 
         A request that timed out may have reached the service. It is repeated with the same key, which makes no second
         decision, and that decision is cancelled because it was not carried out.
 
         Args:
-            at_most: The number of decisions. Default: all.
+            limit: The number of decisions. Default: all.
 
         Returns:
             The number of decisions that are left.
 
         Raises:
-            CausalBanditsError: If the service does not answer.
+            StorageError: If the service does not answer.
         """
-        for _ in range(len(self._unsettled) if at_most is None else at_most):
+        for _ in range(len(self._unsettled) if limit is None else limit):
             try:
                 body = self._unsettled.popleft()
             except IndexError:
@@ -279,7 +280,7 @@ class RemoteStudy:
         """
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
         if self._unsettled:
-            self.settle(at_most=1)  # the service is back
+            self.settle(limit=1)  # the service is back
         return [_decode_receipt(item) for item in response["items"]]
 
     def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None) -> Receipt:
@@ -296,31 +297,31 @@ class RemoteStudy:
         body = {"reward": reward, "observed": observed}
         return _decode_receipt(self._transport.send("POST", _decision_path(_decision_id(decision), "/correct"), body))
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
         """List the stored outcomes that arrived before their decision, as `Study.early_outcomes` does.
 
         Args:
             after: The key after which the list begins. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             The early outcomes.
         """
         cursor = base64.urlsafe_b64encode(after.encode()).decode()
-        items = itertools.islice(self._pages("/early-outcomes", cursor), at_most)
+        items = itertools.islice(self._pages("/early-outcomes", cursor), limit)
         return [EarlyOutcome(**item) for item in items]
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
         """List the early outcomes that were removed, as `Study.removed_outcomes` does.
 
         Args:
             after: The number of the removal after which the list begins. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             The removed outcomes.
         """
-        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), at_most)]
+        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), limit)]
 
     def retract(self, decision: Decision | Id) -> None:
         """Remove a reported outcome, as `Study.retract` does.
@@ -433,19 +434,19 @@ class RemoteStudy:
         return self._decode_recommendation(self._transport.send("POST", "/recommendation", body))
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
         """Recommend an action for each context, as `Study.recommendations` does.
 
         Args:
             confidence: The probability of each interval, and of each stopping rule.
             tolerance: The acceptable loss in mean reward, in units of the reward.
-            at_most: The number of contexts, at most 100.
+            limit: The number of contexts, at most 100.
 
         Returns:
             Pairs of the context's probability and its recommendation, the most probable context first.
         """
-        body = {"confidence": confidence, "tolerance": tolerance, "at_most": at_most}
+        body = {"confidence": confidence, "tolerance": tolerance, "limit": limit}
         response = self._transport.send("POST", "/recommendations", body)
         pairs = [(item["share"], self._decode_recommendation(item)) for item in response["contexts"]]
         return Recommendations(pairs, [(item["share"], item["why"]) for item in response["refused"]])
@@ -488,17 +489,17 @@ class RemoteStudy:
         """All policies of the study so far, with time and author."""
         return list(self._pages("/policy"))
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """List the events of the log in order, as `Study.events` does.
 
         Args:
             after: The `id` of the last event that you have, or its number. Default: the beginning.
-            at_most: The length of the list.
+            limit: The length of the list.
 
         Returns:
             JSON-ready events.
         """
-        return list(itertools.islice(self._pages("/events", after), at_most))
+        return list(itertools.islice(self._pages("/events", after), limit))
 
     def _pages(self, path: str, cursor: int | str | None = None) -> Iterator[dict[str, Any]]:
         """The items of a list, page by page."""
@@ -571,8 +572,7 @@ def connect(
 ) -> RemoteStudy:
     """Connect to a study that `causalbandits serve` serves over HTTP.
 
-    No request is sent before the first call. With a fallback, `ask` works without the service, as here, where nothing
-    listens:
+    No request is sent before the first call. With a fallback, `ask` works without the service; here, none listens:
 
     >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
     >>> decision = study.ask()

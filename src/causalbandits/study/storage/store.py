@@ -1,4 +1,4 @@
-"""What a study asks of a database: statements with parameters, transactions of one writer, errors in words."""
+"""The interface to a database: statements with parameters, transactions of one writer, errors in words."""
 
 from __future__ import annotations
 
@@ -57,6 +57,9 @@ class Store(Protocol):
 
     def checkpoint(self) -> bool:
         """Move what is committed into the database's own file, without waiting; whether all of it is there."""
+
+    def refuse_full_disk(self) -> None:
+        """Raise an error where there is no room for what a request may write."""
 
     def close(self) -> None:
         """Close the connection."""

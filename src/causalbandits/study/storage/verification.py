@@ -1,4 +1,5 @@
-"""Replay of the event log from its beginning, and verification: what is stored is what the events say, bit for bit."""
+"""Replay of the event log from its beginning, and verification that the stored state equals the replayed one, bit for
+bit."""
 
 from __future__ import annotations
 
@@ -31,7 +32,13 @@ MAX_DIFFERENCES = 10
 
 
 class Verification(NamedTuple):
-    """The result of `verify`: what was compared, and every difference in words; true if there is none."""
+    """The result of replaying the event log; true if there is no difference.
+
+    Attributes:
+        decisions: The number of decisions.
+        events: The number of events.
+        differences: The differences in words.
+    """
 
     decisions: int
     events: int
