@@ -239,7 +239,7 @@ def test_agents_work_and_what_takes_whole_tables_is_refused(tmp_path):
             ask()
     with pytest.raises(ProblemError, match="'exposure' is an effect of the manipulable 'channel':"):
         believed(context=["exposure"])
-    with pytest.raises(ProblemError, match="Only a model fitted to data has intervals"):
+    with pytest.raises(ProblemError, match="Intervals require a model fitted to data"):
         problem.parent_distribution({}, interval=True)
 
 

@@ -239,7 +239,7 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
         (("--reward", "sale", "--picture", tmp_path / "graph.txt"), "graph.txt"),
         (
             ("--reward", "sale", "--manipulable", "channel", "--reward-parents", "engagement"),
-            "Missing are those of 'exposure', 'engagement'",
+            "Missing: the values of 'exposure', 'engagement'",
         ),
     ):
         found = run("inspect", dot, *arguments)
