@@ -305,7 +305,7 @@ def test_a_name_with_every_character_has_links_and_forms_that_work(browser: Chro
         browser.until(f"document.title === {json.dumps(name)}")
         browser.value("document.querySelector('.whatif [name=send_time]').value = 'morning'")
         browser.click(".whatif button")
-        browser.until("document.querySelector('h1')?.textContent.startsWith('Estimate of another action')")
+        browser.until("document.querySelector('h1')?.textContent.startsWith('Off-policy evaluation')")
         browser.click("nav span a")
         browser.until("document.querySelector('.change') !== null")
         browser.click(".change summary")
