@@ -62,7 +62,7 @@ def test_behind_a_proxy_nobody_is_an_admin_without_a_key(served: Served, path: s
     assert served.fetch("GET", path)[0] == 200
     status, _, text = served.fetch("GET", path, **header)
     assert status == 403
-    assert "a proxy has passed this request on" in text
+    assert "a proxy forwarded this request" in text
     assert "causalbandits study keys make" in text
 
 
@@ -148,7 +148,7 @@ def test_a_service_that_had_keys_does_not_start_without_them(file: Path) -> None
     keys.create("ann", "admin")
     build_service([file]).close()
     keys.path.unlink()
-    with pytest.raises(StateError, match="does not exist, although the service had keys"):
+    with pytest.raises(StateError, match="does not exist, alalthough the service had keys"):
         build_service([file])
     Path(f"{keys.path}.required").unlink()
     build_service([file]).close()
@@ -165,7 +165,7 @@ def test_keys_that_are_made_while_a_service_runs_close_it_for_good(file: Path) -
         assert running.send("GET", "/v1/studies")[0] == 503
     finally:
         running.stop()
-    with pytest.raises(StateError, match="though the service had keys"):
+    with pytest.raises(StateError, match="although the service had keys"):
         build_service([file])
 
 
@@ -210,4 +210,4 @@ def test_a_service_without_keys_says_so_in_its_log(file: Path, monkeypatch: pyte
     monkeypatch.setenv(WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE)
     service = Process(file, "--without-keys")
     code, errors = service.stop()
-    assert (code, "everybody who reaches this service is an admin" in errors) == (0, True)
+    assert (code, "every client is an admin" in errors) == (0, True)
