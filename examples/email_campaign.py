@@ -1,8 +1,8 @@
-"""An e-mail campaign, end to end: the world, the comparison before launch, the live agent.
+"""An e-mail campaign, end to end: the environment, the comparison before launch, the live agent.
 
-Product, purpose and send time may be chosen. What makes people click is the subject line's length, the template
-and the send time; how the first three lead to these is known from past campaigns. How the clicks depend on them
-is not: that is what has to be learnt, with as few wasted mails as possible.
+Product, purpose and send time are manipulable. Clicks depend on the subject line's length, the template and the send
+time. The CPTs from the manipulable variables to these parents are known from past campaigns. The mean clicks given the
+parents are unknown: the agent learns them with few mails.
 """
 
 from pathlib import Path
@@ -15,19 +15,23 @@ OUT = Path("results")
 def main() -> None:
     env = cb.zoo.email_campaign()
     problem = env.problem
-    print(f"{problem.actions.size} actions; {problem.configurations} configurations of what makes people click.")
-    print(f"Best: {env.best().intervention}, {env.best().mean:.1%} clicks; doing nothing: {env.mean_reward({}):.1%}.\n")
+    print(f"Actions: {problem.actions.size}")
+    print(f"Configurations of the reward's parents: {problem.configurations}")
+    print(f"Best action: {env.best().intervention}, click rate {env.best().mean:.1%}")
+    print(f"Without an intervention: click rate {env.mean_reward({}):.1%}\n")
 
-    print("1. Before launch: four policies, 20 campaigns of 5000 mails each (some seconds) ...")
+    print(
+        "1. Comparison before launch: four policies, 20 simulated campaigns of 5000 mails each (takes some seconds) ..."
+    )
     policies = ["ucb", "c-ucb", "ts(prior=beta)", "c-ts(prior=beta)"]
     run = cb.simulate(env, policies, horizon=5000, replications=20, seed=0, workers=2)
     print(run.summary(), "\n")
     OUT.mkdir(exist_ok=True)
-    run.plot(OUT / "email_regret.png", title="E-mail campaign: clicks lost against the best action")
+    run.plot(OUT / "email_regret.png", title="E-mail campaign: regret in clicks")
     run.to_csv(OUT / "email_regret.csv")
-    print(f"The plot is {OUT / 'email_regret.png'}, the numbers are {OUT / 'email_regret.csv'}.\n")
+    print(f"Plot: {OUT / 'email_regret.png'}\nData: {OUT / 'email_regret.csv'}\n")
 
-    print("2. Live: an agent decides about 1000 mails, one by one.")
+    print("2. Live campaign: an agent decides 1000 mails one by one.")
     agent = cb.Agent(problem, cb.policies.CausalThompsonSampling(prior="beta"), seed=7)
     clicks = 0.0
     for mail in range(1000):
@@ -37,10 +41,11 @@ def main() -> None:
         clicks += outcome.reward
     agent.save(OUT / "email_agent.json", overwrite=True)
     best = agent.recommend()
-    print(f"{clicks:.0f} clicks. Its advice: {best.intervention}.")
+    print(f"Clicks: {clicks:.0f} of 1000 mails")
+    print(f"Recommended action: {best.intervention}")
     interval = f"{best.confidence:.0%} {best.kind} interval {best.lower:.1%} to {best.upper:.1%}"
-    print(f"It expects {best.mean:.1%} clicks ({interval}).")
-    print(f"It is saved in {OUT / 'email_agent.json'}; cb.Agent.load goes on from there.")
+    print(f"Click rate: {best.mean:.1%}, {interval}")
+    print(f"Agent: {OUT / 'email_agent.json'} (continue with cb.Agent.load)")
 
 
 if __name__ == "__main__":

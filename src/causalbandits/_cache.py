@@ -1,4 +1,4 @@
-"""Things that keep what is expensive to derive from them: so much of it, and never in a pickle."""
+"""Caches of derived values on objects, of limited size and not pickled."""
 
 from __future__ import annotations
 

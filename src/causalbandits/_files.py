@@ -1,4 +1,4 @@
-"""Paths and JSON from outside, and files that are there whole or not at all."""
+"""Paths and JSON from users, and atomic files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: as text that lines up, and as data frames."""
+"""Tables as aligned text, and as data frames."""
 
 from __future__ import annotations
 

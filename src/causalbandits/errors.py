@@ -1,30 +1,30 @@
-"""What can go wrong, each with the rule, the offending value and the way out.
+"""Errors and warnings. Each message states the rule, the offending value and the remedy.
 
 CausalBanditsError (a ValueError)
-├── ModelError            a variable, a table, a graph
-├── DataError             data that do not fit the graph: columns, values, what is missing
+├── ModelError            a variable, a CPT or a graph
+├── DataError             data that do not fit the graph: columns, values, missing values
 ├── FormatError           a file that does not follow its format, with line and column
-├── InterventionError     an assignment or an action that the action space does not hold
-│   └── ActionIndexError  a number beyond the last action (an IndexError, too)
+├── InterventionError     an intervention or an action that the problem does not have
+│   └── ActionIndexError  a number beyond the last action (also an IndexError)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
-│   └── NotIdentifiedError  what cannot be computed from what is observed, and what would help
-├── PolicyError           a policy's parameters, or a policy used where it cannot work
-├── BudgetError           a budget that is none, or does not allow for anything any more
-├── StudyModeError        a study that is paused or closed, or cannot be in the mode that is wanted
-├── SizeError             something too large to enumerate or to hold, refused before it starts
-├── TellError             feedback that the agent cannot take; nothing was changed
-│   ├── ConflictError         what contradicts what a study was told or asked before
-│   └── UnknownDecisionError  of a decision that was never made
+│   └── NotIdentifiedError  an effect that is not identified, and what would identify it
+├── PolicyError           a policy's options, or a policy that cannot be used on a problem
+├── BudgetError           a malformed budget, or one that does not pay for a decision
+├── StudyModeError        a study that is paused or closed, or cannot change to a mode
+├── SizeError             something too large to enumerate or to hold in memory
+├── TellError             an outcome that cannot be accepted; nothing was changed
+│   ├── ConflictError         a contradiction of an earlier report or request
+│   └── UnknownDecisionError  an outcome of a decision that was never made
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
-    └── StorageError          a database that could not do what it was asked; nothing was changed
+    └── StorageError          a database operation that failed; nothing was changed
 CausalBanditsWarning (a UserWarning)
-├── DataWarning           data that can be used and look odd, or estimates that claim more than the data said
+├── DataWarning           odd data, or estimates that claim more than the data support
 ├── BatchWarning          several decisions at once by a policy that repeats one action
-├── ClockWarning          a computer's clock was set, or contradicts what a study has recorded
-├── EvidenceWarning       outcomes that contradict the graph or a table, and what was done about it
-├── ProblemWarning        a knob or a constraint of a problem that does nothing
+├── ClockWarning          a computer's clock was set, or contradicts recorded times
+├── EvidenceWarning       outcomes that contradict the graph or a CPT, and the reaction
+├── ProblemWarning        a variable or a constraint of a problem without effect
 ├── ScaleWarning          rewards far from the scale that a policy was told to expect
-└── TheoryWarning         a regret bound whose assumptions the environment does not meet
+└── TheoryWarning         a regret bound whose assumptions the environment violates
 """
 
 from __future__ import annotations

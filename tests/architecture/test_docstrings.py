@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import types
 from functools import cached_property
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from causalbandits.policies import FAMILIES
 from causalbandits.study import RemoteStudy
 
 MODULES = ["errors", "policies", "rewards", "testing", "theory", "zoo"]
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
 SECTIONS = ["Args", "Attributes", "Raises", "Returns", "Warns", "Yields"]
 DESCRIPTORS = property | cached_property
 
@@ -97,15 +101,21 @@ def sections(docstring):
 
 def listed(section):
     """The names that a section lists."""
-    return re.findall(r"^ {4}(\w+): +\S", section, flags=re.MULTILINE)
+    return re.findall(r"^ {4}\*{0,2}(\w+): +\S", section, flags=re.MULTILINE)
+
+
+def own_bases(kind):
+    """The class and its bases, as far as they are this library's; an error's parameters are those of its base."""
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("causalbandits")]
+    return bases[:1] if is_error(kind) else bases
 
 
 def parameters(entry):
     """The names of an entry's parameters, but for `self` and `cls`."""
     if isinstance(entry, DESCRIPTORS):
         return []
-    if is_error(entry) and "__init__" not in vars(entry):
-        return []  # those of the base
+    if isinstance(entry, type) and not any({"__init__", "__new__"} & set(vars(base)) for base in own_bases(entry)):
+        return []  # those of a built-in class
     return [
         name
         for name, parameter in inspect.signature(entry).parameters.items()
@@ -176,3 +186,39 @@ def test_arguments_do_not_repeat_their_types(name):
 def test_a_public_module_has_a_docstring(module):
     assert isinstance(getattr(cb, module), types.ModuleType)
     assert getattr(cb, module).__doc__
+
+
+def test_the_reference_reads_the_sections(caplog):
+    """Griffe, which reads docstrings for the pages, finds the parameters that the text lists, and has no complaint."""
+    griffe = pytest.importorskip("griffe")
+    package = griffe.load("causalbandits", search_paths=[SOURCE], resolve_aliases=True)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        for name, entry in DOCUMENTED.items():
+            function = entry.fget if isinstance(entry, property) else getattr(entry, "func", entry)
+            path = f"{function.__module__}.{function.__qualname__}".removeprefix("causalbandits.")
+            docstring = package[path].docstring
+            if docstring is None:
+                continue  # that of the method that it overrides
+            parsed = docstring.parse("google", returns_multiple_items=False)
+            found = [
+                parameter.name.lstrip("*")
+                for part in parsed
+                if part.kind.value == "parameters"
+                for parameter in part.value
+            ]
+            assert found == listed(sections(docstring_of(name)).get("Args", "")), name
+            titles = {"Attributes": "attributes", "Raises": "raises", "Returns": "returns", "Yields": "yields"}
+            expected = {kind for title, kind in titles.items() if title in sections(docstring_of(name))}
+            assert expected <= {part.kind.value for part in parsed}, name
+    assert not caplog.records, "\n".join(record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("kind", [cb.Problem, cb.Study])
+def test_the_reference_shows_the_attributes_for_users(kind):
+    page = (ROOT / f"docs/reference/api/{kind.__name__.lower()}.md").read_text(encoding="utf-8")
+    listed_members = re.search(
+        rf"^::: causalbandits\.{kind.__name__}\n.*?members: \[(.*?)\]", page, re.DOTALL | re.MULTILINE
+    )
+    assert listed_members is not None
+    assert sorted(re.findall(r"\w+", listed_members[1])) == sorted(shown(kind))

@@ -280,7 +280,7 @@ def test_a_variable_may_have_the_name_of_a_column() -> None:
 
 def test_a_recommendation_made_by_hand_has_no_table() -> None:
     made = replace(cb.Agent(two_arms(), "c-ts(prior=beta)", seed=0).recommend(), ranking=None)
-    with pytest.raises(CausalBanditsError, match=r"has no table.*Call recommend\(\) again"):
+    with pytest.raises(CausalBanditsError, match="recommendation has no table,"):
         made.table()
 
 

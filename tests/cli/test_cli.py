@@ -225,7 +225,10 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     options += ["--optional", "all"]
     done = run("inspect", "campaign.bif", *options, "--out", "out", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "80 actions -> 12 that can be the best for some reward." in done.stdout
+    assert (
+        "The problem\n-----------\nActions: 80 on product, purpose, send_time. Learned: one mean reward for"
+        in done.stdout
+    )
     assert (tmp_path / "out" / "report.html").exists()
     shown = run(
         "inspect",
@@ -241,11 +244,11 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
     done = run("forecast", "campaign.bif", *options, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "rounds to find it for good 9 times in 10" in done.stdout
+    assert "rounds until found for good (90%)" in done.stdout
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
     stops = run("forecast", "email_campaign", *few[:4], "--stops", "--policy", "c-ucb", folder=tmp_path)
-    assert "and to know it (95%)" in stops.stdout
+    assert "for good (90%) " in stops.stdout
 
 
 def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
@@ -267,7 +270,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     only_a_problem.write_text(
         'optional = ["X1"]\nenvironment = { zoo = "lower_bound", N = 2, delta = 0.5 }', encoding="utf-8"
     )
-    assert "6 actions on X1, X2" in run("inspect", only_a_problem).stdout
+    assert "Actions: 6 on X1, X2" in run("inspect", only_a_problem).stdout
     assert (
         run("simulate", only_a_problem).stderr
         == "Error: [simulation] must say for how many rounds: horizon = 5000, say.\n"
@@ -280,11 +283,11 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
         (["inspect", "nothing.bif", "--manipulable", "x"], "nothing.bif"),
         (
             ["inspect", "model.json"],
-            "Name the variables that decisions set: --manipulable A,B. The variables are x, y.",
+            "Error: The manipulable variables are missing, for example --manipulable A,B. The variables are x, y.\n",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x"],
-            "Name the reward: --reward Y; or, where it is not in the graph, its direct causes: --reward-parents A,B.",
+            "Add its name, --reward Y; or, if the reward is not in the graph, its direct causes",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x", "--reward-parents", "yy"],
@@ -312,7 +315,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
             "An example environment has its own model and reward. Leave out --reward.",
         ),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
-        (["forecast", "graph.dot", "--manipulable", "x"], "Name the reward: --reward Y; or"),
+        (["forecast", "graph.dot", "--manipulable", "x"], "name, --reward Y; or, if the reward"),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, arguments, message):
@@ -340,7 +343,7 @@ def test_a_graph_is_never_dropped_because_values_are_missing(tmp_path, command, 
     knobs = ["--manipulable", "purpose=promo,news", "--manipulable", "send_time=am,pm", "--reward", "click"]
     done = run(*command.split(), source, *knobs, *to, folder=tmp_path)
     assert done.returncode == 1
-    assert "Missing are those of 'subject'. Give them, --values subject=" in done.stderr
+    assert "--data with these values. Or mark a variable that is never observed: 'subject'" in done.stderr
     done = run(*command.split(), source, "--reward", "click", *to, folder=tmp_path)
     assert done.stderr.startswith("Error: Name the variables that decisions set: --manipulable A,B.")
     assert not (tmp_path / "study.db").exists()
@@ -379,7 +382,7 @@ def test_every_warning_of_this_library_is_one_line_and_others_are_shown_as_pytho
 
 
 def test_the_file_that_the_guide_shows_runs(tmp_path):
-    guide = (Path(__file__).parents[2] / "docs/how-to/campaign.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs/how-to/environments.md").read_text(encoding="utf-8")
     shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
     (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")

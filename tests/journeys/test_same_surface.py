@@ -257,7 +257,7 @@ def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
     here, there = (one.evidence() for one in pair)
     assert (here.later, here.missing) == (there.later, there.missing) == (3, 0)
     assert there == here
-    assert "Waiting: 3 outcomes, until decision 0 has its outcome" in repr(there)
+    assert "tested: all 3 outcomes wait for the outcome of decision 0" in repr(there)
     assert repr(there) == repr(here)
 
 

@@ -98,7 +98,7 @@ def test_only_bounds_that_say_something_are_shown():
     assert "no better than T Delta_max" not in text
     assert "*" not in text
     assert "largest possible regret): c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
-    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts(scales=given)," in words
+    assert "causalbandits.theory.bound names it): c-ts(scales=given)," in words
     assert "c-ts(prior=beta) 2907.5" in words
 
 
@@ -123,7 +123,7 @@ def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
     assert "data:image/svg+xml;base64," in page
     assert "Recommended policy" in page
     write_description(found, tmp_path)
-    assert "Which knobs matter" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Manipulable variables" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "graph.svg").exists()
 
 

@@ -239,8 +239,8 @@ def test_it_prints_and_plots(forecast, tmp_path):
     text = repr(forecast)
     assert "rounds until found for good (90%)" in text
     assert "problem instances: 30\nFound: the recommended action is within" in text
-    assert "within 0.02 of the best, 8% of what an action" in repr(replace(forecast, tolerance=0.02, at_stake=0.25))
-    assert "within 0 of the best." in repr(replace(forecast, tolerance=0.0, at_stake=0.0))
+    assert "within 0.02 of the best (8% of the median loss" in repr(replace(forecast, tolerance=0.02, at_stake=0.25))
+    assert "within 0 of the best" in repr(replace(forecast, tolerance=0.0, at_stake=0.0))
     forecast.plot(tmp_path / "forecast.png")
     assert (tmp_path / "forecast.png").stat().st_size > 10_000
 

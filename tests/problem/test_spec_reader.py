@@ -80,7 +80,7 @@ def test_over_http_it_is_the_same_problem(tmp_path: Path) -> None:
         status, answer = served.send("POST", "/v1/studies", {"name": "files", "problem": {**SHOP, "graph": "shop.dot"}})
         assert status == 422
         assert [error["field"] for error in answer["errors"]] == ["/problem/graph"]
-        assert "files are not read here" in answer["errors"][0]["detail"]
+        assert "does not read files:" in answer["errors"][0]["detail"]
     finally:
         served.stop()
     with cb.Study.open(str(tmp_path / "shop.db")) as study:
@@ -303,7 +303,7 @@ def test_a_key_that_is_there_twice_in_a_json_file_is_refused(tmp_path: Path) -> 
 def test_an_entry_below_a_table_of_toml_is_told_where_it_belongs(tmp_path: Path) -> None:
     file = tmp_path / "shop.toml"
     file.write_text('graph = "a -> y"\n[manipulable]\na = [1, 2]\nreward = "y"\n')
-    with pytest.raises(ProblemError, match="in TOML it belongs above the first table") as raised:
+    with pytest.raises(ProblemError, match="In TOML, the entry reward must stand above the first table") as raised:
         cb.Problem.from_spec(file)
     assert raised.value.path == ("manipulable", "reward")
 

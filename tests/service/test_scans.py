@@ -99,7 +99,7 @@ def test_a_service_that_is_to_stop_interrupts_what_reads_the_whole_log(
     running.thread.join(20)
     assert not running.thread.is_alive()
     assert answers[0][0] == 503
-    assert "interrupted, because the service stops" in answers[0][1]["detail"]
+    assert "the service is stopping and interrupted" in answers[0][1]["detail"]
 
 
 def test_a_query_that_runs_is_interrupted(running: Served) -> None:

@@ -22,7 +22,8 @@ import causalbandits as cb
 import commands
 import toolchains
 
-PAGE = (Path(__file__).parents[2] / "docs/tutorials/web-shop.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/tutorials/web-shop.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 BEST = {"banner": "loud", "delivery": "free"}
 N_VISITORS = 300
@@ -88,6 +89,9 @@ def test_curl_prints_what_the_page_shows(shop: Shop) -> None:
     assert [type(value) for value in decision.values()] == [type(value) for value in shown_decision.values()]
     ranking: dict[str, Any] = json.loads(shop.run("bash", "-euc", block("bash", 5)))
     assert len(next(value for value in ranking.values() if isinstance(value, list))) == 4
+    page = shop.run("curl", "-sSf", f"http://127.0.0.1:{shop.port}/shop/decision?id=page-view-1")
+    assert "decision page-view-1" in page
+    assert decision["action"]["banner"] in page
 
 
 def check_result(printed: str, shop: Shop, before: int) -> None:
@@ -97,6 +101,7 @@ def check_result(printed: str, shop: Shop, before: int) -> None:
     assert lines[0] == "Action: do(banner=loud, delivery=free)"
     shown = [line.partition(":")[0] for line in block("text", 1).splitlines()]
     assert [line.partition(":")[0] for line in lines][: len(shown)] == shown
+    assert block("text", 1).splitlines()[-1] in lines
     assert shop.n_outcomes() == before + N_VISITORS
     with cb.connect(f"http://127.0.0.1:{shop.port}/shop") as study:
         assert dict(study.recommend().intervention) == BEST
@@ -130,3 +135,16 @@ def test_commands_in_the_text_run(line: str, tmp_path: Path) -> None:
 
 def test_the_page_has_two_commands_in_its_text() -> None:
     assert len(re.findall(r"`causalbandits study (?:expire|keys)", PAGE)) == 2
+
+
+@pytest.mark.skipif(toolchains.CURL is None, reason="curl is not installed")
+def test_the_commands_of_the_readme_create_and_serve_a_study_that_decides(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    create, serve, ask = re.findall(r"^(?:causalbandits|curl) .*$", readme, re.MULTILINE)
+    assert commands.run(*shlex.split(create, comments=True)[1:], folder=tmp_path).returncode == 0
+    assert shlex.split(serve, comments=True) == ["causalbandits", "serve", "campaign.db"]
+    process = Process(tmp_path / "campaign.db")
+    command = shlex.split(ask.replace("127.0.0.1:8000", f"127.0.0.1:{process.port}"))
+    done = subprocess.run([*command, "-sS"], capture_output=True, text=True, timeout=60)
+    assert process.stop()[0] == 0
+    assert json.loads(done.stdout)["id"].startswith("d0-"), done

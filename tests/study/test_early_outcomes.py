@@ -62,7 +62,7 @@ def test_an_early_outcome_is_taken_back_by_its_key_whether_it_waits_or_was_stran
         assert (study.report().early, study.report().stranded) == (0, ())
         ask(study, "waits")
         assert study.status("waits") == "open"  # nothing was applied
-        with pytest.raises(UnknownDecisionError, match="no outcome waits"):
+        with pytest.raises(UnknownDecisionError, match="and no stored outcome"):
             study.retract("wiats")
         assert study.verify()
 

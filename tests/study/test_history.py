@@ -294,7 +294,7 @@ def test_a_batch_with_a_key_is_the_same_when_it_is_asked_for_again(tmp_path: Pat
         for n, given in ((2, {}), (4, {}), (3, {"eligible": [{"send_time": "morning"}]})):
             with pytest.raises(ConflictError, match="another request"):
                 study.ask(n, key="night", **given)
-        with pytest.raises(StateError, match="A key is printable text"):
+        with pytest.raises(StateError, match="A key must be printable text"):
             study.ask(2, key="x" * 199)
         assert study.n_decisions == 3
 

@@ -300,7 +300,7 @@ def test_tables_without_a_head_row_are_refused_in_words(tmp_path: Path) -> None:
         connection.execute("DROP TABLE head")
         connection.execute("UPDATE facts SET value = '1' WHERE name = 'version'")
     content = (tmp_path / "study.db").read_bytes()
-    with pytest.raises(StateError, match=r"older version of this library: its tables have version 1.* from 8 on"):
+    with pytest.raises(StateError, match="older version of this library: its schema has version 1,"):
         cb.Study.open(tmp_path / "study.db")
     assert (tmp_path / "study.db").read_bytes() == content
 

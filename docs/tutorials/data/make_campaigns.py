@@ -42,7 +42,7 @@ def group_of(days: float) -> int:
 
 def true_means() -> dict[tuple[str, str, str], float]:
     """The probability of a purchase under each action: offer, subject, hour."""
-    at_edges = [1.0, np.exp(-RECENT / MEAN_DAYS), np.exp(-LAPSED / MEAN_DAYS), 0.0]
+    at_edges = [1.0, *(np.exp(-(edge - 0.5) / MEAN_DAYS) for edge in (RECENT, LAPSED)), 0.0]  # days are rounded
     groups = [before - after for before, after in itertools.pairwise(at_edges)]
     means = {}
     for offer, subject, hour in itertools.product(OFFERS, SUBJECTS, HOURS):

@@ -86,7 +86,7 @@ from causalbandits.problem import (
 )
 
 DIAGNOSTICS_AFTER = 100
-"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
+"""The number of outcomes after which the policy is asked for contradictions of its assumptions."""
 
 
 class Agent(Advice):
@@ -124,9 +124,11 @@ class Agent(Advice):
 
     Raises:
         CausalBanditsError: If `problem` is not a `Problem` or `zero_probability` is unknown.
-        PolicyError: If the policy is unknown or cannot be used on this problem.
-        BudgetError: If the budget does not pay for the cheapest action in every round, or the policy takes no budget.
+        PolicyError: If the policy is unknown, cannot be used on this problem, or does not support budgets.
     """
+
+    policy: AnyPolicy
+    zero_probability: Literal["raise", "allow"]
 
     def __init__(
         self,
@@ -153,16 +155,16 @@ class Agent(Advice):
         self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
-        """Whether outcomes were corrected since the statistic was made."""
+        """Whether outcomes were corrected since the statistic was computed."""
         self._next_id = 0
         self._may_lack_observations = resolved_policy.traits.learns_cpts
-        """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
+        """Whether an outcome that lacks variables from which CPTs are learned gives a warning: only the first does."""
         self._past: list[PastBatch] = []
-        """The rows of the past that were taken in."""
+        """The past rows that were learned."""
         self._comparison: RewardComparison | None = None
-        """Own rewards against past ones with a trust below 1; None without any."""
+        """The comparison of own rewards with past ones whose trust is below 1; None without any."""
         self._statistic_without_past: Any = None
-        """The statistic without them."""
+        """The statistic without these past rows."""
         warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
@@ -176,10 +178,10 @@ class Agent(Advice):
         self._seeds = DecisionSeeds(parse_seed(seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
-        """Rewards beyond it bring one warning."""
+        """Rewards beyond it give one warning."""
         self._agent_id = secrets.token_hex(8)
         self._versions: dict[Path, file.Version] = {}
-        """What this agent last read from or wrote to each file."""
+        """The version that this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.n_outcomes} rewards, {len(self._pending)} pending)"
@@ -223,9 +225,11 @@ class Agent(Advice):
             The decision, or a list of `n` decisions.
 
         Raises:
-            InterventionError: If the context or `eligible` is malformed, or no eligible action exists.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
             BudgetError: If the budget does not pay for all decisions; none is made then.
-            ProblemError: If no action meets the chance constraints.
+            CausalBanditsError: If `n` is out of range.
         """
         if n is not None:
             validate_batch_size(n)
@@ -264,7 +268,7 @@ class Agent(Advice):
             reward: The reward, without subtracting costs. Required: a number within `problem.reward_range`.
             observed: The observed values by variable: all of `problem.must_observe` that the policy needs, and any
                 other variable of the graph. Variables that the decision set and the context are filled in. None as a
-                value declares it lost. Default: no value is given.
+                value declares it lost, which is accepted only where the value serves to learn CPTs. Default: no values.
 
         Raises:
             TellError: If the decision is unknown or already has an outcome, a needed value is missing, or the reward or
@@ -308,8 +312,8 @@ class Agent(Advice):
     ) -> LearnSummary:
         """Learn from past rounds that the agent did not decide.
 
-        Policies that learn a mean per configuration use every row in which the reward's parents were observed, whoever
-        chose the action. Observational rows are skipped if the parents block all paths only because a variable is
+        Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
+        the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
         always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
         `do()` only.
 
@@ -321,7 +325,8 @@ class Agent(Advice):
         Args:
             past: The rows, in any form that `fit` reads: a data frame, a mapping of columns, a .csv or .parquet file,
                 with the reward's parents and the rewards.
-            reward: The name of the column with the rewards. Default: the problem's reward, or "reward" if it has none.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
             interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
                 rows).
             trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
@@ -334,8 +339,7 @@ class Agent(Advice):
 
         Raises:
             DataError: If the rows cannot be read or lack a column.
-            PolicyError: If the policy cannot learn from past rows.
-            CausalBanditsError: If `trust_past` is out of range.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         first = -1 - sum(batch.rows for batch in self._past)
         importer = HistoryImporter(self.problem, self.policy, self._seeds, self._accept_impossible)

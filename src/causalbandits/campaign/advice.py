@@ -1,4 +1,4 @@
-"""Advice: what can be asked of a campaign without changing it, written once for agents and studies.
+"""Queries that do not change a campaign, shared by agents and studies.
 
 A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
 that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
@@ -198,7 +198,9 @@ class Advice(ABC):
         Raises:
             CausalBanditsError: If `confidence` or `tolerance` is out of range.
             PolicyError: If the policy gives no estimates.
-            ProblemError: If no action meets the chance constraints in this context.
+            InterventionError: If a value of the context is unknown.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
         """
         with self._campaign_state() as state:
             conditioned = condition_on_context(self.problem, context, accept_impossible=state.accept_impossible)
@@ -259,6 +261,8 @@ class Advice(ABC):
 
         Raises:
             ProblemError: If the problem has no parents, so that there is nothing to test.
+            PolicyError: If the policy logs no propensities.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
@@ -281,6 +285,7 @@ class Advice(ABC):
 
         Raises:
             ProblemError: If the problem has no parents, so that there is nothing to test.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:

@@ -1,4 +1,4 @@
-"""Decisions: what may be chosen (a context, eligible actions, a batch), and what is to be done now."""
+"""Decisions: the request (a context, eligible actions, a batch), and the chosen action."""
 
 from __future__ import annotations
 

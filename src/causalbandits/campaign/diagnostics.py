@@ -1,4 +1,4 @@
-"""What an agent's own outcomes say against its model: evidence, tests, and what a recommendation must say of them."""
+"""Misspecification tests by an agent's own outcomes, and the caveats of a recommendation."""
 
 from __future__ import annotations
 

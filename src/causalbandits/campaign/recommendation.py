@@ -57,23 +57,45 @@ BUDGET_MIXES = "under a budget, the optimum is a mixture of two actions"
 
 
 class Certainty(NamedTuple):
-    """How certain it is that an action is the best, to within `tolerance`; None where that is not available."""
+    """The probabilities behind a recommendation; each is None where it is not available.
+
+    Attributes:
+        probability: The posterior probability of being the best action, to within the tolerance.
+        expected_loss: The posterior expected simple regret per decision.
+        error_probability: An anytime-valid bound on the probability that another action is better by more than the
+            tolerance.
+        tolerance: The acceptable loss in mean reward.
+        obstacle: The reason why no stopping rule is available, and the remedy; empty if one is.
+        unavailable: The reason why probability and expected loss are not available; empty if they are.
+    """
 
     probability: float | None = None
     expected_loss: float | None = None
     error_probability: float | None = None
     tolerance: float = 0.0
     obstacle: str = ""
-    """The reason why no stopping rule is available, and the way out; empty where one is."""
     unavailable: str = ""
-    """The reason why the probability and the expected loss are not available; empty where they are."""
 
     def stop(self, confidence: float) -> bool | None:
-        """Whether the stopping rule is met; None where no stopping rule is valid."""
+        """Whether the stopping rule is met; None if no stopping rule is valid.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            True, False or None.
+        """
         return None if self.error_probability is None else self.error_probability <= 1 - confidence
 
     def stop_reason(self, confidence: float) -> str:
-        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        """The error bound and its limit; if no stopping rule is valid, the reason and the remedy.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The text.
+        """
         if self.error_probability is None:
             return self.obstacle or "not known"
         relation = "<=" if self.stop(confidence) else ">"
@@ -81,7 +103,14 @@ class Certainty(NamedTuple):
         return f"error bound {bound} {relation} {limit}"
 
     def format_lines(self, confidence: float) -> list[str]:
-        """The same as lines `label: value`."""
+        """The probabilities as lines *label: value*.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The lines.
+        """
         best = f"being within {self.tolerance:g} of the best" if self.tolerance else "being best"
         stop, reason = self.stop(confidence), self.stop_reason(confidence)
         if self.probability is None or self.expected_loss is None:
@@ -234,15 +263,19 @@ MAX_CONFIDENCE = 1 - 1e-9
 
 
 class PastData(NamedTuple):
-    """Rows of the past with a trust_past below 1."""
+    """Past rows with a `trust_past` below 1.
+
+    Attributes:
+        rows: The number of rows.
+        trust_past: The prior probability that past rewards have the same means as own rewards.
+        weight: The posterior probability of that, which is the weight of the rows.
+        is_counted: Whether the rows are used at all.
+    """
 
     rows: int
     trust_past: float
-    """The prior probability that they have the same means as own rewards."""
     weight: float
-    """The posterior probability of that, which is their weight."""
     is_counted: bool
-    """Whether they are counted at all."""
 
     def __str__(self) -> str:
         summary = (
@@ -397,9 +430,10 @@ class Recommendation:
 
 
 class Recommendations(tuple[tuple[float, Recommendation], ...]):
-    """Pairs of a context's share of the decisions and the recommendation for it.
+    """Pairs of a context's probability and the recommendation for it.
 
-    `refused` has the shares of contexts in which no action is allowed, with the reason.
+    Attributes:
+        refused: The probabilities of contexts in which no action is allowed, with the reasons.
     """
 
     refused: tuple[tuple[float, str], ...]

@@ -165,7 +165,7 @@ def mode(
     ] = None,
     baseline: TypedValues = None,
     by: Annotated[
-        str | None, typer.Option(help=("Name of the person who changes the mode. Default: the user of this machine."))
+        str | None, typer.Option(help=("Name that the study logs for the change. Default: the user of this machine."))
     ] = None,
     why: Annotated[str, typer.Option(help="Reason for the change, which the study stores.")] = "",
 ) -> None:

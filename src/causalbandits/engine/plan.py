@@ -1,4 +1,4 @@
-"""What is to be simulated: environments, policies, rounds, seed. A replication of it can be run anywhere."""
+"""The plan of a simulation: environments, policies, rounds, seed. A replication of it can be run anywhere."""
 
 from __future__ import annotations
 

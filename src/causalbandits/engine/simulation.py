@@ -98,9 +98,12 @@ def simulate(
 
     Raises:
         CausalBanditsError: If a setting is out of range.
-        PolicyError: If a policy is unknown or cannot be used on the problem.
-        SizeError: If the run is too long or its results do not fit in memory.
-        StateError: If `checkpoint` belongs to another run.
+        PolicyError: If a policy is unknown, cannot be used on the problem, or has no stopping rule although "error
+            probability" is measured.
+        ProblemError: If `believed` does not fit the environment.
+        BudgetError: If a budget is combined with "error probability".
+        SizeError: If the run is too long.
+        StateError: If `checkpoint` cannot be used, or belongs to another run.
     """
     numbers = _replication_numbers(replications)
     integers = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}

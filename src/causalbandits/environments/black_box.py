@@ -1,4 +1,4 @@
-"""A world of your own as one function: what is observed after an intervention, and the reward.
+"""A user's environment as one function, from an intervention to observations and the reward.
 
 For worlds that are no model with a reward on top: another simulator, a system with feedback, a graph that is wrong on
 purpose. What such a function does cannot be seen, so what each action is worth in the mean must be said, or measured.

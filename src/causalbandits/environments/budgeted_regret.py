@@ -1,4 +1,4 @@
-"""Budgeted regret: what an action brings less than the best mixture that a budget pays for."""
+"""Budgeted regret: the difference between the best mixture within a budget and the played action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world that only a simulator knows: a problem together with its reward's mechanism."""
+"""Environment: a problem together with the mechanism of its reward, which only a simulator knows."""
 
 from __future__ import annotations
 
@@ -118,14 +118,24 @@ MEAN_CACHE_SIZE = 2**16
 
 
 class Observation(NamedTuple):
-    """What one pull shows: the parents' values and the reward."""
+    """The result of one pull.
+
+    Attributes:
+        parents: The values of the reward's parents, by variable.
+        reward: The reward.
+    """
 
     parents: Mapping[str, State]
     reward: float
 
 
 class Best(NamedTuple):
-    """The first of the best actions, and its mean reward, less its cost where it has one."""
+    """The best action.
+
+    Attributes:
+        intervention: The action; the first of several that are equal.
+        mean: Its mean reward minus its cost.
+    """
 
     intervention: Intervention
     mean: float
@@ -194,7 +204,7 @@ class Environment(Cached):
             reward: The name of the reward, a variable with the values 0 and 1.
             shown: Further variables that are sampled with the reward's parents, for learners that assume other parents
                 (`simulate(env, policies, believed=...)`). Default: none.
-            problem_arguments: Further arguments of `Problem`, such as `optional` and `max_set`.
+            **problem_arguments: Further arguments of `Problem`, such as `optional` and `max_set`.
 
         Returns:
             The environment.
@@ -235,7 +245,8 @@ class Environment(Cached):
             The conditioned environment.
 
         Raises:
-            InterventionError: If a variable is not part of the context, or a value is unknown.
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context.
         """
         return self.condition_codes(self.problem.condition(context).context_codes)
 

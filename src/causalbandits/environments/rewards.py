@@ -168,7 +168,7 @@ class Reward(ABC):
     """
 
     bounded: bool | None = None
-    """True: always in [0, 1]. False: it may leave it. None: not known."""
+    """Whether rewards always lie in [0, 1]; None if that is not known."""
 
     @abstractmethod
     def mean_on(self, problem: Problem) -> MeanReward:
@@ -428,7 +428,7 @@ class StudentReward(Reward):
     Args:
         mean: The means: an array with one axis per parent, or a function of the parents' values.
         scale: The scale, in units of the reward; 0 or more.
-        degrees: The degrees of freedom; an integer of at least 2.
+        degrees: The degrees of freedom; an integer from 2 to 100.
 
     Raises:
         ProblemError: If `scale` or `degrees` is out of range.

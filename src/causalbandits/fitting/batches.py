@@ -1,4 +1,4 @@
-"""Data in batches of columns: what every source of data gives."""
+"""Data in batches of columns, as every source of data yields them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV files, compressed or not, block by block; what is wrong in one has its line."""
+"""CSV files, compressed or not, block by block; errors have the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables from rows with missing values: expectation and maximisation, exactly.
+"""CPTs from rows with missing values, by exact expectation maximisation.
 
 The E-step completes each distinct incomplete row in every possible way, weighted by its probability under the tables;
 the M-step is the usual estimate from the expected counts. Each step raises

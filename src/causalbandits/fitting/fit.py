@@ -1,4 +1,4 @@
-"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM where values are missing."""
+"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM if values are missing."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def fit(
     Raises:
         DataError: If the data cannot be read, lack a column, or have missing or unexpected values.
         ModelError: If the graph is malformed.
-        FormatError: If a file does not follow its format.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop", "em"]))

@@ -1,4 +1,4 @@
-"""Rounds of the past: what was set, what was seen, and the reward, row by row."""
+"""Logged rounds: interventions, observations and rewards, row by row."""
 
 from __future__ import annotations
 

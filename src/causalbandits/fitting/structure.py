@@ -1,4 +1,4 @@
-"""What is known before the data are read: the variables, their parents, and perhaps their states."""
+"""The structure before the data are read: the variables, their parents, and perhaps their values."""
 
 from __future__ import annotations
 

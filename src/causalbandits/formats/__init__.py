@@ -1,4 +1,4 @@
-"""Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+"""Models and graphs in files and in other libraries: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
 A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
 """
@@ -85,12 +85,11 @@ def read(path: str | os.PathLike[str]) -> Any:
             language), each also with .gz.
 
     Returns:
-        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give what was written.
+        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give a `CausalModel`, a
+        `LatentModel` or a `CausalGraph`, as written.
 
     Raises:
-        FormatError: If the file does not follow its format.
-        StateError: If the file cannot be read or has an unknown suffix.
-        ModelError: If the content is not a valid model.
+        FormatError: If the file cannot be read, has an unknown suffix, or does not follow its format.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -131,7 +130,8 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         path: The path; its suffix selects the format, as for `read`.
 
     Raises:
-        StateError: If the file cannot be written, holds something else, or has an unknown suffix.
+        StateError: If the file cannot be written or holds something else.
+        FormatError: If the suffix is unknown.
         ModelError: If the format cannot hold the model.
     """
     file = parse_path(path, "model.bif")
@@ -142,8 +142,8 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         format = _JSON_OF[type(model)] if format is _JSON else _DOT
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
         raise ModelError(
-            "A file holds a CausalModel (JSON and DOT also a CausalGraph or a LatentModel, DOT a networkx.DiGraph); "
-            f"got {short_repr(model)} for {file.name}."
+            "write() takes a CausalModel (for JSON and DOT also a CausalGraph or a LatentModel, for DOT also a "
+            f"networkx.DiGraph); got {short_repr(model)} for {file.name}."
         )
     content_source = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model
     try:
@@ -152,7 +152,7 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         position_text = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
         raise ModelError(f"{file.name}: UTF-8 cannot hold {position_text}; JSON can.") from None
     if len(content) > FILE_LIMIT:
-        raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
+        raise SizeError(f"{file.name}: the limit of a file is {FILE_LIMIT:,} bytes; this model needs {len(content):,}.")
     if file.suffix.lower() == ".gz":
         content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
     refuse_other_kind(file, format.kind, format.recognises, compressed=file.suffix.lower() == ".gz")
@@ -169,13 +169,13 @@ def _find_format(file: Path) -> _Format:
 def _read_content(file: Path) -> bytes:
     """The bytes of a file, decompressed, up to the limit."""
     if os.path.exists(file) and not os.path.isfile(file):
-        raise FormatError("expected a file, found something else.", file=file.name)
+        raise FormatError("expected a regular file, found a folder or a device.", file=file.name)
     opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
     try:
         with opener(file, "rb") as source:
             content = b"".join(itertools.islice(iter(partial(source.read, _PIECE), b""), FILE_LIMIT // _PIECE + 1))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(f"expected a gzip file, found one that is broken: {error}.", file=file.name) from None
+        raise FormatError(f"expected a gzip file, found a corrupted one: {error}.", file=file.name) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}.", file=str(file)) from None
     if len(content) > FILE_LIMIT:
@@ -189,11 +189,13 @@ def _check_limits(model: CausalModel) -> None:
     axes = max(v.table.ndim for v in model.variables.values())
     if entries > NUMBER_LIMIT or axes > AXES_LIMIT:
         raise SizeError(
-            f"A file holds {NUMBER_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
+            f"A file is limited to {NUMBER_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
             f"this model has {entries:,} and {axes - 1}."
         )
     texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]
     texts += [str(state) for v in model.variables.values() for state in v.states]
     for text in texts:
         if len(text) > LABEL_LIMIT:
-            raise ModelError(f"A file holds names, states and properties of {LABEL_LIMIT:,} characters: {clip(text)}.")
+            raise ModelError(
+                f"Names, states and properties in a file are limited to {LABEL_LIMIT:,} characters: {clip(text)}."
+            )

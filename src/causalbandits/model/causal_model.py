@@ -1,4 +1,4 @@
-"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+"""Discrete causal models: a CPT P(v | parents) for every variable of a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ class CausalModel:
             None if the CPTs are exact.
 
     Raises:
-        ModelError: If a name occurs twice, a parent is missing, the graph has a cycle, or a CPT has a wrong shape or
-            rows that do not sum to 1.
+        ModelError: If a name occurs twice, a parent is missing, the graph has a cycle, or a CPT is malformed.
     """
 
     _order: tuple[str, ...]
@@ -136,7 +135,8 @@ class CausalModel:
             )
         if graph.hidden:
             raise ModelError(
-                f"A CausalModel has no hidden causes, and {graph!r} has; LatentModel.from_posterior() takes it."
+                f"A CausalModel has no unobserved confounders, and {graph!r} has some. Use "
+                "LatentModel.from_posterior()."
             )
         if posterior.counts.keys() != graph.parents.keys():
             raise ModelError(
@@ -180,7 +180,7 @@ class CausalModel:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
+        raise AttributeError(f"CausalModel is immutable. Create a new one with another {name}.")
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -282,8 +282,8 @@ class CausalModel:
             parents = tuple(data.get("parents", sorted(predecessors) if len(predecessors) < 2 else ()))
             if set(parents) != predecessors:
                 raise ModelError(
-                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: "
-                    f"some order of {sorted(map(str, predecessors))}, not {list(parents)}."
+                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: a permutation of "
+                    f"{sorted(map(str, predecessors))}, not {list(parents)}."
                 )
             variables.append(Variable(name, data["states"], parents=parents, table=data["table"]))
         return cls(variables)
@@ -303,7 +303,7 @@ class CausalModel:
             The model.
 
         Raises:
-            CausalBanditsError: If the text is not a model.
+            ModelError: If the text is not a model.
         """
         return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 

@@ -1,4 +1,4 @@
-"""An intervention: which variables are set, and to what."""
+"""An intervention: an assignment of values to variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Intervention(Mapping[str, State]):
 
     Args:
         assignment: The values by variable. Default: none; all variables keep their natural mechanisms.
-        more: Further values, by keyword.
+        **more: Further values, by keyword.
 
     Raises:
         InterventionError: If `assignment` is not a mapping from names to values.

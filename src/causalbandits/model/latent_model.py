@@ -1,4 +1,4 @@
-"""LatentModel: a graph with hidden causes, and the distribution of what is observed.
+"""LatentModel: a graph with unobserved confounders, and the distribution of the observed variables.
 
 In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
 before it, and that district's parents (`identification`). These tables are all that data without end could tell. What
@@ -66,7 +66,7 @@ def parse_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
     named_groups = [graph.validate_observed_names("sources", group) for group in sources]
     groups = tuple(dict.fromkeys(tuple(name for name in graph.names if name in group) for group in named_groups))
     if not groups:
-        raise ModelError("sources: there must be one at least, such as (), rows in which nothing was set.")
+        raise ModelError("sources: at least one group is required, such as (), the observational rows.")
     return groups
 
 
@@ -137,9 +137,8 @@ def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[
     total = variable.table.sum(axis=-1)
     if not (variable.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
         raise ModelError(
-            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or "
-            "to 0 where "
-            "nothing was seen."
+            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or to "
+            "0 for a row without data."
         )
 
 
@@ -268,7 +267,7 @@ class LatentModel:
         self, graph: CausalGraph, cpts: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
     ) -> None:
         if not isinstance(graph, CausalGraph) or not isinstance(cpts, Mapping):
-            raise ModelError(f"A LatentModel is a CausalGraph and tables by name; got {short_repr(graph)}.")
+            raise ModelError(f"A LatentModel takes a CausalGraph and CPTs by name; got {short_repr(graph)}.")
         for name in graph.names:
             graph[name]
         groups = parse_sources(graph, sources)
@@ -298,7 +297,7 @@ class LatentModel:
         attributes["posterior"] = None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"LatentModel is immutable; make a new one with another {name}.")
+        raise AttributeError(f"LatentModel is immutable. Create a new one with another {name}.")
 
     @classmethod
     def from_model(
@@ -421,7 +420,7 @@ class LatentModel:
             return self.variables[name]
         except (KeyError, TypeError):
             if name in self.causal_graph.hidden:
-                raise ModelError(f"{name!r} is hidden: nothing is known of its values.") from None
+                raise ModelError(f"{name!r} is unobserved: the model has no distribution of its values.") from None
             raise ModelError(unknown_name_message("variable", name, self.variables)) from None
 
     def parents_of(self, name: str) -> Group:
@@ -576,12 +575,11 @@ class LatentModel:
         ]
         remainder = f" and {len(unseen) - 2} more" if len(unseen) > 2 else ""
         intervention_text = (
-            f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "nothing set"
+            f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "no intervention"
         )
         return (
-            f"P({', '.join(effect.of)} | {intervention_text}) = {effect} needs what was never seen: no rows tell "
-            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this action "
-            "out."
+            f"P({', '.join(effect.of)} | {intervention_text}) = {effect} is not available: the data have no rows for "
+            f"{', '.join(unseen[:2])}{remainder}. Collect such rows, use a prior above 0, or exclude this action."
         )
 
     def _unseen_rows(self, name: str) -> Iterator[str]:
@@ -608,7 +606,7 @@ class LatentModel:
             The latent model.
 
         Raises:
-            CausalBanditsError: If the text is not a latent model.
+            ModelError: If the text is not a latent model.
         """
         return cls.from_record(parse_document(text, "latent model", LATENT_FORMAT, LATENT_VERSION))
 

@@ -1,4 +1,4 @@
-"""A variable: its states, its parents, and its mechanism as a table."""
+"""A variable: its values, its parents, and its CPT."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode_state(state: Any) -> State:
     if isinstance(state, dict):
         return tuple(decode_state(part) for part in state["tuple"])
     if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {short_repr(state)}.")
+        raise ModelError(f"A state must be a single value; got the list {short_repr(state)}.")
     return state  # type: ignore[no-any-return]
 
 
@@ -144,7 +144,7 @@ class Variable:
             raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
+        raise AttributeError(f"Variable is immutable. Create a new one with another {name}.")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Variable is immutable; {name} cannot be deleted.")

@@ -181,9 +181,12 @@ DEFAULT_TOLERANCE_SHARE = 0.1
 
 
 class Needed(NamedTuple):
-    """After how many rounds the best is found for good with some probability; None where the horizon is too short.
+    """A number of rounds with its 95% confidence interval over replications; None beyond the horizon.
 
-    The truth lies between `lower` and `upper` with 95% confidence, replications being what they are.
+    Attributes:
+        rounds: The estimate.
+        lower: The lower end.
+        upper: The upper end.
     """
 
     rounds: int | None
@@ -193,47 +196,82 @@ class Needed(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Regret, and whether the best action was found, at checkpoints; prints as a table."""
+    """A forecast of regret and of finding the best action; prints as a table.
+
+    Attributes:
+        run: The simulation, with simple regret among its measures.
+        tolerance: The acceptable loss in mean reward; `dataclasses.replace` changes it without another simulation.
+        at_stake: The expected loss of a random action, as the median over the sampled environments.
+        stops_within: The tolerance of the stopping rule.
+        budget: The total cost of all rounds that may be spent; None without a budget. Regret is then relative to the
+            best mixture, and the best action is the best that the budget pays for in every round.
+    """
 
     run: Run
-    """With simple regret among its measures."""
     tolerance: float
-    """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
     at_stake: float
-    """What an action chosen blindly loses against the best one, the median over the worlds; a unit for `tolerance`."""
     stops_within: float = 0.0
-    """How much worse than the best was good enough for the rule that says when to stop."""
     budget: float | None = None
-    """What may be spent in all rounds together. Regret is then against the best mixture for it, and the best action is
-    the best of those that it pays for in every round."""
 
     def has_found_best(self, policy: str) -> npt.NDArray[np.bool_]:
-        """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
+        """Whether the recommended action is within the tolerance of the best.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array of replications x checkpoints.
+        """
         return self.run.measure("simple regret", policy) <= self.tolerance + TIE
 
     def has_settled(self, policy: str) -> npt.NDArray[np.bool_]:
-        """Replications x checkpoints: whether it is so at this and at every later checkpoint."""
+        """Whether the recommended action is within the tolerance of the best at this and every later checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array of replications x checkpoints.
+        """
         return np.logical_and.accumulate(self.has_found_best(policy)[:, ::-1], axis=1)[:, ::-1]
 
     def probability(self, policy: str) -> tuple[Array, Array, Array]:
-        """At each checkpoint: how often the recommended action is good enough, and its 95% interval (Wilson's)."""
+        """The probability that the recommended action is within the tolerance of the best, at each checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            Three arrays: the estimate, and the lower and upper end of its 95% interval (Wilson).
+        """
         return _wilson_interval(self.has_found_best(policy))
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
-        """After how many rounds the policy has found the best for good with this probability, with an interval.
+        """The number of rounds after which the policy has found the best action for good with this probability.
 
-        In each replication, that is the first checkpoint from which on it would recommend nothing worse; checkpoints
-        are some percent apart, and nothing beyond the horizon is seen.
+        Args:
+            policy: The name of the policy.
+            probability: The probability, above 0 and below 1.
+
+        Returns:
+            The number of rounds with its interval.
         """
         _validate_probability(probability)
         estimate, lower, upper = _wilson_interval(self.has_settled(policy))
         return Needed(*(self._first_round(curve >= probability) for curve in (estimate, upper, lower)))
 
     def until_stop(self, policy: str, probability: float = 0.9, delta: float = 0.05) -> Needed:
-        """After how many rounds you may stop with this probability, if you may be wrong with probability delta.
+        """The number of rounds after which the stopping rule is met with this probability; it needs `stops=True`.
 
-        By the rule of `agent.recommend()`, asked at the checkpoints: that no other action is better by more than the
-        tolerance that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
+        Wrong decisions to stop are included; their share is at most `delta`.
+
+        Args:
+            policy: The name of the policy.
+            probability: The probability, above 0 and below 1.
+            delta: The error probability of the stopping rule.
+
+        Returns:
+            The number of rounds with its interval.
         """
         _validate_probability(probability)
         validate_delta(delta)
@@ -268,7 +306,7 @@ class Forecast:
 
     @property
     def good_enough(self) -> str:
-        """What counts as found, in words."""
+        """The tolerance in words."""
         share = (
             f" ({self.tolerance / self.at_stake:.0%} of the median loss of a random action)" if self.at_stake else ""
         )
@@ -276,7 +314,14 @@ class Forecast:
         return f"the recommended action is within {self.tolerance:.3g} of the best{of_those}{share}"
 
     def plot(self, path: FilePath | None = None) -> Figure:
-        """Regret, and the probability of having found the best, against rounds."""
+        """Plot regret, and the probability that the best action is found, against rounds.
+
+        Args:
+            path: The file to save the figure in. Default: not saved.
+
+        Returns:
+            The Matplotlib figure.
+        """
         from causalbandits.results.plots import plot_forecast
 
         return plot_forecast(self, path)
@@ -320,9 +365,9 @@ def forecast(
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy                              regret after 500  best found by then  rounds to find it for good 9 times in 10
-    ------------------------------------------------------------------------------------------------------------------
-    c-gittins(prior=main-effects)    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
+    policy                              regret after 500 ...
+    ...
+    c-gittins(prior=main-effects)    16.8 (10.9 to 22.7) ...
     ...
 
     Args:

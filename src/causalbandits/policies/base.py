@@ -1,4 +1,4 @@
-"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
+"""The abstract policy: the methods that a class defines, and that the agent and the simulator call.
 
     situation --score--> one score per searched action --decide--> Choice
     environment --Outcome--> update --> statistic
@@ -201,8 +201,8 @@ class Policy(ABC, Generic[S]):
             PolicyError: If the policy does not define this method.
         """
         raise PolicyError(
-            f"The policy {self.id!r} does not say how its statistic is made from sums (from_sums), so the order of "
-            "the outcomes may count: fold them one by one."
+            f"The policy {self.id!r} does not define from_sums(), so its statistic may depend on the order of the "
+            "outcomes. Update it with one outcome at a time."
         )
 
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
@@ -419,7 +419,9 @@ class HorizonPolicy(Policy[S]):
         if self.horizon is not None:
             validate_positive_integer("horizon", self.horizon)
             if self.anytime:
-                raise PolicyError(f"Give a horizon or anytime=True, not both; got horizon={self.horizon}.")
+                raise PolicyError(
+                    f"horizon= and anytime=True exclude each other. Pass one of them; got horizon={self.horizon}."
+                )
 
     def for_horizon(self, horizon: int) -> Self:
         return self if self.anytime or self.horizon is not None else replace(self, horizon=horizon)

@@ -77,7 +77,13 @@ class Budget:
 
 
 class BudgetStatus(NamedTuple):
-    """What has been spent of a budget, and what is left of it."""
+    """The state of a budget.
+
+    Attributes:
+        spent: The amount spent, in the units of the costs.
+        left: The amount left.
+        rounds_left: The number of rounds left.
+    """
 
     spent: float
     left: float
@@ -163,8 +169,8 @@ class BudgetTracker:
         spent, remaining, rounds = self.status
         if rounds < 1:
             raise BudgetError(
-                f"All {self.budget.rounds} rounds of the budget have been decided. Cancel those that were not "
-                "played, or begin anew with a new budget."
+                f"All {self.budget.rounds} rounds of the budget are used. Cancel decisions that were not carried out, "
+                "or start a new campaign with a new budget."
             )
         slack = SLACK * self.budget.total
         affordable = costs <= self._spendable()
@@ -172,9 +178,8 @@ class BudgetTracker:
             cheapest_cost = float(costs.min())
             if cheapest_cost > remaining + slack:
                 raise BudgetError(
-                    f"Nothing that may be done is affordable: the cheapest costs {cheapest_cost:g}, and "
-                    f"{remaining:g} of "
-                    f"{self.budget.total:g} are left for {rounds} rounds ({spent:g} are spent)."
+                    f"No allowed action is affordable: the cheapest costs {cheapest_cost:g}, and {remaining:g} of "
+                    f"{self.budget.total:g} is left for {rounds} rounds ({spent:g} is spent)."
                 )
             affordable = costs <= cheapest_cost
         return PacingRule(

@@ -139,8 +139,10 @@ class ChanceConstraints:
             if not part.is_satisfied(row)[0]:
                 probability = float(part.probabilities(row)[0])
                 if probability <= part.limit + LIMIT_TOLERANCE:
-                    return f"{part} would be {probability:.3g}, and not surely {part.limit:g}, which is allowed"
-                return f"{part} would be {probability:.3g}, and {part.limit:g} is allowed"
+                    return (
+                        f"{part} would be {probability:.3g}, and is not certain to stay within the limit {part.limit:g}"
+                    )
+                return f"{part} would be {probability:.3g}, above the limit {part.limit:g}"
         return None
 
     def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
@@ -171,13 +173,13 @@ class ChanceConstraints:
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
-        limits, way_out = self.limits_text, "Allow for more"
+        limits, way_out = self.limits_text, "Raise the limit"
         if first.block.model.posterior is not None:
-            way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
-            limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted tables"
+            way_out += ", or reduce the uncertainty of the CPTs by more past data or a stronger prior"
+            limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted CPTs"
         return (
-            f"max_probability leaves no action{place}: none keeps to {limits}. "
-            f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. {way_out}."
+            f"max_probability excludes every action{place}: none satisfies {limits}. The smallest value of {first} is "
+            f"{p[least]:.3g}, under {self.space.decode(choices[least].tolist())}. {way_out}."
         )
 
     def __repr__(self) -> str:
@@ -195,8 +197,8 @@ class ChanceConstraints:
         worst = int(p.argmax())
         unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
         return (
-            f"{part} <= {part.limit:g} leaves {remaining} of {len(choices)} {unit}. Most likely under "
-            f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
+            f"{part} <= {part.limit:g} admits {remaining} of {len(choices)} {unit}. The largest value is "
+            f"{p[worst]:.3g}, under {self.space.decode(choices[worst].tolist())}."
         )
 
     def _choices_of(self, part: ChanceConstraint) -> Choices2D:
@@ -230,8 +232,8 @@ def apply_chance_constraints(
             raise ProblemError(unknown_name_message("variable in max_probability=:", name, model.names))
         if reward in ancestors(model.graph, [name]):
             raise ProblemError(
-                f"max_probability: {name!r} is the reward or an effect of it, of which nothing is known before it is "
-                "learned."
+                f"max_probability: {name!r} is the reward or an effect of the reward, whose distribution is unknown "
+                "at the start."
             )
         block = build_conditioned_blocks(model, space, [name])({})[0]
         parts += [ChanceConstraint(model[name], *limit, block) for limit in _parse_limits(model[name], limit_spec)]
@@ -239,7 +241,7 @@ def apply_chance_constraints(
         return space
     requirements = ChanceConstraints(space, tuple(parts))
     if in_contexts:
-        space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+        space.refuse_enumeration("The distribution under every action is computed", PREDICATE_LIMIT)
         space.requirements = requirements
         return space
     return _restrict_to_compliant(space, requirements)
@@ -280,7 +282,7 @@ def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace 
 
 
 def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:
-    space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+    space.refuse_enumeration("The distribution under every action is computed", PREDICATE_LIMIT)
     choices = space.array()
     requirements = ChanceConstraints(space, tuple(parts))
     complies = requirements.are_satisfied(choices)
@@ -301,9 +303,7 @@ def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tupl
         limit_spec = {1: limit_spec}
     for values, limit in limit_spec.items():
         if not is_real(limit) or not 0 <= limit < 1:
-            raise ProblemError(
-                f"How likely {variable.name}={values} may be must be a number from 0 to below 1; got {limit!r}."
-            )
+            raise ProblemError(f"The limit on {variable.name}={values} must be a number ≥ 0 and < 1; got {limit!r}.")
         yield _parse_codes(variable, values), float(limit)
 
 

@@ -182,30 +182,31 @@ online)
         noise_scale: The declared sub-Gaussian scale of rewards given the parents; None if there is none.
 
     Raises:
-        ProblemError: If the arguments do not form a problem, such as a reward that no manipulable variable can affect.
+        ProblemError: If the arguments do not form a problem, such as constraints that no action meets.
         NotIdentifiedError: If P(z | do(a)) is not identified because of unobserved confounders.
         ModelError: If the graph is malformed or has a cycle.
-        DataError: If `data` does not fit the graph.
+        DataError: If `data` cannot be read or does not fit the graph.
+        FormatError: If a file with the graph cannot be read or does not follow its format.
         SizeError: If the problem is too large to enumerate.
     """
 
     knowledge: Knowledge
-    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
+    """The graph with its CPTs, the graph with the CPTs of its observed variables, or the graph alone."""
     actions: ActionSpace
     manipulable: tuple[str, ...]
     parents: tuple[str, ...]
     shape: tuple[int, ...]
-    """How many states each parent has."""
+    """The number of values of each parent."""
     configurations: int
-    """How many configurations the parents have: the product of `shape`."""
+    """The number of configurations of the parents: the product of `shape`."""
     blocks: tuple[Block, ...]
     """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
     reward: str | None
     can_observe: tuple[str, ...]
-    """The variables that can be observed, among which an adjustment set was sought; empty where none were declared."""
+    """The variables that were declared observable; empty if none were."""
     reduce: bool
     costs: Costs | None
-    """What actions cost; None where none costs anything."""
+    """The costs of actions; None if no action has a cost."""
     context: tuple[str, ...]
     """The variables whose values may be known before a decision."""
     reward_range: tuple[float, float] | None
@@ -213,11 +214,11 @@ online)
     noise_scale: float | None
     """The declared sub-Gaussian scale of rewards given the parents."""
     context_codes: Z | None
-    """The codes of the context's variables, -1 for those that are not known; None if none is."""
+    """The codes of the context, -1 for unknown values; None if no value is known."""
     context_codes_by_name: dict[str, int]
     """What is known of the context, by name."""
     unconditional: Problem
-    """The problem before anything is known."""
+    """The problem without known values of the context."""
     _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
 
     def __init__(
@@ -420,14 +421,13 @@ learned online)
         """The causal model with its CPTs; a `ProblemError` is raised if the CPTs are not known."""
         if isinstance(self.knowledge, LatentModel):
             raise ProblemError(
-                "This problem knows what is observed, and not how each variable comes about: nothing "
-                "that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
-                "watch tables, such as 'c-ts(prior=beta)', take it."
+                "This problem has unobserved confounders, and so no CausalModel with a CPT per variable. Use a policy "
+                "that neither learns nor tests CPTs, such as 'c-ts(prior=beta)'."
             )
         if isinstance(self.knowledge, CausalGraph):
             raise ProblemError(
-                "This problem knows a graph and no tables. It learns a number per action: nothing that "
-                " takes P(z | do(a)) can be asked of it."
+                "This problem has a graph without CPTs and learns a mean per action, so P(z | do(a)) is not available. "
+                "Pass data= or a model to Problem."
             )
         return self.knowledge
 
@@ -458,8 +458,8 @@ learned online)
         """Say so if there are no parents, for what is of them or of what leads to them."""
         if self.unit == "actions":
             raise ProblemError(
-                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number "
-                "per action (reward_parents=[])."
+                f"{subject} requires the reward's parents, and this problem has none: it learns a mean per action "
+                "(reward_parents=[])."
             )
 
     def variable(self, name: str) -> Variable:
@@ -564,8 +564,8 @@ learned online)
             The conditioned problem.
 
         Raises:
-            InterventionError: If a variable is not part of the context, or a value is unknown.
-            ProblemError: If the known values have probability 0.
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context, or `context` is not a mapping.
         """
         try:
             key = frozenset(context.items())
@@ -584,8 +584,8 @@ learned online)
         for name in context if self.context and isinstance(context, Mapping) else ():
             if isinstance(name, str) and name in self.graph.parents and name not in self.context:
                 raise ProblemError(
-                    f"{name!r} is in the graph and was not declared as context: Problem(..., context="
-                    f"{[*self.context, name]}) does."
+                    f"{name!r} is a variable of the graph, and not context. Declare it: Problem(..., "
+                    f"context={[*self.context, name]})."
                 )
 
     def condition_codes(self, codes: Z | None) -> Problem:
@@ -603,7 +603,7 @@ learned online)
         for name, code in zip(self.context, before, strict=True):
             if code >= 0 and codes.get(name, code) != code:
                 known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
-                raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
+                raise ProblemError(f"{name!r} has the known value {known!r} in this context; got {told!r}.")
         return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
 
     # The actions: by number or intervention, their costs, the feasible ones, and the candidates of a search.
@@ -679,7 +679,7 @@ learned online)
         place = (
             f" where {self.contexts.format_context(self.context_codes)}"
             if self.context_codes
-            else " where the context is not known"
+            else " if the context is unknown"
         )
         return self.requirements.explain_infeasibility(self.actions.array(), place)
 
@@ -698,12 +698,16 @@ learned online)
     @cached_property
     def _candidates_and_reduction(self) -> tuple[CandidateSet, Reduction]:
         if self._feasible is not None:
-            size, why = len(self._feasible), "the others do not keep to what is required"
+            size, why = len(self._feasible), "the others violate the limits on outcomes"
             return ListedActions(self.all_actions, self._feasible), Reduction(
                 self.actions, (), (), size, unreduced_reason=why
             )
         if self.unit == "actions":
-            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
+            why = (
+                ("according to the graph, each of them may be the only optimal action")
+                if self.reduce
+                else "reduce=False"
+            )
             return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
         why = (
             "the action set is a list"
@@ -805,8 +809,7 @@ learned online)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
                 f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} "
-                "entries; the "
-                f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
+                f"entries; the limit is {ENTRY_LIMIT}. Use features, whose means require only the parents' marginals."
             )
         choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
         mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, choices_by_block, strict=True)])[0]
@@ -815,7 +818,9 @@ learned online)
         if not interval:
             return np.asarray(mean)
         if self.posterior is None:
-            raise ProblemError("Only a model fitted to data has intervals; this one is known exactly.")
+            raise ProblemError(
+                "Intervals require a model fitted to data; this model is known exactly. Leave out interval=."
+            )
         if not isinstance(confidence, float | int) or not 0 < confidence < 1:
             raise ProblemError(f"confidence must lie between 0 and 1; got {confidence!r}.")
         if not isinstance(samples, int | np.integer) or samples < 2 or samples * self.configurations > ENTRY_LIMIT:
@@ -854,8 +859,8 @@ learned online)
         size = self.actions.size * self.configurations
         if size > ENTRY_LIMIT:
             raise SizeError(
-                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit "
-                f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
+                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit is "
+                f"{ENTRY_LIMIT}. Compute one action at a time, or use project(), which avoids this matrix."
             )
         table = np.ones((self.actions.size, 1))
         for b, rows in enumerate(self.projection.rows):
@@ -966,9 +971,12 @@ learned online)
 
         Raises:
             ProblemError: If graph or values differ, or if the problem learns one mean per action.
+            ModelError: If the model lacks a variable.
         """
         if self.unit == "actions":
-            raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
+            raise ProblemError(
+                "A problem that learns a mean per action uses no CPTs. Create a new Problem with the model."
+            )
         knowledge = self.knowledge
         kind = LatentModel if isinstance(knowledge, LatentModel) else CausalModel
         if not isinstance(model, kind):
@@ -1025,7 +1033,7 @@ learned online)
         >>> zoo.email_campaign().problem.without_cpts().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
         array([0.083, 0.083])
         """
-        return self.compute_once("without tables", lambda: self.with_model(self.model.with_flat_prior()))
+        return self.compute_once("without CPTs", lambda: self.with_model(self.model.with_flat_prior()))
 
     def is_same_except_cpts(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
@@ -1088,9 +1096,9 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
 def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
     if knobs:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this "
-            "graph, setting such a variable changes nothing. Causal policies will not try it; others will waste "
-            "rounds on it. Take it out of manipulable, or draw the arrow that is missing.",
+            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
+            "interventions on these variables have no effect. Causal policies will not try them; other policies will "
+            "waste rounds. Remove these variables from manipulable, or add the missing arrow.",
             ProblemWarning,
             stacklevel=stacklevel,
         )

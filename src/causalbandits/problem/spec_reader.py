@@ -87,7 +87,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         ["A", "B"],
     ),
     "manipulable": SpecEntry(
-        "The variables that decisions set, each with the values that it may be set to; or their names alone, where the "
+        "The variables that decisions set, each with the values that it may be set to; or their names alone, if the "
         "graph, the model or the data have their values.",
         {
             "anyOf": [
@@ -98,7 +98,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         ["A", "B"],
     ),
     "values": SpecEntry(
-        "The values of variables that are observed and not set, where neither the graph nor the data have them.",
+        "The values of observed variables that are not manipulable, if neither the graph nor the data have them.",
         _object_of(_STATES),
         {"C": ["x", "y"]},
     ),
@@ -315,8 +315,8 @@ def load_spec(
     environment = content.get("environment")
     if isinstance(environment, Mapping) and "zoo" in environment:
         raise ProblemError(
-            f"{path} describes a world of the zoo, whose problem is that of the environment: use "
-            f"cb.zoo.{environment['zoo']}(...).problem, or leave the file to `causalbandits simulate`."
+            f"{path} describes an example environment, which defines its own problem. Use "
+            f"cb.zoo.{environment['zoo']}(...).problem, or pass the file to `causalbandits simulate`."
         )
     entries = {name: value for name, value in content.items() if name not in EXPERIMENT_TABLES}
     return entries, path.parent if folder is None else Path(folder)
@@ -334,7 +334,7 @@ def read_spec_content(path: Path) -> dict[str, Any]:
         raise ProblemError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         kind = "TOML" if suffix == ".toml" else "JSON"
-        raise ProblemError(f"{path} is no {kind} file: {error}.") from None
+        raise ProblemError(f"{path} is not a {kind} file: {error}.") from None
     except DuplicateKeyError as error:
         raise ProblemError(f"{path}: {error}. Keep one of them.") from None
     if not isinstance(content, dict):
@@ -425,7 +425,7 @@ class SpecReader:
         if not entries:
             return None
         if len(entries) == 2:
-            self.fail(("model",), f"a model has its graph: leave {self._terms.name('graph')} out.")
+            self.fail(("model",), f"a model includes its graph. Leave out {self._terms.name('graph')}.")
         (entry,) = entries
         value = self._entries[entry]
         try:
@@ -447,7 +447,7 @@ class SpecReader:
         if not self._terms.reads_files:
             self.fail(
                 (entry,),
-                f"{value!r:.80} looks like the name of a file, and files are not read here: "
+                f"{value!r:.80} looks like the name of a file, and this interface does not read files: "
                 f"{_IN_PLACE_OF_FILE[entry]}.",
             )
         return self._folder / value
@@ -485,7 +485,7 @@ class SpecReader:
         """That a name is that of an entry, which in TOML belongs above the first table."""
         if name not in SPEC_ENTRIES or not self._terms.reads_files:
             return ""
-        return f" If the entry {name} is meant: in TOML it belongs above the first table, the first line in brackets."
+        return f" In TOML, the entry {name} must stand above the first table (the first line in brackets)."
 
     def _parse_reward(self, entry: str, value: object) -> str:
         if isinstance(value, str) and "reward_parents" in self._entries:
@@ -532,8 +532,8 @@ class SpecReader:
                         self.fail((entry, name, k), f"expected every value of {name!r} once; got {value!r} twice.")
                     self.fail(
                         (entry, name, k),
-                        f"the values of {name!r} must differ in how they are written, because keys are texts; "
-                        f"{json.dumps(domain[first])} and {json.dumps(value)} do not. Name one of them otherwise.",
+                        f"the values of {name!r} must differ as texts, because keys are texts; "
+                        f"{json.dumps(domain[first])} and {json.dumps(value)} are equal. Rename one of them.",
                     )
             states[name] = list(domain)
         return states
@@ -683,11 +683,15 @@ class SpecReader:
         """`missing` is for data; `prior` for CPTs that are estimated, from data or online."""
         name = self._terms.name
         if "missing" in self._arguments and "data" not in self._arguments:
-            self.fail(("missing",), f"there are no rows with missing values without {name('data')}. Leave it out.")
+            self.fail(("missing",), f"this entry requires {name('data')}. Add the data, or leave this entry out.")
         learns_cpts = isinstance(self._knowledge, CausalGraph) and self._arguments.get("reward_parents") != []
         if "prior" in self._arguments and not learns_cpts:
             self.fail(
-                ("prior",), f"no CPTs are estimated here: a prior is for those of a {name('graph')}. Leave it out."
+                ("prior",),
+                (
+                    f"a prior of CPTs requires {name('graph')}, because the CPTs of a model are given. Leave this "
+                    "entry out."
+                ),
             )
 
     def _validate_actions(self) -> None:
@@ -698,7 +702,7 @@ class SpecReader:
             known = f" The variables are {', '.join(self._names)}." if self._names else ""
             self.fail(
                 ("manipulable",),
-                f"Name the variables that decisions set: {terms.example('manipulable')}.{known}",
+                f"The manipulable variables are missing, for example {terms.example('manipulable')}.{known}",
                 prefixed=False,
             )
         for k, name in enumerate(optional if isinstance(optional, list) else ()):
@@ -718,7 +722,7 @@ class SpecReader:
             self.fail(
                 ("max_set",),
                 f"expected at most {len(manipulable)}, the number of manipulable variables; got "
-                f"{arguments['max_set']}. Leave it out where a decision may set all of them.",
+                f"{arguments['max_set']}. Leave it out if a decision may set all of them.",
             )
 
     def _validate_reward(self) -> None:
@@ -731,32 +735,33 @@ class SpecReader:
             if searching:
                 self.fail(
                     ("reward",),
-                    f"{name(searching[0])} needs the name of the reward: {example('reward')}.",
+                    f"{name(searching[0])} requires the name of the reward: {example('reward')}.",
                     prefixed=False,
                 )
             self.fail(
                 ("reward",),
-                f"Name the reward: {example('reward')}; or, where it is not in the graph, its direct causes: "
-                f"{example('reward_parents')}.",
+                f"The reward is missing. Add its name, {example('reward')}; or, if the reward is not in the graph, "
+                f"its direct causes, {example('reward_parents')}.",
                 prefixed=False,
             )
         if arguments.get("reward_parents") == [] and "reward" not in arguments:
             self.fail(
                 ("reward_parents",),
-                "without parents a mean per action is learned, of the actions that may be optimal by the graph: name "
-                f"the reward, {example('reward')}.",
+                "an empty list means that a mean per action is learned, which requires the name of the reward to "
+                f"select the possibly optimal actions. Add {example('reward')}.",
             )
         if searching and "reward_parents" in arguments:
             self.fail(
                 (searching[0],),
-                f"{name(searching[0])} finds a set in place of the reward's parents: leave out "
+                f"{name(searching[0])} replaces the reward's parents by an adjustment set. Leave out "
                 f"{name('reward_parents')}.",
                 prefixed=False,
             )
         if arguments.get("reward") in arguments.get("can_observe", ()):
             self.fail(
                 ("can_observe",),
-                f"{name('can_observe')} must not contain the reward {arguments['reward']!r}: it is observed too late.",
+                f"{name('can_observe')} must not contain the reward {arguments['reward']!r}, because the reward is "
+                "observed last.",
                 prefixed=False,
             )
 

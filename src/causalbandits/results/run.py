@@ -1,4 +1,4 @@
-"""What a simulation leaves: measures at checkpoints for every policy and replication, and ways to look at them."""
+"""The result of a simulation: measures at checkpoints for every policy and replication, and their summaries."""
 
 from __future__ import annotations
 
@@ -47,10 +47,13 @@ class Run:
     >>> run.policies, run.horizon, run.replications, run.regret("c-ucb").shape
     (('c-ucb', 'uniform'), 100, 3, (3, 100))
 
-    The measures are "regret" (pseudo-regret, always kept), "simple regret" (of the action that the policy would
-    recommend), "error probability" (the smallest delta at which it may stop, see `stopping`), "reward" (the sum of
-    rewards so far) and "plays" (the number of plays of each action so far). `simulate(..., measures=[...])` selects
-    them.
+    `simulate(..., measures=[...])` selects the measures:
+
+    - "regret": the pseudo-regret; always kept.
+    - "simple regret": that of the action that the policy would recommend.
+    - "error probability": the smallest delta at which the policy may stop, see `stopping`.
+    - "reward": the sum of rewards so far.
+    - "plays": the number of plays of each action so far.
 
     Args:
         rounds: The rounds after which measures are kept (checkpoints); the last is the horizon.
@@ -71,13 +74,13 @@ class Run:
     """By measure, then policy: replications x checkpoints, and x actions for plays."""
     seed: int
     environment: str
-    """What was simulated, in words."""
+    """A description of the environment."""
     first: int = 0
     """The number of the first replication."""
     origin: Origin | None = None
-    """Fingerprints of what it was made of; None if it was made by hand."""
+    """Fingerprints of environment and policies; None if the run was not made by `simulate`."""
     tolerance: float = 0.0
-    """How much worse than the best was good enough, for the measure "error probability"."""
+    """The tolerance of the measure "error probability"."""
 
     def __post_init__(self) -> None:
         rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
@@ -193,7 +196,8 @@ class Run:
         """A measure that is one number a checkpoint; plays are refused."""
         if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
-                "plays have a number per action, and no single one: see run.plays(policy), run.to_pandas('plays')."
+                "plays is a number per action, not a single value per round. Use run.plays(policy) or "
+                "run.to_pandas('plays')."
             )
         return self.measure(name, policy)
 
@@ -338,7 +342,7 @@ class Run:
             path: The file to save the figure in; its suffix selects the format. Default: not saved.
             measure: The measure; not "plays".
             ax: The Matplotlib axes to draw on. Default: a new figure.
-            title: The title. Default: none.
+            title: The title. Default: the number of replications.
             bounds: Regret bounds from `theory.bound`, drawn as thin dashed lines where they fit.
             log: Whether the axis of the measure is logarithmic.
 

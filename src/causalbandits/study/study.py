@@ -151,6 +151,8 @@ class Study(Advice):
         rules: The rules that were fixed by `create`.
     """
 
+    rules: Rules
+
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None, signing_key: bytes = b""
     ) -> None:
@@ -222,12 +224,12 @@ class Study(Advice):
         Raises:
             StateError: If the file exists, cannot be written, or a rule is out of range.
             PolicyError: If the policy is unknown or cannot be used with the problem or the rules.
-            BudgetError: If the budget does not pay for the cheapest action in every round.
+            StorageError: If the database cannot be reached.
             CausalBanditsError: If `problem` is not a `Problem`.
         """
         key = parse_signing_key(signing_key)
         if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
+            raise CausalBanditsError(f"A Study requires a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
         rules = Rules(
             attribution_window,
@@ -329,8 +331,8 @@ class Study(Advice):
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process read it: the latest changes are in {store.path}-wal. A "
-                "copy needs both files, or `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it. The latest changes are in "
+                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -394,7 +396,9 @@ class Study(Advice):
 
         Raises:
             ConflictError: If the key was used for another request.
-            InterventionError: If the context or `eligible` is malformed, or no eligible action exists.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
             BudgetError: If the budget does not pay for all decisions; none is made then.
             StudyModeError: If the study is paused or closed.
         """
@@ -403,7 +407,7 @@ class Study(Advice):
                 return self._asker.ask_one(context, eligible, key, unit, sticky)
             if unit is not None:
                 raise CausalBanditsError(
-                    "A unit gets one decision at a time: leave n or unit out. Nothing was decided."
+                    "A unit receives one decision per request. Leave out n or unit. Nothing was decided."
                 )
             return self._asker.ask_batch(n, context, eligible, key)
 
@@ -491,7 +495,8 @@ class Study(Advice):
 
         Args:
             past: The rows, in any form that `fit` reads.
-            reward: The name of the column with the rewards. Default: the problem's reward, or "reward" if it has none.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
             interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
                 rows).
             trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
@@ -502,8 +507,7 @@ class Study(Advice):
 
         Raises:
             DataError: If the rows cannot be read or lack a column.
-            PolicyError: If the policy cannot learn from past rows.
-            CausalBanditsError: If `trust_past` is out of range.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         with self._session.transaction():
             return learn(self._session, past, reward, interventions, trust_past)
@@ -573,7 +577,7 @@ class Study(Advice):
             The number of decisions whose window has closed.
 
         Raises:
-            StateError: If the study has no attribution window.
+            TellError: If the study has no attribution window.
         """
         total = 0
         while limit is None or total < limit:
@@ -779,7 +783,7 @@ class Study(Advice):
 
         Raises:
             InterventionError: If the target is not an action of the problem.
-            CausalBanditsError: If the target or `by` is malformed, or the weights need what the study does not have.
+            CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
@@ -811,7 +815,10 @@ class Study(Advice):
         shadow_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         shadow_policy.init(self.problem)
         if self._session.budget is not None:
-            raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
+            raise BudgetError(
+                "Off-policy evaluation is not available with a budget, because the spending of another policy is "
+                "unknown."
+            )
         with self._session.transaction():
             validate_policy_fits_log(self._session, shadow_policy)
             with suppress_warnings():
@@ -897,7 +904,7 @@ class Study(Advice):
             JSON-ready events.
 
         Raises:
-            CausalBanditsError: If the log does not have the event, for example after a restore from a backup.
+            ConflictError: If the log does not have the event, for example after a restore from a backup.
         """
         number, past = self._outcomes.parse_event(after), self._log.past_batches()
         return [event_record(event, past) for event in self._log.events(number, limit=limit)]

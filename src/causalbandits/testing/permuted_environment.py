@@ -41,8 +41,8 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     problem = env.problem
     if not problem.actions.is_product or problem.costs is not None or problem.context or problem.reward is not None:
         raise ProblemError(
-            "Only worlds without constraints on actions, costs and contexts, whose reward is not in the model, are "
-            f"permuted; got {problem!r}."
+            "Only an environment without constraints on actions, costs and contexts, and with a reward that is not in "
+            f"the model, can be permuted; got {problem!r}."
         )
     knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
@@ -76,4 +76,4 @@ def _permute_reward(env: Environment, orders: Orders) -> Reward:
         return StudentReward(means, reward.scale, reward.degrees)
     if isinstance(reward, GaussianReward | LinearReward):
         return GaussianReward(means, reward.sd)
-    raise ProblemError(f"A reward that is permuted must be one of this library's kinds; got {reward!r}.")
+    raise ProblemError(f"The reward of a permuted environment must be one of the library's classes; got {reward!r}.")

@@ -37,7 +37,7 @@ class Facts:
             return cls(source.problem, source)
         if isinstance(source, Problem):
             return cls(source, None)
-        raise ProblemError(f"A bound needs a Problem or an Environment; got {source!r}.")
+        raise ProblemError(f"A bound requires a Problem or an Environment; got {source!r}.")
 
     def cells(self, causal: bool) -> int:
         """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
@@ -203,5 +203,7 @@ def noise_scales(env: Environment) -> tuple[float, float]:
     facts = Facts.of(env)
     tabular, coarse = facts.noise(given_parents=True), facts.noise(given_parents=False)
     if tabular is None or coarse is None:
-        raise ProblemError(f"The scale of {env.reward!r} is not known: it is known for Bernoulli and Gaussian rewards.")
+        raise ProblemError(
+            f"The scale of {env.reward!r} is unknown. Bernoulli and Gaussian rewards have a known scale."
+        )
     return tabular, coarse

@@ -46,9 +46,6 @@ class Comparison(tuple[PolicyBound, ...]):
     >>> table = compare(zoo.email_campaign(), 100_000, policies=["c-ucb"])
     >>> table[0].policy, table[0].vacuous
     ('c-ucb', False)
-
-    Args:
-        iterable: The rows.
     """
 
     def __repr__(self) -> str:
@@ -70,7 +67,7 @@ class Comparison(tuple[PolicyBound, ...]):
 
 
 def _format_remark(row: PolicyBound) -> str:
-    return "vacuous: no better than T Delta_max" if row.vacuous else ""
+    return "vacuous: not below T Delta_max" if row.vacuous else ""
 
 
 def compare(

@@ -62,14 +62,17 @@ def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, en
 
     Raises:
         PolicyError: If the policy is not Thompson sampling with known CPTs.
-        CausalBanditsError: If `entropy` is out of range.
+        ProblemError: If `entropy` is out of range.
     """
     facts = Facts.of(problem)
     thompson = resolve_policy(facts.problem, policy)
     if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.traits.learns_cpts:
-        raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {thompson}.")
+        raise PolicyError(f"The entropy bound applies to Thompson sampling with known CPTs; got {thompson}.")
     if facts.problem.context:
-        raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")
+        raise ProblemError(
+            "The entropy bound does not cover problems with a context, because the best action differs between "
+            "contexts."
+        )
     size = facts.problem.situation(every=not thompson.causal).size
     nats = _validate_entropy(entropy, math.log(size))
     cells = effective_configurations(facts.problem) if thompson.causal else float(size)
@@ -108,7 +111,7 @@ def _validate_entropy(entropy: float | None, most: float) -> float:
         return most
     if not is_real(entropy) or not 0 <= entropy <= most * (1 + 1e-12):
         raise ProblemError(
-            f"entropy, of the best action, must lie between 0 and {most:.4g}, the logarithm of how many actions can be "
-            f"the best; got {entropy!r}."
+            f"entropy, of the best action, must lie between 0 and {most:.4g}, the logarithm of the number of possibly "
+            f"optimal actions; got {entropy!r}."
         )
     return float(entropy)

@@ -79,4 +79,4 @@ def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -
 
 def _require_environment(env: object) -> None:
     if not isinstance(env, Environment):
-        raise ProblemError(f"This is asked of an Environment, which knows its means; got {env!r}.")
+        raise ProblemError(f"This function requires an Environment, whose means are known; got {env!r}.")

@@ -294,9 +294,11 @@ def test_a_thousand_graphs_of_eight_and_large_ones_of_fifteen_take_seconds():
 
 def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
     monkeypatch.setattr(pomis, "SETS_LIMIT", 3)
-    with pytest.raises(SizeError, match=r"More than 3 sets of variables may each be the best to set; the limit is 3"):
+    with pytest.raises(
+        SizeError, match=r"More than 3 possibly optimal minimal intervention sets \(POMIS\); the limit is 3"
+    ):
         example("H8").optimal_sets("Y")
-    with pytest.raises(SizeError, match=r"More than 3 sets .*Use max_set=, or fewer manipulable variables"):
+    with pytest.raises(SizeError, match=r"is 3\. Use max_set=, or fewer manipulable variables"):
         example("H2").minimal_sets("Y")
     monkeypatch.undo()
     monkeypatch.setattr(pomis, "COMPARISON_LIMIT", 3)

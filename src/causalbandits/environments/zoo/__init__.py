@@ -1,4 +1,4 @@
-"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), with hidden causes, and random ones."""
+"""Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, and random ones."""
 
 from __future__ import annotations
 
@@ -332,13 +332,22 @@ def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> En
 
 
 def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
-    """A random graph: each variable, causes first, with its parents; `fit` takes it as it is.
-
-    Each variable has `arrows` parents on average (the first ones as many as there are before them), any with the same
-    chance.
+    """A random directed acyclic graph: the parents of each variable, causes first, as `fit` accepts them.
 
     >>> random_dag(4, arrows=1, rng=0)
     {'X1': [], 'X2': ['X1'], 'X3': ['X1', 'X2'], 'X4': ['X1']}
+
+    Args:
+        variables: The number of variables.
+        arrows: The mean number of parents of a variable; the first variables have fewer.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The parents by variable.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If there are too many variables.
     """
     _check_whole(variables=variables)
     if variables > VARIABLE_LIMIT:
@@ -358,12 +367,24 @@ def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict
 def random_model(
     variables: int, *, states: int = 2, arrows: float = 1.5, concentration: float = 1.0, rng: Seed = None
 ) -> CausalModel:
-    """A random graph as of `random_dag`, with states 0, 1, ... and tables whose rows are Dirichlet(concentration).
-
-    Below 1 rows are near to certainty, far above 1 near to uniform.
+    """A random causal model: a graph from `random_dag` with random CPTs.
 
     >>> random_model(20, states=3, rng=0)
     CausalModel(20 variables, 26 edges)
+
+    Args:
+        variables: The number of variables.
+        states: The number of values of each variable.
+        arrows: The mean number of parents of a variable.
+        concentration: The Dirichlet parameter of CPT rows: below 1 nearly deterministic, far above 1 nearly uniform.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The model.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If the model is too large.
     """
     _check_whole(states=states)
     if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
@@ -444,8 +465,8 @@ def _sample_knobs(
         if np.count_nonzero(is_effect) >= fewest:
             return [names[i] for i in indices], [names[i] for i in np.flatnonzero(is_effect)]
     raise ProblemError(
-        f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
-        "fewer knobs or parents of the reward."
+        f"No set of {knobs} among {len(names)} variables has {fewest} descendants. Pass more variables or arrows, or "
+        "fewer manipulable variables or parents of the reward."
     )
 
 

@@ -1,6 +1,6 @@
-"""Environments of the zoo with hidden causes, and random graphs and models with some.
+"""Environments with unobserved confounders, and random graphs and models with some.
 
-A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
+An environment is made from the complete model. `HIDDEN` names its unobserved variables:
 
 >>> from causalbandits import Problem, CausalGraph, zoo
 >>> env = zoo.coins()
@@ -28,7 +28,7 @@ HIDDEN = {
     "detour": ("U", "W"),
     "reversal": ("taste",),
 }
-"""By world, the variables that nobody observes."""
+"""The unobserved variables of each environment."""
 
 DRAWN_VARIABLES = 200
 """Graphs with hidden causes have no more variables than this."""
@@ -166,12 +166,23 @@ def _parity_table(causes: int, error: float) -> npt.NDArray[np.float64]:
 
 
 def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 1.0, rng: Seed = None) -> CausalGraph:
-    """A random graph: each variable has `arrows` parents on average, and a hidden cause in common with `hidden` others.
-
-    The first variables have as many parents as there are before them.
+    """A random graph with unobserved confounders.
 
     >>> random_hidden_graph(4, rng=1)
     CausalGraph('X1 -> X2; X2 -> X3; {X2, X3} -> X4; X2 <-> X3')
+
+    Args:
+        variables: The number of observed variables.
+        arrows: The mean number of parents of a variable; the first variables have fewer.
+        hidden: The mean number of other variables with which a variable shares an unobserved confounder.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The graph.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If there are too many variables.
     """
     if not is_integer(variables) or variables < 1:
         raise ProblemError(f"variables must be a whole number, 1 or more; got {short_repr(variables)}.")
@@ -195,14 +206,23 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
 
 
 def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float = 1.0, rng: Seed = None) -> CausalModel:
-    """A whole model of a graph, its hidden causes included: U1, U2, ... where they have no name.
-
-    Variables have the states that the graph says, or else 0, 1, ...; the rows of their tables are
-    Dirichlet(concentration).
+    """A random causal model of a graph, with its unobserved confounders as variables U1, U2, ...
 
     >>> model = model_of_graph(CausalGraph.from_text("x -> y; x <-> y"), rng=0)
     >>> model.names, model["y"].parents
     (('U1', 'x', 'y'), ('x', 'U1'))
+
+    Args:
+        graph: The graph. Variables without values get 0, 1, ...
+        states: The number of values of a variable whose values the graph does not give.
+        concentration: The Dirichlet parameter of CPT rows.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The model.
+
+    Raises:
+        ProblemError: If an argument is out of range.
     """
     if not isinstance(graph, CausalGraph):
         raise ProblemError(f"model_of_graph() takes a CausalGraph; got {short_repr(graph)}.")

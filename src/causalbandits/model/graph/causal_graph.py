@@ -1,4 +1,4 @@
-"""CausalGraph: what causes what, without tables; with causes that nobody observes.
+"""CausalGraph: a causal graph without CPTs; with unobserved confounders.
 
 A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
 name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).
@@ -61,7 +61,10 @@ def validate_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[Sta
 
 def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
     """The hidden variables, then the groups, each in the graph's order."""
-    rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
+    rule = (
+        "hidden lists unobserved variables, and groups of variables with an unobserved common cause, such as "
+        "['u', ('x', 'y')]"
+    )
     if isinstance(hidden, str | Mapping) or not is_iterable(hidden):
         raise ModelError(f"{rule}; got {short_repr(hidden)}.")
     position = {name: i for i, name in enumerate(names)}
@@ -79,7 +82,7 @@ def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]
             continue
         if len(group) < 2:
             effects = "one effect" if group else "no effect"
-            raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
+            raise ModelError(f"hidden: {group} has {effects}; a common cause has at least two.")
         if len(set(group)) < len(group):
             raise ModelError(f"hidden: the effects of a common cause must differ; got {short_repr(group)}.")
         groups.add(tuple(sorted(group, key=position.__getitem__)))
@@ -101,7 +104,8 @@ def parse_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[
         ordered = tuple(data.get("parents", predecessors))
         if sorted(map(str, ordered)) != sorted(map(str, predecessors)):
             raise ModelError(
-                f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(predecessors)}."
+                f"Node {name!r} has the attribute parents={list(ordered)}, and its arrows come from "
+                f"{list(predecessors)}. Make them equal."
             )
         parents[name] = ordered
     states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
@@ -133,7 +137,8 @@ def _parse_flag(node: Hashable, data: Mapping[str, Any], attribute: str, default
     flag = _FLAG_VALUES.get(str(data.get(attribute, default)).strip('"').lower())
     if flag is None:
         raise ModelError(
-            f"Node {node!r} says {attribute}={short_repr(data[attribute])}; it must be True or False, or 'yes' or 'no'."
+            f"Node {node!r} has the attribute {attribute}={short_repr(data[attribute])}; it must be True or False, or "
+            "'yes' or 'no'."
         )
     return flag
 
@@ -144,8 +149,9 @@ def _refuse_reversed_edges(graph: graphs.Graph) -> None:
         direction = str(data.get("dir", "forward")).strip('"').lower()
         if direction != "forward":
             raise ModelError(
-                f"The arrow {cause} -> {effect} says dir={direction}, which only files mean: read the file itself, "
-                "cb.read('graph.dot'), or turn the arrow, and list hidden common causes, hidden=[('x', 'y')]."
+                f"The arrow {cause} -> {effect} has the attribute dir={direction}, which is supported in files only. "
+                "Read the file itself, cb.read('graph.dot'); or reverse the arrow, and list unobserved common causes, "
+                "hidden=[('x', 'y')]."
             )
 
 
@@ -216,7 +222,7 @@ class CausalGraph:
             raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"CausalGraph is immutable; make a new one with another {name}.")
+        raise AttributeError(f"CausalGraph is immutable. Create a new one with another {name}.")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -249,7 +255,7 @@ class CausalGraph:
         self.validate_name(name)
         if name not in self.states:
             raise ModelError(
-                f"The graph has no values of {name!r}, which are needed here: give them, values={{{name!r}: [...]}}."
+                f"The graph has no values of {name!r}, which are required here. Pass values={{{name!r}: [...]}}."
             )
         return Variable(name, self.states[name], parents=self.parents[name], table=[])
 
@@ -446,7 +452,7 @@ class CausalGraph:
             The estimand, which prints as a formula.
 
         Raises:
-            NotIdentifiedError: If the effect is not identified; the error has the reason and what would identify it.
+            NotIdentifiedError: If the effect is not identified; the error names the reason and a remedy.
             ModelError: If a name is unknown or unobserved.
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
@@ -502,7 +508,7 @@ class CausalGraph:
         validated = self.validate_names(kind, names)
         for name in validated:
             if name in self.hidden:
-                raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
+                raise ModelError(f"{kind}: {name!r} is unobserved, so its distribution cannot be computed.")
         return validated
 
     def _settable_admg(self, reward: str, manipulable: Iterable[str] | None) -> tuple[ADMG, int]:
@@ -511,7 +517,7 @@ class CausalGraph:
         default = [name for name in self.names if name != reward]
         knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
         if reward in knobs:
-            raise ModelError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+            raise ModelError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
         admg = self.admg([name for name in self.parents if name in knobs or name == reward])
         return admg, admg.bits([reward])
 
@@ -555,7 +561,7 @@ class CausalGraph:
             The graph.
 
         Raises:
-            CausalBanditsError: If the text is not a graph.
+            ModelError: If the text is not a graph.
         """
         return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 

@@ -179,8 +179,9 @@ def validate_row_count(policy: HasTraits, actions: int, configurations: int) -> 
     """Every action is compared with the best, cell by cell."""
     if actions * configurations > ROWS_LIMIT:
         raise SizeError(
-            f"The policy {policy.id!r} looks at {actions} actions in each of {configurations} configurations; the "
-            f"limit is {ROWS_LIMIT} in all. Use 'c-gittins', or 'c-ts(prior=main-effects)', which draws."
+            f"The policy {policy.id!r} computes an index of {actions} actions for each of {configurations} "
+            f"configurations; the limit is {ROWS_LIMIT} in all. Use 'c-gittins', or the randomised "
+            "'c-ts(prior=main-effects)'."
         )
 
 
@@ -290,10 +291,10 @@ class CausalGittins(GittinsPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_real(self.discovery) or not 0 <= self.discovery <= 0.5:
-            raise PolicyError(f"discovery must be a share of the rounds from 0 to 0.5; got {self.discovery!r}.")
+            raise PolicyError(f"discovery, a share of the rounds, must lie between 0 and 0.5; got {self.discovery!r}.")
         if self.discovery != DISCOVERY_SHARE and not self.has_main_effects:
             raise PolicyError(
-                f"discovery= is for prior='main-effects'; with prior={self.prior!r} leave it out. Got "
+                f"discovery= requires prior='main-effects'; the prior is {self.prior!r}. Leave discovery= out; got "
                 f"{self.discovery!r}."
             )
 

@@ -91,7 +91,10 @@ class CausalIDS(PosteriorPolicy):
     def traits(self) -> Traits:
         return super().traits._replace(
             searches_dominated=True,
-            no_budget="regret is weighed against information. Use c-ts(prior=beta), c-gittins(prior=beta)",
+            no_budget=(
+                "the policy minimises a ratio of regret to information, which is not a value per action. Use "
+                "c-ts(prior=beta), c-gittins(prior=beta)"
+            ),
         )
 
     def regret_and_information(

@@ -152,13 +152,11 @@ class CausalThompsonSampling(SamplingPolicy):
         super().__post_init__()
         if self.traits.learns_cpts and (self.has_main_effects or (self.prior == "beta" and self.traits.learns_scales)):
             raise PolicyError(
-                "cpts='learned' goes with prior='gaussian', and with prior='beta', scales='given'; got "
+                "cpts='learned' requires prior='gaussian', or prior='beta' with scales='given'; got "
                 f"prior={self.prior!r}, scales={self.scales!r}."
             )
         if self.trust_past is not None and self.cpts == "known":
-            raise PolicyError(
-                "trust_past= says how far past data are believed where cpts='learned'; here they are known."
-            )
+            raise PolicyError("trust_past= requires cpts='learned'. Leave trust_past= out.")
         if self.trust_past is not None and (not is_real(self.trust_past) or not 0 < self.trust_past <= 1):
             raise PolicyError(f"trust_past must be a probability above 0 and up to 1; got {self.trust_past!r}.")
 
@@ -186,7 +184,9 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         if self.traits.learns_cpts:
-            raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
+            raise PolicyError(
+                f"The policy {self.id!r} also uses further observed values. Update it with one outcome at a time."
+            )
         return super().from_sums(problem, outcome_sums)
 
     def feasible(self, situation: Situation, statistic: Cells) -> Situation:

@@ -76,7 +76,10 @@ class CausalTSUCB(PosteriorPolicy):
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(
-            no_budget="a ratio is compared, which is none. Use c-ts(prior=beta), c-gittins(prior=beta)"
+            no_budget=(
+                "the policy compares ratios, which are not values per action. Use c-ts(prior=beta), "
+                "c-gittins(prior=beta)"
+            )
         )
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:

@@ -71,7 +71,9 @@ class CausalLinearTSUCB(LinearPosterior):
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(no_budget="a ratio is compared, which is none. Use cl-ts")
+        return super().traits._replace(
+            no_budget=("the policy compares ratios, which are not values per action. Use cl-ts")
+        )
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         """Block by block where that is possible, and the actions are never listed; else by their scores."""

@@ -36,8 +36,8 @@ class ChoicePolicy(LinearPolicy):
         super().__post_init__()
         if self.features is not None or self.intercept or self.regressor != "expected":
             raise PolicyError(
-                f"The policy {self.id!r} has features of its own, of what is set in which context: leave out features, "
-                "intercept and regressor, which are for 'cl-ucb' and 'cl-ts'."
+                f"The policy {self.id!r} defines its own features of actions and contexts. Leave out features, "
+                "intercept and regressor; 'cl-ucb' and 'cl-ts' accept these options."
             )
 
     def dimension(self, problem: Problem) -> int:
@@ -148,6 +148,6 @@ class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
         super().__post_init__()
         if self.scales != "given":
             raise PolicyError(
-                f"The family 'lin-ts' has no intercept and takes its scales as given; got scales={self.scales!r}. "
-                "Use 'cl-ts(scales=estimated)', or 'ts', which uses no graph either."
+                f"The family 'lin-ts' requires scales='given'; got scales={self.scales!r}. Use "
+                "'cl-ts(scales=estimated)'; without a graph, use 'ts'."
             )

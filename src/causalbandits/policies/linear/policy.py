@@ -171,9 +171,9 @@ class LinearPolicy(FamilyPolicy[Regression]):
         if dimension > DIMENSION_LIMIT:
             contexts = f" in {format_count(problem.contexts.size)} contexts" if problem.context else ""
             raise SizeError(
-                f"The policy {self.id!r} learns {format_count(dimension)} coefficients{contexts}, and keeps a matrix "
-                f"with a row and a column for each; the limit is {DIMENSION_LIMIT}. Name fewer variables as context, "
-                "or use cl-ts, which has one model for all contexts, with features= of fewer numbers if need be."
+                f"The policy {self.id!r} learns {format_count(dimension)} coefficients{contexts} with a square matrix "
+                f"of that size; the limit is {DIMENSION_LIMIT}. Use fewer context variables, or use cl-ts, which has "
+                "one model for all contexts; features= can reduce its dimension."
             )
         return self.empty_regression(problem)
 

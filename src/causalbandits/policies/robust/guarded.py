@@ -61,8 +61,8 @@ numbers of their own: all of them are then searched."""
 class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     """Guarded C-TS: Thompson sampling with a misspecification test of the graph and the CPTs, and model repair.
 
-    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm it
-    decides as `CausalThompsonSampling` with the same `samples`.
+    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm and
+    with `audit=0` it decides as `CausalThompsonSampling` with the same `samples`.
 
     >>> from causalbandits import Agent, zoo
     >>> Agent(zoo.email_campaign().problem, GuardedThompsonSampling(prior="beta")).policy
@@ -102,7 +102,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         _ = self.inner
         validate_samples(self.samples)
         if self.samples < 2:
-            raise PolicyError("A guard needs chance that it knows: samples must be 2 or more; got 1.")
+            raise PolicyError(
+                "The misspecification test requires logged propensities: samples must be 2 or more; got 1."
+            )
         if not is_real(self.alpha) or not 1e-9 <= self.alpha <= 0.5:
             raise PolicyError(f"alpha must lie between 1e-9 and 0.5; got {self.alpha!r}.")
         if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
@@ -173,10 +175,10 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         number = problem.context_number if self.traits.needs_context else 0
         if number is None:
             raise PolicyError(
-                "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
-                f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. "
-                "With on_alarm='mend' a part will do."
+                "on_alarm='leave' can replace the graph by a mean for every action in every context, and needs the "
+                f"whole context ({', '.join(problem.context)}); known: "
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. Pass the whole context, or "
+                "use on_alarm='mend', which accepts a partial context."
             )
         return number
 
@@ -278,10 +280,14 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         wrong = contradicted & ancestors(problem.model.graph, problem.constrained_variables)
         if not wrong:
             return ()
-        way_out = "take .model, the learnt one" if statistic.learned else "fit these"
+        way_out = (
+            "create the problem again with agent.model, the learned model"
+            if statistic.learned
+            else ("estimate these CPTs again, and create the problem with them")
+        )
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
-            f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"the limits on {', '.join(problem.constrained_variables)} were evaluated with the original CPTs, and "
+            f"outcomes contradict the CPTs of {', '.join(sorted(wrong))}; {way_out}",
         )
 
     # --- advising -------------------------------------------------------------------------------------

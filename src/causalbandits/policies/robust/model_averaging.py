@@ -67,8 +67,8 @@ class Candidates:
         if math.prod(self.shape) * len(candidates) > CANDIDATE_LIMIT:
             sizes = " x ".join(map(format_count, (len(candidates), *self.shape)))
             raise SizeError(
-                f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {sizes} of them; "
-                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (max_set=, a list), or weigh fewer candidates."
+                f"{id} computes P(z | do(a)) for every candidate, context, action and configuration, {sizes} numbers; "
+                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (max_set=, actions=), or pass fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
         self.members = [self._build_candidate(place, candidate) for place, candidate in enumerate(candidates, start=1)]
@@ -87,11 +87,11 @@ class Candidates:
         ours, variables = self._problem, (*self._problem.manipulable, *self._problem.parents, *self._problem.context)
         mistake = ""
         if candidate.manipulable != ours.manipulable:
-            mistake = f"manipulates {list(candidate.manipulable)}, and not {list(ours.manipulable)}"
+            mistake = f"has the manipulable variables {list(candidate.manipulable)}, not {list(ours.manipulable)}"
         elif candidate.parents and candidate.context != ours.context:
-            mistake = f"has the context {list(candidate.context)}, and not {list(ours.context)}"
+            mistake = f"has the context {list(candidate.context)}, not {list(ours.context)}"
         elif not set(candidate.parents) <= set(ours.parents):
-            mistake = f"has parents that are not told, {sorted(set(candidate.parents) - set(ours.parents))}"
+            mistake = f"has parents that are not observed, {sorted(set(candidate.parents) - set(ours.parents))}"
         else:
             required = variables if candidate.parents else ours.manipulable
             candidate_states = candidate.graph.states
@@ -102,7 +102,7 @@ class Candidates:
                 else ""
             )
         if mistake:
-            raise PolicyError(f"{self._id}: candidates are about the problem that is played; the {place}. {mistake}.")
+            raise PolicyError(f"{self._id}: candidates must match the agent's problem; the {place}. {mistake}.")
 
     def _build_table(self, candidate: Problem) -> Array:
         ours, contexts = self._problem, self.shape[0]
@@ -131,7 +131,7 @@ class Candidates:
             return None
         allowed = np.array([do in candidate.actions for do in self._problem.actions])
         if not allowed.any():
-            raise PolicyError(f"{self._id}: the {place}. candidate has no action of the problem that is played.")
+            raise PolicyError(f"{self._id}: the {place}. candidate shares no action with the agent's problem.")
         return None if allowed.all() else allowed
 
     @cached_property
@@ -236,7 +236,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         PolicyError: If a candidate is not a `Problem`, or a parameter is not positive.
     """
 
-    family, family_label = "c-ts-models", "C-TS over models"
+    family, family_label = "c-ts-models", "C-TS with model averaging"
     traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
@@ -343,7 +343,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         weights = self.posterior_weights(situation.problem, statistic)
         best = int(weights.argmax())
         assumes = (
-            f"one of the {len(weights)} candidate graphs is right; the likeliest is number {best + 1}, with "
+            f"one of the {len(weights)} candidate graphs is correct; the most probable is number {best + 1}, with "
             f"probability {weights[best]:.2g}"
         )
         return Bounds(float(lower), float(upper), "credible", assumes)

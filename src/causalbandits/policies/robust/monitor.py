@@ -87,11 +87,12 @@ def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], 
 
 RESPONSES = (
     "nothing was changed",
-    "its choice has joined the reward's parents",
-    "the graph is given up: every action is learnt by itself",
-    "the tables are learnt from what is seen",
-    "nothing was changed: there would be too many numbers to keep",
-    "nothing was changed: left alone, it depends on the context, so that its choice cannot stand for its value",
+    "the policy added the variable to the reward's parents",
+    "the policy no longer uses the graph: it learns a mean for every action",
+    "the policy estimates the CPTs from outcomes",
+    "nothing was changed: the repaired model would be too large",
+    "nothing was changed: without an intervention the variable depends on the context, so its choice cannot replace "
+    "its value",
 )
 """What can be done about an alarm, by number."""
 UNCHANGED, REPAIRED, GRAPH_ABANDONED, TABLES_LEARNED, TOO_LARGE, CONTEXT_DEPENDENT = range(len(RESPONSES))
@@ -179,9 +180,9 @@ class Monitor(Statistic):
         size = problem.configurations * implications.columns
         if size > CELL_LIMIT:
             raise SizeError(
-                f"Evidence needs a number for each of {problem.configurations} configurations and "
-                f"{implications.columns} choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand "
-                "in for the parents."
+                f"The misspecification test stores a number for each of {problem.configurations} configurations and "
+                f"{implications.columns} choices, {size} numbers; the limit is {CELL_LIMIT}. Use a smaller adjustment "
+                'set (adjust="smallest").'
             )
         return {
             "witnessed": 0,

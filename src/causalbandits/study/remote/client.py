@@ -91,7 +91,7 @@ class RemoteStudy:
     ) -> None:
         if fallback is not None and not isinstance(fallback, Mapping):
             raise InterventionError(
-                f"fallback is an action, such as {{'banner': 'plain'}}, {{}} for none; got {fallback!r:.100}."
+                f"fallback must be an action, such as {{'banner': 'plain'}} or {{}}; got {fallback!r:.100}."
             )
         self._transport = Transport(url, key, timeout)
         self._fallback = None if fallback is None else Intervention(fallback)
@@ -159,7 +159,8 @@ class RemoteStudy:
             The decision, or a list of `n` decisions.
 
         Raises:
-            CausalBanditsError: If the service refuses the request, or does not answer in time and there is no fallback.
+            StorageError: If the service does not answer in time and there is no fallback.
+            CausalBanditsError: If the service refuses the request.
         """
         body = {
             "n": n,
@@ -181,7 +182,7 @@ class RemoteStudy:
         assert fallback is not None
         self._unsettled.append(body)
         if eligible is not None and fallback not in eligible:
-            raise StorageError(f"{error} The fallback {fallback} is not eligible here.") from error
+            raise StorageError(f"{error} The fallback {fallback} is not eligible in this request.") from error
         return FallbackDecision(NO_ID, dict(fallback), None)
 
     @property
@@ -202,7 +203,7 @@ class RemoteStudy:
             The number of decisions that are left.
 
         Raises:
-            CausalBanditsError: If the service does not answer.
+            StorageError: If the service does not answer.
         """
         for _ in range(len(self._unsettled) if limit is None else limit):
             try:
@@ -223,7 +224,7 @@ class RemoteStudy:
                 response = self._transport.send_if_available("POST", path, {})
         except CausalBanditsError as error:
             warn(
-                f"A decision that fell back could not be cancelled in the service: {error}",
+                f"The service could not cancel a decision that was replaced by the fallback: {error}",
                 CausalBanditsWarning,
                 stacklevel=4,
             )
@@ -253,12 +254,12 @@ class RemoteStudy:
         id = _decision_id(decision)
         if id == NO_ID:
             raise TellError(
-                "This decision is a fallback: the service did not make it, and does not record its outcome. Leave out "
-                "outcomes of decisions whose `fallback` is true. Nothing was changed."
+                "This decision is a fallback, which the service does not know. Do not report outcomes of decisions "
+                "with `fallback` true. Nothing was changed."
             )
         validate_observed_argument(observed)
         if isinstance(reward, float) and math.isnan(reward):
-            raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
+            raise TellError("The reward must be a finite number; it is missing, or nan. Nothing was changed.")
         (receipt,) = self.tell_many([{"id": id, "reward": reward, "observed": observed}])
         if receipt.status == "conflict":
             raise ConflictError(receipt.why)
@@ -356,7 +357,8 @@ class RemoteStudy:
         has_code = any(isinstance(value, dict) for value in parameters.values())
         if not isinstance(new_policy, FamilyPolicy) or not is_ours(type(new_policy)) or has_code:
             raise PolicyError(
-                f"{new_policy} holds code of yours, which cannot travel: study.use() it where the study is."
+                f"{new_policy} contains functions or objects, which cannot be sent over HTTP. Call study.use() on the "
+                "machine of the study."
             )
         self._transport.send("POST", "/policy", {"policy": new_policy.family, "parameters": parameters})
 
@@ -570,8 +572,7 @@ def connect(
 ) -> RemoteStudy:
     """Connect to a study that `causalbandits serve` serves over HTTP.
 
-    No request is sent before the first call. With a fallback, `ask` works without the service, as here, where nothing
-    listens:
+    No request is sent before the first call. With a fallback, `ask` works without the service; here, none listens:
 
     >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
     >>> decision = study.ask()
