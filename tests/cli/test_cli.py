@@ -345,7 +345,7 @@ def test_a_graph_is_never_dropped_because_values_are_missing(tmp_path, command, 
     assert done.returncode == 1
     assert "--data with these values. Or mark a variable that is never observed: 'subject'" in done.stderr
     done = run(*command.split(), source, "--reward", "click", *to, folder=tmp_path)
-    assert done.stderr.startswith("Error: The manipulable variables are missing, for example --manipulable A,B.")
+    assert "--manipulable A,B. The variables are purpose, subject, click, send_time." in done.stderr
     assert not (tmp_path / "study.db").exists()
     assert run("inspect", source, "--reward", "click", folder=tmp_path).returncode == 0
     done = run(*command.split(), source, *knobs, "--values", "subject=short,long", *to, folder=tmp_path)

@@ -360,6 +360,10 @@ SHOP: dict[str, Any] = {
     "values": {"basket": ["small", "big"]},
     "reward_range": [0, 1],
 }
+EVEN_ROWS = {
+    "banner": ["plain", "big"] * 4, "price": [9, 9, 12, 12] * 2, "shipping": ["free", "paid"] * 4,
+    "basket": ["small"] * 4 + ["big"] * 4,
+}  # fmt: skip
 ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
 
 
@@ -382,7 +386,7 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "max_probability: expected a number from 0 to below 1 for 'big' of 'basket'; got 2.",
         ),
         (
-            {"max_probability": {"basket": {"big": 0.4}}},
+            {"max_probability": {"basket": {"big": 0.4}}, "values": None, "data": EVEN_ROWS},
             "/problem/max_probability",
             "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
