@@ -25,13 +25,13 @@ help: ## List the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	    while IFS='|' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
 
-reproduce: environment ## Run the paper's experiments and write the report into results/paper
+reproduce: environment ## Reproduce the paper's experiments and write the report to results/paper
 	@$(BIN)/causalbandits reproduce --out results/paper
 
 demo: environment ## Run the example campaign
 	@$(BIN)/python examples/email_campaign.py
 
-live: environment ## Serve the example campaign and play it, live, until Ctrl-C: a page to look at
+live: environment ## Run the example campaign as a service with a dashboard, until Ctrl-C
 	@$(BIN)/python examples/live_campaign.py
 
 test: environment ## Run the tests and the examples in the docstrings
@@ -40,7 +40,7 @@ test: environment ## Run the tests and the examples in the docstrings
 lowest: environment ## Run the tests with the oldest supported versions of the dependencies
 	@sh scripts/test-lowest
 
-check: environment ## Check format, style, types, the layering of imports, shell scripts and the Dockerfile
+check: environment ## Check format, style, types, import layers, shell scripts and the Dockerfile
 	@echo "== Format (ruff format)"
 	@$(BIN)/python -m ruff format --check .
 	@echo "== Style (ruff check)"
@@ -55,7 +55,7 @@ check: environment ## Check format, style, types, the layering of imports, shell
 	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; else echo "skipped: hadolint has no build for this system"; fi
 
 # Not --quiet: that silences the very warnings on which --strict fails.
-regret: environment ## Play every policy on every set of worlds, for an hour or two, and write the pages on it
+regret: environment ## Run the regret benchmark (one to two hours) and update its pages
 	@$(BIN)/python benchmarks/run.py regret --out results/regret
 	@cp results/regret/regret.json results/regret/regret.csv results/regret/regret.md benchmarks/
 	@$(BIN)/python docs/tables.py
@@ -67,7 +67,7 @@ release: environment ## Build the wheel and the source distribution into dist/
 docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-format: environment ## Format the code and fix what can be fixed
+format: environment ## Format the code and apply automatic fixes
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
 	@$(BIN)/python docs/layers.py

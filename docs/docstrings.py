@@ -17,7 +17,7 @@ class DocstringsAsMarkdown(griffe.Extension):
 
 
 def as_markdown(docstring: str) -> str:
-    """Paragraph by paragraph."""
+    """Paragraph by paragraph; sections in Google style (Args, Returns, ...) stay as Griffe reads them."""
     return "\n\n".join(_paragraph(part) for part in docstring.split("\n\n"))
 
 

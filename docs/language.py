@@ -2,12 +2,13 @@
 
 Prints, for each page, how many words it has, how often a clause is headed by "what" or "who" in 1,000 words, how many
 percent of its sentences are longer than 35 words, and each word that has a standard term in its place. With --program,
-the same for the texts in src/causalbandits.
+the same for the printed texts in src/causalbandits: string literals, the help texts of commands, and templates.
 """
 
 from __future__ import annotations
 
 import ast
+import html
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ STANDARD_TERMS = {
     r"left alone": "not intervened on",
     r"mend(?:s|ed|ing)?": "repair",
     r"tables? (?:is|are) (?:known|right|wrong|given|learned)": "CPT",
-    r"pillows?": "Markov pillow, defined at first use",
+    r"(?<!markov )pillows?": "Markov pillow, defined at first use",
     r"(?:un)?seal(?:s|ed)?": "checksum",
     r"fold(?:s|ed|ing)? (?:the log|again)": "replay the event log",
     r"hangs? on": "depends on",
@@ -53,7 +54,7 @@ STANDARD_TERMS = {
 }
 """Words of this project alone or of old English, as patterns, and the term to write."""
 
-WORLDS_ALLOWED = ("real-world", "real world", "hello world")
+WORLDS_ALLOWED = ("real-world", "real world", "hello world", "world wide web")
 
 
 class Language(NamedTuple):
@@ -106,8 +107,8 @@ def sentences(parts: Iterable[str]) -> Iterator[str]:
 
 
 def count_clauses(text: str) -> int:
-    """Clauses headed by "what", "who" or "whoever"; questions and "what if" are not counted."""
-    plain = re.sub(r"\b(?:What|Who)\b[^.:;!?]*\?|\bwhat[- ]ifs?\b", " ", text, flags=re.IGNORECASE)
+    """Clauses headed by "what", "who" or "whoever"; questions "what if" and "what to do" are not counted."""
+    plain = re.sub(r"\b(?:What|Who)\b[^.:;!?]*\?|\bwhat[- ]ifs?\b|\bwhat to do\b", " ", text, flags=re.IGNORECASE)
     relative = re.sub(r"\b(?:\w+(?:s|er|or|one|body|people|person|analyst|user|anyone),?) who\b", " ", plain)
     return len(re.findall(r"\b(?:what|whatever|whoever|who)\b", relative, flags=re.IGNORECASE))
 
@@ -135,21 +136,42 @@ def measure_page(path: Path) -> Language:
     return measure(path.relative_to(ROOT).as_posix(), prose(path.read_text(encoding="utf-8")))
 
 
+def help_texts(tree: ast.Module) -> set[int]:
+    """The docstrings of commands, which `--help` prints: public functions of a module of the command line."""
+    commands = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return {
+        id(node.body[0].value)
+        for node in commands
+        if isinstance(node.body[0], ast.Expr)
+        and (node.decorator_list or any("typer" in ast.unparse(argument) for argument in [node.args]))
+    }
+
+
+def template_text(path: Path) -> list[str]:
+    """The texts of an HTML template, without tags and expressions."""
+    text = re.sub(r"<[^>]+>|\{[{%].*?[%}]\}", "\n", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [html.unescape(line).strip() for line in text.splitlines() if len(re.findall(r"[A-Za-z]+", line)) > 1]
+
+
 def program_texts(path: Path) -> list[str]:
-    """The texts of a module that a program may print: literals of several words that are no docstrings."""
+    """The texts of a module or template that a program may print: literals of several words that are no docstrings."""
+    if path.suffix == ".html":
+        return template_text(path)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
+    if path.parent.name == "cli":
+        docstrings -= help_texts(tree)
     excluded = docstrings | {
         id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values
     }
     texts = []
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            pieces = [str(v.value) if isinstance(v, ast.Constant) else "x" for v in node.values]
+            pieces = [str(value.value) if isinstance(value, ast.Constant) else "x" for value in node.values]
             texts.append("".join(pieces))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in excluded:
             texts.append(node.value)
@@ -158,20 +180,27 @@ def program_texts(path: Path) -> list[str]:
         for text in texts
         if len(re.findall(r"[A-Za-z]+ [a-z]+", text))
         and not re.match(r"(SELECT|INSERT|UPDATE|CREATE|DELETE|ALTER)\b", text.strip())
+        and not re.fullmatch(r"\w+(, \w+)+", text.strip())  # columns of a table
     ]
+
+
+def program_files() -> list[Path]:
+    """The modules and templates whose texts a program may print."""
+    package = ROOT / "src/causalbandits"
+    return sorted([*package.rglob("*.py"), *package.rglob("*.html")])
 
 
 def main(arguments: list[str]) -> None:
     """Print the counts of pages, or of the program's texts."""
     if arguments[:1] == ["--program"]:
-        paths = [Path(name).resolve() for name in arguments[1:]] or sorted((ROOT / "src/causalbandits").rglob("*.py"))
+        paths = [Path(name).resolve() for name in arguments[1:]] or program_files()
         found = [measure(path.relative_to(ROOT).as_posix(), program_texts(path)) for path in paths]
-        found = [language for language in found if language.terms or language.clauses]
+        shown = [language for language in found if language.terms or language.clauses]
     else:
         pages = [Path(name).resolve() for name in arguments]
         pages = pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-        found = [measure_page(path) for path in pages]
-    for language in found:
+        found = shown = [measure_page(path) for path in pages]
+    for language in shown:
         print(language)
     words = sum(language.words for language in found)
     total = sum(language.clauses * language.words for language in found) / max(words, 1)

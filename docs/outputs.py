@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
     for path in [Path(name).resolve() for name in arguments] or list(pages_with_code()):
         text = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
-            for file in DATA.glob("*"):
+            for file in DATA.glob("*.csv"):
                 shutil.copy(file, folder)
             new = updated(text, Path(folder))
         if new != text:

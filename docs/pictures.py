@@ -16,7 +16,7 @@ import causalbandits as cb
 from causalbandits.problem import best_mixture
 
 IMAGES = Path(__file__).parent / "images"
-CONTEXT_PAGE = Path(__file__).parent / "how-to/contexts.md"
+CONTEXT_PAGE = Path(__file__).parent / "project/measurements.md"
 
 STYLE = """
 :root { --pic-ink: #1f2933; --pic-line: #7b8794; --pic-card: #ffffff; }
@@ -220,15 +220,22 @@ def budget() -> str:
 
 
 def guard() -> str:
-    """Regret with and without a guard, as benchmarks/guard.json has it."""
-    measured = json.loads((IMAGES.parents[1] / "benchmarks" / "guard.json").read_text(encoding="utf-8"))
-    worlds = {
-        "nothing wrong": "nothing wrong",
-        "product 0.15": "product → click, ±0.15",
-        "product 0.3": "product → click, ±0.3",
-        "purpose 0.15": "purpose → click, ±0.15",
-        "purpose 0.3": "purpose → click, ±0.3",
-        "HAC-UCB's worst case": "HAC-UCB's worst case",
+    """Regret with and without a guard, as benchmarks/guard.json has it; with a right model, regret.json."""
+    folder = IMAGES.parents[1] / "benchmarks"
+    measured = json.loads((folder / "guard.json").read_text(encoding="utf-8"))
+    right = json.loads((folder / "regret.json").read_text(encoding="utf-8"))["sets"]["e-mail"]
+    cases = {
+        "nothing wrong": "right model",
+        "product 0.15": "product → click, ± 0.15",
+        "product 0.3": "product → click, ± 0.3",
+        "purpose 0.15": "purpose → click, ± 0.15",
+        "purpose 0.3": "purpose → click, ± 0.3",
+        "HAC-UCB's worst case": "worst case of HAC-UCB",
+    }
+    regrets = {case: {policy: own["regret"] for policy, own in measured[case]["policies"].items()} for case in cases}
+    regrets["nothing wrong"] = {
+        policy: right["c-ts-guarded(prior=beta)" if policy == "guarded" else policy]["mean"]
+        for policy in regrets["nothing wrong"]
     }
     kinds = {"guarded": "knob", "c-ts(prior=beta)": "reward", "ts(prior=beta)": "faint", "hac-ucb": "soft"}
     names = {
@@ -237,27 +244,27 @@ def guard() -> str:
         "ts(prior=beta)": "TS, no graph",
         "hac-ucb": "HAC-UCB",
     }
-    most = max(measured[world]["policies"][policy]["regret"] for world in worlds for policy in kinds)
+    most = max(regrets[case][policy] for case in cases for policy in kinds)
     shapes = []
-    for i, (world, title) in enumerate(worlds.items()):
+    for i, (case, title) in enumerate(cases.items()):
         top = 20.0 + 78 * i
         shapes.append(text((186, top + 36), title, "end small"))
         for j, (policy, kind) in enumerate(kinds.items()):
-            regret = measured[world]["policies"][policy]["regret"]
+            regret = regrets[case][policy]
             width, y = 420 * regret / most, top + 16 * j
             shapes.append(f'<rect class="{kind}" x="198" y="{y:.1f}" width="{width:.1f}" height="14"/>')
             shapes.append(text((204 + width, y + 12), f"{regret:.0f}", "small"))
     for j, (policy, kind) in enumerate(kinds.items()):
-        x, y = 198 + 120 * j, 78 * len(worlds) + 34
+        x, y = 198 + 120 * j, 78 * len(cases) + 34
         shapes += [
             f'<rect class="{kind}" x="{x}" y="{y - 11}" width="14" height="14"/>',
             text((x + 20, y + 1), names[policy], "small"),
         ]
-    what = (
-        "Regret after 5000 rounds of guarded C-TS, C-TS, TS without the graph and HAC-UCB, where nothing is wrong and "
-        "where an arrow is missing."
+    caption = (
+        "Regret after 5000 rounds of guarded C-TS, C-TS, TS without the graph and HAC-UCB, with a right model and with "
+        "a missing arrow."
     )
-    return picture(720, 78 * len(worlds) + 50, what, shapes)
+    return picture(720, 78 * len(cases) + 50, caption, shapes)
 
 
 def regret() -> str:
@@ -286,11 +293,12 @@ def regret() -> str:
 
 def context() -> str:
     """What it buys to look at the segment: the table of the page as bars."""
-    lines = CONTEXT_PAGE.read_text(encoding="utf-8").splitlines()
+    section = CONTEXT_PAGE.read_text(encoding="utf-8").split("\n## Contexts\n")[1].split("\n## ")[0]
+    lines = section.splitlines()
     rows = [line.split("|")[1:4] for line in lines if line.startswith("| `")]
     shapes = [
         text((300, 22), "regret after 5000 mails", "small"),
-        text((475, 22), "above: first world, below: second", "small"),
+        text((475, 22), "above: first environment, below: second", "small"),
     ]
     for i, (name, *cells) in enumerate(rows):
         y, words = 40 + 52 * i, name.replace("`", "").strip()
@@ -301,7 +309,8 @@ def context() -> str:
             shapes.append(f'<rect class="{kind}" x="300" y="{top}" width="{0.5 * regret:.1f}" height="17"/>')
             shapes.append(text((306 + 0.5 * regret, top + 13), f"{regret:.0f}", "small"))
     what = (
-        "Regret after 5000 mails in two worlds: causal Thompson sampling that is told the segment loses least in both."
+        "Regret after 5000 mails in two environments: causal Thompson sampling with the segment as its context has the "
+        "lowest regret in both."
     )
     return picture(720, 50 + 52 * len(rows), what, shapes)
 

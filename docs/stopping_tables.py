@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 PAGE, MEASURED = ROOT / "docs/explanation/stopping.md", ROOT / "benchmarks" / "stopping.json"
 START, END = "<!-- made by docs/stopping_tables.py -->\n", "<!-- until here -->\n"
 DELTAS = ("0.05", "0.2")
-HEAD = ["world", "policy", "runs", *(f"{what}, δ = {delta}" for delta in DELTAS for what in ("rounds", "wrong"))]
+COLUMNS = [f"{column}, δ = {delta}" for delta in DELTAS for column in ("rounds", "wrong")]
+HEAD = ["environment", "policy", "runs", *COLUMNS]
 
 
 def page() -> str:
@@ -25,19 +26,19 @@ def page() -> str:
 
 
 def tables() -> str:
-    """What was measured."""
+    """The table of all runs."""
     rows = [row for world, own in measured().items() for row in rows_of(world, own)]
     return "\n" + as_markdown([Grid(HEAD, rows)]) + "\n"
 
 
 def measured() -> dict[str, Any]:
-    """By world, what was found of every policy."""
+    """The measurements of every policy, by environment."""
     return dict(json.loads(MEASURED.read_text(encoding="utf-8")))
 
 
 def rows_of(world: str, own: dict[str, Any]) -> list[list[str]]:
     """A row for each policy."""
-    name = world.removesuffix(", learnt").removesuffix(", one by one")
+    name = {"lines": "linear"}.get(world, world)
     return [
         [
             name,

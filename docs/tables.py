@@ -1,7 +1,7 @@
-"""The tables on pages that are made from what was measured: benchmarks/regret.json, which `python benchmarks/run.py
-regret` writes, benchmarks/trust.json, which `python benchmarks/run.py trust` writes, and benchmarks/guard.json and
-benchmarks/service.json, which guard.py and service.py there write. The entries of a problem specification and their
-JSON schema, docs/problem.schema.json, are made from the code.
+"""The tables on pages that are made from measurements, benchmarks/*.json, which the scripts in benchmarks/ write.
+
+Also made here: the entries of a problem specification and their JSON schema, docs/problem.schema.json, from
+the code.
 
 python docs/tables.py        writes them into the pages
 """
@@ -11,38 +11,32 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 
+from causalbandits.policies.registry import IMMEDIATE_FEEDBACK  # noqa: E402
 from causalbandits.problem import SPEC_ENTRIES, format_toml, problem_schema  # noqa: E402
 from causalbandits.results import Grid, Heading, Text, as_markdown  # noqa: E402
 from causalbandits_bench.regret_report import (  # noqa: E402
     ABOUT_COSTS,
+    Tail,
     costs_grid,
     means_grid,
     policies_of,
     read_costs,
     read_tails,
     tails_grid,
+    with_error,
 )
 from causalbandits_bench.trust_report import report  # noqa: E402
 
 START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
-TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
-"""Sets whose tails are on the page; benchmarks/regret.md has all."""
-
-
-ABOUT_TAILS = (
-    "Quantiles, the worst replication, and how many lose more than 200; benchmarks/regret.md has them for all sets."
-)
-RIVALS = {"guarded": "guarded C-TS", "c-ts(prior=beta)": "C-TS", "ts(prior=beta)": "TS, no graph", "hac-ucb": "HAC-UCB"}
-WITHIN = "within a budget"
-ABOUT_WITHIN = """At the prices of that page, with 0.05 to spend in each round, 0.08 where there are segments or an
-arrow is missing; regret is against the best mixture for the money:"""
 
 
 def page(name: str) -> str:
@@ -60,16 +54,27 @@ def measured(name: str) -> Any:
 
 # --- regret ---------------------------------------------------------------------------------------------
 
+TAILS = ("e-mail", "Figure 2", "low rates", "Gaussian, any noise", "rare prize")
+"""Sets whose quantiles are on the page; benchmarks/regret.md has all."""
+ABOUT_TAILS = (
+    "Quantiles of the final regret, the worst replication, and the share of replications with a regret above 200. "
+    "`benchmarks/regret.md` has these tables for all sets."
+)
+OF_A_FAMILY = ("e-mail", "Figure 2", "low rates", "lower bound", "Gaussian, any noise")
+"""Sets on the page of a policy."""
+DEFAULT = IMMEDIATE_FEEDBACK.id
+ANYTIME = f"{DEFAULT}, anytime"
+
 
 def regret() -> list[Any]:
-    """Means, tails and costs."""
+    """Means, tails and costs of every policy on every set."""
     content = measured("regret.json")
     tails, costs = read_tails(content), read_costs(content)
     every = policies_of(tails)
     names, half = list(tails), (len(tails) + 1) // 2
     halves = [{name: tails[name] for name in some} for some in (names[:half], names[half:])]  # one would be too wide
     parts: list[Any] = [quoted(means_grid(some, every)) for some in halves]
-    parts += [Heading("What the mean does not tell"), Text(ABOUT_TAILS)]
+    parts += [Heading("Quantiles"), Text(ABOUT_TAILS)]
     for name in TAILS:
         parts += [Heading(name, 3), quoted(tails_grid(tails[name]))]
     if costs:
@@ -78,45 +83,126 @@ def regret() -> list[Any]:
 
 
 def quoted(grid: Grid) -> Grid:
-    """Ids as code."""
+    """The ids of policies as code."""
     return Grid(grid.head, [[f"`{row[0]}`", *row[1:]] for row in grid.rows])
 
 
-# --- the guard ------------------------------------------------------------------------------------------
+def findings() -> list[Any]:
+    """The results of the regret benchmark in words."""
+    tails = read_tails(measured("regret.json"))
+    email, figure2, prize = tails["e-mail"], tails["Figure 2"], tails["rare prize"]
+    sizes = tails["means of any size"]
+    paper = [figure2[name].mean / figure2[DEFAULT].mean for name in ("c-ts(scales=given)", "c-ucb")]
+    lines = [
+        f"**The default** on the e-mail campaign: {in_words(email[DEFAULT])} with a known number of rounds, and "
+        f"{in_words(email[ANYTIME])} without. The worst replications have {email[DEFAULT].worst:.0f} and "
+        f"{email[ANYTIME].worst:.0f}. The 99% quantiles are {email[DEFAULT].q99:.0f} and {email[ANYTIME].q99:.0f}; "
+        f"that of `c-ts(prior=beta)` is {email['c-ts(prior=beta)'].q99:.0f}.",
+        "**Estimating the scales matters more than the algorithm.** `c-ts(scales=given)` and `c-ucb`, which assume "
+        f"scales of 1, have {paper[0]:.0f} and {paper[1]:.0f} times the regret of the default on Figure 2.",
+        "**The reference with known scales** (`told`) has a clearly smaller regret than the default in two cases: a "
+        f"rare prize without a known number of rounds ({prize['told'].mean:.0f} against {prize[ANYTIME].mean:.0f}), "
+        f"and means of any size ({sizes['told'].mean:.0f} against {sizes[DEFAULT].mean:.0f}).",
+        "**Rare prizes** are found by the search of C-Gittins for configurations without rewards: the regret is "
+        f"{in_words(prize[DEFAULT])} with a known number of rounds, and {in_words(prize['c-gittins'])} for "
+        "`c-gittins`, which has no search. The search costs regret where no prize exists, for example on random "
+        f"parallel environments: {in_words(tails['random parallel'][DEFAULT])} against "
+        f"{in_words(tails['random parallel']['c-gittins'])}.",
+        "**Main effects** reduce the regret if means are nearly sums over the parents, and cost little otherwise. On "
+        "the lower bound, whose means are no such sums, the default without a known number of rounds has "
+        f"{in_words(tails['lower bound'][ANYTIME])}, and `c-gittins` "
+        f"{in_words(tails['lower bound']['c-gittins, anytime'])}.",
+    ]
+    return [Text("\n".join(textwrap.fill(f"- {line}", 150, subsequent_indent="  ") for line in lines))]
+
+
+def in_words(tail: Tail) -> str:
+    """A mean with its standard error, in a sentence."""
+    return f"{tail.mean:.1f} (standard error {tail.standard_error:.1f})"
+
+
+def family_regret(*families: str) -> list[Any]:
+    """The policies of families on five sets: for the page of an algorithm."""
+    tails = read_tails(measured("regret.json"))
+    names = [name for name in policies_of(tails) if name.partition("(")[0].partition(",")[0] in families]
+    rows = [[name, *(with_error(tails[one].get(name)) for one in OF_A_FAMILY)] for name in names]
+    return [quoted(Grid(["mean regret (standard error)", *OF_A_FAMILY], rows))]
+
+
+# --- misspecification -----------------------------------------------------------------------------------
+
+RIVALS = {"guarded": "guarded C-TS", "c-ts(prior=beta)": "C-TS", "ts(prior=beta)": "TS, no graph", "hac-ucb": "HAC-UCB"}
+WITHIN = "within a budget"
+ABOUT_WITHIN = """Measured with the prices of the page on costs and a budget of 0.05 per round, or 0.08 with segments or
+a missing arrow. Regret is against the best mixture of actions within the budget."""
+CASES = {
+    "nothing wrong": "right model",
+    "nothing wrong, 2% audit": "right model, `audit=0.02`",
+    "row .9, in truth .5": "one row of a CPT: 0.9, true value 0.5",
+    "row .7, in truth .6": "one row of a CPT: 0.7, true value 0.6",
+    "HAC-UCB's worst case": "worst case of Bilodeau et al. (20 actions)",
+    "HAC-UCB's benign case": "benign case of Bilodeau et al.",
+    "false alarms, exact tables": "right model, exact CPTs",
+    "false alarms, tables from 100 rows": "right graph, CPTs from 100 rows",
+    "false alarms, tables from 1000 rows": "right graph, CPTs from 1,000 rows",
+    "false alarms, t_3 noise": "right model, noise of Student's t with 3 degrees of freedom",
+    "false alarms, random graphs": "right model, random graphs",
+    "false alarms, segments known beforehand": "right model, segments as context",
+    "false alarms, clicks twenty times rarer": "right model, click probabilities divided by 20",
+    "false alarms, random graphs, normal rewards": "right model, random graphs, normal rewards",
+    "false alarms, tables learnt from nothing": "right graph, CPTs learned online",
+    "false alarms, within a budget": "right model, budget",
+    "false alarms, segments within a budget": "right model, segments, budget",
+}
+"""The parts of guard.json in words; the others are arrows that are missing."""
 
 
 def shown(part: str) -> str:
-    """A part's name for people.
+    """The name of a part of guard.json in words.
 
-    >>> shown("product 0.3"), shown("nothing wrong")
-    ('product → click, ±0.3', 'nothing wrong')
+    >>> shown("product 0.3"), shown("nothing wrong"), shown("product 0.3 within a budget")
+    ('product → click, ± 0.3', 'right model', 'product → click, ± 0.3, budget')
     """
-    knob, _, effect = part.partition(" ")
-    return f"{knob} → click, ±{effect}" if effect[:1] == "0" else part
+    if part in CASES:
+        return CASES[part]
+    variable, effect, *rest = part.split(" ")
+    return f"{variable} → click, ± {effect}" + (", budget" if rest else "")
 
 
 def guard() -> list[Any]:
-    """Regret of the guard and its rivals, and alarms."""
+    """Regret of the guarded policy and its rivals, and alarms."""
     parts = {name: own for name, own in measured("guard.json").items() if WITHIN not in name}
-    rivals = [[shown(name), *regrets(own)] for name, own in parts.items() if len(own["policies"]) > 1]
-    return [Grid(["", *RIVALS.values()], rivals), Text("Alarms of the guard:"), alarms(parts)]
+    return [rivals_grid(parts), Text("Alarms of the guarded policy:"), alarms(parts)]
 
 
 def guard_within() -> list[Any]:
-    """The same under budgets."""
+    """Regret and alarms under budgets."""
     parts = {name: own for name, own in measured("guard.json").items() if WITHIN in name}
-    rivals = [[shown(name), *regrets(own)] for name, own in parts.items() if len(own["policies"]) > 1]
-    return [Text(ABOUT_WITHIN), Grid(["", *RIVALS.values()], rivals), alarms(parts)] if rivals else []
+    return [Text(ABOUT_WITHIN), rivals_grid(parts), Text("Alarms of the guarded policy:"), alarms(parts)]
 
 
-def regrets(part: Any) -> list[str]:
-    """With standard errors in brackets."""
-    return [f"{own['regret']} ({own['standard error']})" for own in (part["policies"][id] for id in RIVALS)]
+def rivals_grid(parts: dict[str, Any]) -> Grid:
+    """Regret of all policies, where all were played; standard errors in parentheses."""
+    rows = [
+        [shown(name), *(f"{mean:.1f} ({error:.1f})" for mean, error in regrets(name, part))]
+        for name, part in parts.items()
+        if len(part["policies"]) > 1
+    ]
+    return Grid(["environment", *RIVALS.values()], rows)
+
+
+def regrets(name: str, part: Any) -> list[tuple[float, float]]:
+    """Means with standard errors; with a right model those of the regret benchmark, which has more replications."""
+    if name == "nothing wrong":
+        right = read_tails(measured("regret.json"))["e-mail"]
+        found = [right["c-ts-guarded(prior=beta)" if id == "guarded" else id] for id in RIVALS]
+        return [(own.mean, own.standard_error) for own in found]
+    return [(own["regret"], own["standard error"]) for own in (part["policies"][id] for id in RIVALS)]
 
 
 def alarms(parts: dict[str, Any]) -> Grid:
-    """How often alarms rang, how soon, and whether they named what was wrong."""
-    head = ["", "rounds", "replications", "alarmed", "standard error", "median decision", "named right", "regret"]
+    """How often alarms occurred, how soon, and whether they named the wrong part of the model."""
+    head = ["environment", "rounds", "replications", "with an alarm", "standard error", "median decision of the alarm"]
     rows = []
     for name, part in parts.items():
         own = part["policies"]["guarded"]
@@ -125,55 +211,128 @@ def alarms(parts: dict[str, Any]) -> Grid:
             [
                 *(shown(name), str(part["horizon"]), str(own.get("replications", part["replications"]))),
                 *(f"{own['alarmed']:.1%}", f"{own['error of alarmed']:.1%}"),
-                *("-" if soon is None else f"{soon:g}", "-" if right is None else f"{right:.0%}"),
-                f"{own['regret']} ({own['standard error']})",
+                *("none" if soon is None else f"{soon:g}", "not applicable" if right is None else f"{right:.0%}"),
             ]
         )
-    return Grid(head, rows)
+    return Grid([*head, "named the right part"], rows)
 
 
-def guard_briefly() -> list[Any]:
-    """Among the policies."""
-    cases = {
-        "nothing wrong": "nothing wrong",
-        "product 0.3": "a hidden arrow product → click, ±0.3",
-        "HAC-UCB's worst case": "HAC-UCB's worst case (twenty actions)",
-        "HAC-UCB's benign case": "HAC-UCB's benign case",
-    }
-    head = ["mean regret after 5000 rounds of the e-mail campaign", *(f"`{id_of(id)}`" for id in RIVALS)]
-    return [Grid(head, [[text, *(mean(case, id) for id in RIVALS)] for case, text in cases.items()])]
+# --- explanation pages ----------------------------------------------------------------------------------
 
 
-def of_guard() -> list[Any]:
-    """On the guard's own page among the algorithms."""
-    head = ["e-mail", "nothing wrong", "a hidden arrow product → click, ±0.3"]
-    return [
-        Grid(
-            head, [[f"`{id_of(id)}`", *(mean(case, id) for case in ("nothing wrong", "product 0.3"))] for id in RIVALS]
-        )
+OF_THE_BENCHMARK: dict[str, dict[str, dict[str, str]]] = {
+    "wrong CPTs": {"exact CPTs": {"c-ts(prior=beta)": "c-ts(prior=beta)", "c-ucb": "c-ucb"}},
+    "learned CPTs": {
+        id: {"e-mail campaign": id} for id in ("c-ts(prior=beta)", "c-ts(prior=beta, cpts=learned)", "ts(prior=beta)")
+    },
+}
+"""Cells of explanation.json that the regret benchmark has: by part, row and column, the policy on the set e-mail."""
+
+
+def benchmark_cell(policy: str) -> list[float]:
+    """The mean and the standard error of a policy on the e-mail campaign."""
+    own = read_tails(measured("regret.json"))["e-mail"][policy]
+    return [own.mean, own.standard_error]
+
+
+def explained(part: str, first: str, text: str) -> list[Any]:
+    """A part of explanation.json: a sentence with the number of replications, and a table."""
+    own = measured("explanation.json")[part]
+    for row, policies in OF_THE_BENCHMARK.get(part, {}).items():
+        own["rows"].setdefault(row, {})
+        own["rows"][row] = {column: benchmark_cell(id) for column, id in policies.items()} | own["rows"][row]
+    columns = list(dict.fromkeys(column for cells in own["rows"].values() for column in cells))
+    policies = {name: f"`{name}`" for name in (*own["rows"], *columns) if "(" in name and "`" not in name}
+    policies |= {name: f"`{name}`" for name in (*own["rows"], *columns) if name in ("c-ucb", "c-screen")}
+    rows = [
+        [policies.get(row, row), *("{:.1f} ({:.1f})".format(*cells[column]) for column in columns)]
+        for row, cells in own["rows"].items()
     ]
+    about = Text(text.format(replications=own["replications"]))
+    return [about, Grid([first, *(policies.get(column, column) for column in columns)], rows)]
 
 
-def of_hac() -> list[Any]:
-    """On HAC-UCB's own page."""
-    head, cases = ["", "its worst case", "its benign case"], ("HAC-UCB's worst case", "HAC-UCB's benign case")
-    ids = ("hac-ucb", "guarded", "ts(prior=beta)", "c-ts(prior=beta)")
-    return [Grid(head, [[f"`{id_of(id)}`", *(mean(case, id) for case in cases)] for id in ids])]
+WRONG_CPTS = partial(
+    explained,
+    "wrong CPTs",
+    "CPTs from",
+    "Mean regret after 5,000 rounds, {replications} data sets of each size with 5 replications each (standard errors "
+    "in parentheses):",
+)
+LEARNED_CPTS = partial(
+    explained,
+    "learned CPTs",
+    "policy",
+    "Mean regret after 5,000 rounds (standard errors in parentheses); e-mail campaign: the regret benchmark, one "
+    "variable: {replications} replications. The first policy knows the exact CPTs, the second learns them, the third "
+    "does not use the graph:",
+)
+PAST_DATA = partial(
+    explained,
+    "past data",
+    "past data",
+    "Mean regret of `c-ts(prior=beta)` after 5,000 rounds of the e-mail campaign, {replications} replications "
+    "(standard errors in parentheses):",
+)
+UNOBSERVED = partial(
+    explained,
+    "unobserved variables",
+    "variable u",
+    "Mean regret of the default policy after 1,000 rounds, {replications} replications (standard errors in "
+    "parentheses):",
+)
+SETS = partial(
+    explained,
+    "intervention sets",
+    "actions",
+    "Mean regret after 5,000 rounds, {replications} replications (standard errors in parentheses):",
+)
+INTENT = partial(
+    explained,
+    "intent",
+    "policy",
+    "Mean over {replications} replications (standard errors in parentheses):",
+)
+DELAYED = partial(
+    explained,
+    "delayed outcomes",
+    "policy",
+    "Mean regret after 3,000 decisions, {replications} replications (standard errors in parentheses). Columns: the "
+    "environment, and the number of later decisions after which an outcome is known:",
+)
+
+PAST_ROWS = {
+    "rows without end": "infinite data",
+    "1,000 rows, hidden cause ignored": "1,000 rows, unobserved confounder not in the graph",
+    "300 rows and 1,000 of an experiment, channel always set": "300 rows and 1,000 randomised rows, channel always set",
+}
+"""The parts of hidden.json in words, where their names are not enough."""
 
 
-def id_of(policy: str) -> str:
-    return "c-ts-guarded(prior=beta)" if policy == "guarded" else policy
-
-
-def mean(case: str, policy: str) -> str:
-    return f"{measured('guard.json')[case]['policies'][policy]['regret']:g}"
+def unobserved_confounder() -> list[Any]:
+    """Regret with an unobserved confounder, by what is known."""
+    content = measured("hidden.json")
+    rows = []
+    for name, own in content["regret"].items():
+        label = PAST_ROWS.get(name, name)
+        label = f"no rows: `{name.removeprefix('no rows: ')}`" if name.startswith("no rows") else label
+        wrong = f"{own['wrong']:.1%}" if "wrong" in own else "not applicable"
+        regret_and_error = f"{own['regret']:.1f} ({own['standard error']:.1f})"
+        rows.append([label, f"{own['half way']:.1f}", regret_and_error, wrong])
+    horizon = content["horizon"]
+    about = (
+        f"Mean regret of `c-ts(prior=beta)`, and of policies without graph and rows, over {content['replications']} "
+        "replications, each with rows of its own (standard errors in parentheses):"
+    )
+    head = ["known", f"regret after {horizon // 2:,} rounds", f"after {horizon:,}", "rows prefer the wrong action"]
+    return [Text(about), Grid(head, rows)]
 
 
 # --- trust ----------------------------------------------------------------------------------------------
 
 
 def trust() -> list[Any]:
-    """What is said, against what is true."""
+    """Statements compared with the truth."""
     parts = report(measured("trust.json"))
     return [Heading(part.text, 3) if isinstance(part, Heading) else part for part in parts]
 
@@ -183,7 +342,7 @@ def trust() -> list[Any]:
 
 def service() -> list[Any]:
     """What it stood up to, and how fast it was; and how busy the machine was."""
-    head = ["what", "found", "fsync (ms)", "load"]
+    head = ["part", "result", "fsync (ms)", "load"]
     parts = measured("service.json")
     rows = []
     for part, told in SERVICE.items():
@@ -191,7 +350,7 @@ def service() -> list[Any]:
             continue
         found = {**own, "verified": "verified" if own.get("verified") else "not verified"}
         rows.append([*(text.format(**found) for text in told), f"{own['fsync_ms']:g}", f"{own['load']:g}"])
-    return [Grid(head, rows), Text("What was aimed at:"), aims(parts)]
+    return [Grid(head, rows), Text("Targets:"), aims(parts)]
 
 
 def aims(parts: Any) -> Grid:
@@ -202,7 +361,7 @@ def aims(parts: Any) -> Grid:
         is_there = isinstance(found, int | float)
         word = ("reached" if least <= found <= most else "missed") if is_there else "not measured"
         rows.append([what, f"{found:,}" if is_there else "", word])
-    return Grid(["aim", "measured", ""], rows)
+    return Grid(["target", "measured", "result"], rows)
 
 
 AIMS = (
@@ -248,7 +407,7 @@ SERVICE = {
     ),
     "events": (
         "{events:,} events",
-        "folded again in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
+        "log replayed in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
         "after {first_paint_ms:,} ms, for {page_cpu_ms} of which the service had a processor, {page_bytes:,} bytes in "
         "all; {file_bytes:,} bytes on disk",
     ),
@@ -297,15 +456,37 @@ def schema() -> str:
     return json.dumps(problem_schema(), indent=2) + "\n"
 
 
+ALGORITHMS = {
+    "c-ts": ("c-ts",),
+    "c-gittins": ("c-gittins", "c-screen"),
+    "c-ts-ucb": ("c-ts-ucb",),
+    "c-ids": ("c-ids",),
+    "c-ts-guarded": ("c-ts-guarded",),
+    "c-ts-models": ("c-ts-models",),
+    "c-ucb": ("c-ucb",),
+    "cl-ucb": ("cl-ucb",),
+    "cl-ts": ("cl-ts",),
+    "c-track-and-stop": ("c-track-and-stop",),
+    "c-design": ("c-design", "c-elimination"),
+    "ucb": ("ucb",),
+    "ts": ("ts",),
+    "kl-ucb": ("kl-ucb", "c-kl-ucb"),
+    "hac-ucb": ("hac-ucb",),
+    "lin-ucb": ("lin-ucb", "lin-ts"),
+    "uniform": ("uniform",),
+}
+"""The pages of algorithms, with the families whose regret is on each."""
+
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
-    "project/regret.md": [regret],
+    "project/regret.md": [DELAYED, findings, regret],
     "explanation/calibration.md": [trust],
     "explanation/misspecification.md": [guard, guard_within],
-    "reference/policies.md": [guard_briefly],
-    "reference/algorithms/c-ts-guarded.md": [of_guard],
-    "reference/algorithms/hac-ucb.md": [of_hac],
-    "how-to/http-service.md": [service],
+    "explanation/wrong-cpts.md": [WRONG_CPTS],
+    "explanation/learned-cpts.md": [LEARNED_CPTS, PAST_DATA, UNOBSERVED],
+    "explanation/identification.md": [SETS, unobserved_confounder, INTENT],
+    "project/measurements.md": [service],
     "reference/specification.md": [specification],
+    **{f"reference/algorithms/{page}.md": [partial(family_regret, *families)] for page, families in ALGORITHMS.items()},
 }
 """Pages, and what is made for each of the places on them."""
 

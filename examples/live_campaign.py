@@ -1,6 +1,6 @@
-"""An e-mail campaign, live: a service, servers that ask it what to send, and clicks that come later, twice or never.
+"""A live e-mail campaign: a service, and mail servers that request decisions and report delayed or duplicate clicks.
 
-The page at the printed address shows what has been learnt so far, and changes while you look. Ctrl-C stops it.
+The page at the printed address shows the current estimates and updates automatically. Press Ctrl-C to stop.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main(seconds: float | None, port: int, a_second: float, servers: int = 2) ->
         if seconds is not None:
             others.append(threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)))
             others[-1].daemon = True
-        print(f"The campaign: {address} (Ctrl-C stops it)", flush=True)
+        print(f"Campaign: {address} (press Ctrl-C to stop)", flush=True)
         for other in (cleaner, *others):
             other.start()  # the servers try again until the service answers
         try:
@@ -75,7 +75,7 @@ def main(seconds: float | None, port: int, a_second: float, servers: int = 2) ->
             stop.set()
             cleaner.join()
         with cb.Study.open(where) as study:
-            print(f"\nStopped. {study!r}\n{study.recommend()}\n{study.verify()}")
+            print(f"\nStopped: {study!r}\n{study.recommend()}\n{study.verify()}")
 
 
 def free_port(wanted: int) -> int:
@@ -93,9 +93,11 @@ def free_port(wanted: int) -> int:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, help="stop after so long; else Ctrl-C stops it")
-    options.add_argument("--port", type=int, default=8000, help="another one is taken if it is in use")
-    options.add_argument("--rate", type=float, default=20.0, help="mails a second")
+    options.add_argument("--seconds", type=float, help="stop after this number of seconds (default: run until Ctrl-C)")
+    options.add_argument(
+        "--port", type=int, default=8000, help="port of the service; if it is in use, another port is chosen"
+    )
+    options.add_argument("--rate", type=float, default=20.0, help="mails per second")
     given = options.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that nothing is left behind
     main(given.seconds, free_port(given.port), given.rate)

@@ -21,7 +21,7 @@ def spec_of(problem: cb.Problem) -> dict[str, Any]:
         spec["reward"] = problem.reward
     if problem.reward_node is None:
         spec["reward_parents"] = list(problem.parents)
-    always = problem.actions.always
+    always = problem.actions.always_set
     spec["optional"] = [name for name in problem.manipulable if name not in always]
     if problem.actions.max_set is not None:
         spec["max_set"] = problem.actions.max_set

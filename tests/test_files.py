@@ -169,7 +169,9 @@ def test_what_is_no_ordinary_file_is_left_alone(tmp_path):
             os.chdir(here)
         for name in ("fifo", "folder", "link", "socket"):
             before = os.lstat(tmp_path / name)
-            with pytest.raises(StateError, match=rf"Cannot save to .*{name}: it is .*no ordinary file.* another path"):
+            with pytest.raises(
+                StateError, match=rf"Cannot save to .*{name}: it is .*not a regular file.* another path"
+            ):
                 write_atomically(tmp_path / name, b"new")
             after = os.lstat(tmp_path / name)
             assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
@@ -185,7 +187,7 @@ def test_a_device_is_left_alone(tmp_path):
             os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         except PermissionError:
             pytest.skip("no devices can be made here")
-    with pytest.raises(StateError, match=r"it is a device, .*no ordinary file"):
+    with pytest.raises(StateError, match=r"it is a device, .*not a regular file"):
         write_atomically(null, b"new")
     assert stat.S_ISCHR(null.stat().st_mode)
 

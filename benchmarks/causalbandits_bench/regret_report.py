@@ -36,9 +36,9 @@ Tails = Mapping[str, Mapping[str, Tail]]
 DecisionCosts = Mapping[str, Cost]
 """By policy."""
 ABOUT_COSTS = (
-    "Figure 2's problem, 256 actions and 16 configurations, with rewards that are 0 or 1: nanoseconds that a round in "
-    f"the engine has a processor (empty: not compiled), of {ROUNDS:,}, and microseconds that an agent's ask and tell "
-    f"has one, of {ASKS}, from a campaign's first round on. Ratios are to `{YARDSTICK}`, timed in turn with each."
+    "CPU time on the problem of Figure 2 (256 actions, 16 configurations) with rewards 0 or 1: nanoseconds per round "
+    f"in the engine (empty: not compiled), over {ROUNDS:,} rounds, and microseconds per `ask` and `tell` of an agent, "
+    f"over the first {ASKS} rounds of a campaign. Ratios are to `{YARDSTICK}`, timed in turn with each."
 )
 COST_NAMES = ("engine (ns)", "agent (us)", "engine's ratio", "agent's ratio")
 
@@ -169,9 +169,9 @@ def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
     parts: list[Part] = [
         Heading("Regret, untuned", 1),
         Text(
-            f"Mean regret after {about['horizon']:,} rounds, {about['replications']} replications with a world each "
-            "(fewer where there is a star: the numbers are below), with standard errors. Every policy meets the same "
-            "worlds. No policy is told anything but the problem; `told` is C-TS with the world's own noise and prior."
+            f"Mean regret after {about['horizon']:,} rounds, {about['replications']} replications with an environment "
+            "each (a star: fewer replications; the numbers are below), with standard errors. Every policy has the same "
+            "environments. Policies know the problem only; `told` is C-TS with the true noise scale and prior."
         ),
         means_grid(tails, policies_of(tails)),
         Picture("regret", "Mean regret as a multiple of the least of its set: dark is good."),
@@ -179,9 +179,9 @@ def page_of_regret(content: Mapping[str, Any]) -> list[Part]:
     comparisons = comparisons_grid(tails)
     if comparisons.rows:
         text = (
-            f"The default may lose {ALLOWED_RATIO:g} times as much as the better of C-TS and TS with scales of 1 "
-            f"({ALLOWED_RATIO_ON_PRIZES:g} times where a prize is rare), and no more than choosing blindly, each "
-            f"within {ERRORS:g} standard errors."
+            f"The regret of the default may be {ALLOWED_RATIO:g} times that of the better of C-TS and TS with scales "
+            f"of 1 ({ALLOWED_RATIO_ON_PRIZES:g} times with rare prizes), and at most that of `uniform`, each within "
+            f"{ERRORS:g} standard errors."
         )
         parts += [Heading("The default against C-TS and TS"), Text(text), comparisons]
     if costs:

@@ -33,32 +33,32 @@ from causalbandits_bench.trust_worlds import KINDS
 TABLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "Intervals and probabilities of `recommend()`, and stopping",
-        "95% intervals: the share that covers the recommended action's mean, at least 93%. Probability: how much "
-        "larger the probability of being the best was said than it is, on average, at most 0.1. Stop: the share of "
-        "campaigns that stop with an action that is not the best, looking every ten outcomes at delta 0.05, at most "
-        "5%; in brackets the share that stops at all.",
+        "Interval: the share of 95% intervals that cover the recommended action's mean; at least 93%. Probability: the "
+        "stated probability of being best minus the true frequency, on average; at most 0.1. Wrong stops: the share "
+        "of campaigns that stop with an action that is not optimal, checked every ten outcomes at delta 0.05; at most "
+        "5%. The share that stops at all is in parentheses.",
         (INTERVAL, PROBABILITY, STOP),
     ),
     (
         "Off-policy estimates",
-        "The share of 95% intervals of `study.evaluate` that covers the mean of an action drawn at random, at least "
+        "The share of 95% intervals of `study.evaluate` that cover the mean of an action drawn at random; at least "
         "93%.",
         (IPS, DR),
     ),
     (
         "False alarms",
-        "The share of campaigns in which the model is right and an alarm rings at level 0.05, at most 5%: of "
-        "`evidence()` on a log, and of a guard.",
+        "The share of campaigns with a right model in which a test at level 0.05 rejects; at most 5%. Tests: "
+        "`evidence()` on a log, and the tests of a guarded policy.",
         (EVIDENCE, GUARD),
     ),
 )
-"""What is shown together: a title, what it says, and the statements."""
+"""The tables: a title, a legend, and the statements."""
 TITLES = {INTERVAL: "interval", PROBABILITY: "probability", STOP: "wrong stops"}
 LEGEND = (
-    "Each bound is widened by two standard errors. **Bold** is outside of what is allowed; (n of N) says that the "
-    "statement was made in n of N replications only, and *withdrawn* that it never was: None, an infinite interval, or "
-    "an error that says why. *(n violated)* says that in n replications the statement named an assumption (no rare "
-    "large rewards beyond those seen) which the world violates, and no outcome so far could tell: these are not judged."
+    "Each bound is widened by two standard errors. **Bold**: outside the bound. (n of N): the statement was made in n "
+    "of N replications only. *Withdrawn*: it was never made (None, an infinite interval, or an error with the reason). "
+    "*(n violated)*: in n replications the statement named an assumption (no rare large rewards beyond those seen) "
+    "that the environment violates, and no outcome so far could show it; these are not judged."
 )
 
 
@@ -70,7 +70,7 @@ def write_trust(folder: Path, cells: Sequence[Cell], replications: int, schedule
         "rounds": schedule.checkpoints[-1],
     }
     content = {"about": about, "cells": to_records(cells)}
-    parts = [Heading("What is said, against what is true", 1), *report(content), Text(f"{format_versions(about)}.")]
+    parts = [Heading("Statements compared with the truth", 1), *report(content), Text(f"{format_versions(about)}.")]
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "trust.json", (json.dumps(content, indent=1) + "\n").encode())
     write_atomically(folder / "trust.md", as_markdown(parts).encode())
@@ -84,8 +84,8 @@ def report(content: dict[str, Any]) -> list[Part]:
     missing = [name for name in KINDS if name not in measured]
     parts: list[Part] = [
         Text(
-            f"{about['date']}: {about['replications']} replications of {about['rounds']:,} rounds, each with a world "
-            f"of its own. {summary(cells)} {LEGEND}"
+            f"{about['date']}: {about['replications']} replications of {about['rounds']:,} rounds, each in an "
+            f"environment of its own. {summary(cells)} {LEGEND}"
         )
     ]
     if missing:
@@ -102,19 +102,23 @@ def summary(cells: Iterable[Cell]) -> str:
     verdicts = [cell.verdict for cell in cells]
     counts = {verdict: verdicts.count(verdict) for verdict in (HOLDS, OUTSIDE, WITHDRAWN, VIOLATED)}
     return (
-        f"Of {len(verdicts)} cells {counts[HOLDS]} hold, {counts[OUTSIDE]} are outside of what is allowed, "
-        f"{counts[WITHDRAWN]} are withdrawn, and of {counts[VIOLATED]} the assumption is violated in all replications, "
-        "as stated."
+        f"Of {len(verdicts)} cells {counts[HOLDS]} are within the bound, {counts[OUTSIDE]} are outside, "
+        f"{counts[WITHDRAWN]} are withdrawn, and {counts[VIOLATED]} have a violated assumption, as stated, in all "
+        "replications."
     )
 
 
 def grid_of(cells: Sequence[Cell]) -> Grid:
-    """A row for each kind of worlds and policy, a column for each statement and moment; what is allowed in brackets."""
+    """A row for each kind of environment and policy, a column for each statement and moment; the bound in brackets."""
     columns = list(dict.fromkeys((cell.statement, cell.after) for cell in cells))
     columns.sort(key=lambda column: (list(_order()).index(column[0]), column[1]))
     by_place = {(cell.world, _row_name(cell), cell.statement, cell.after): cell for cell in cells}
     rows = list(dict.fromkeys((cell.world, _row_name(cell)) for cell in cells))
-    head = ["world", "policy", *(f"{TITLES.get(statement, statement)}, {after:,}" for statement, after in columns)]
+    head = [
+        "environment",
+        "policy",
+        *(f"{TITLES.get(statement, statement)}, {after:,}" for statement, after in columns),
+    ]
     return Grid(head, [[*row, *(_text(by_place.get((*row, *column))) for column in columns)] for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""causalbandits: find the best intervention with the fewest tries, because the causal graph is known."""
+"""Causal bandits: find the best intervention with few trials by using a causal graph."""
 
 from typing import TYPE_CHECKING
 

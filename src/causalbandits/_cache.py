@@ -1,4 +1,4 @@
-"""Things that keep what is expensive to derive from them: so much of it, and never in a pickle."""
+"""Caches of derived values on objects, of limited size and not pickled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,15 @@ class Cached:
     """So many things are remembered."""
 
     def compute_once(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """What was made for this key, made now if it was not, or if that is `cache_size` other things ago."""
+        """Compute a value, or return the cached one.
+
+        Args:
+            key: The key of the value.
+            compute: A function that computes the value if it is not cached.
+
+        Returns:
+            The value.
+        """
         value: V | None = self._cache.get(key)
         return self._cache.store(key, compute()) if value is None else value
 

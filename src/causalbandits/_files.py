@@ -1,4 +1,4 @@
-"""Paths and JSON from outside, and files that are there whole or not at all."""
+"""Paths and JSON from users, and atomic files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parse_json(text: str | bytes) -> Any:
 
     >>> parse_json('{"a": {"b": 1, "b": 2}}')
     Traceback (most recent call last):
-    causalbandits._files.DuplicateKeyError: the key "b" is there twice in one object
+    causalbandits._files.DuplicateKeyError: the key "b" occurs twice in one object
     """
     try:
         return json.loads(text, object_pairs_hook=_unique_keys)
@@ -152,11 +152,13 @@ def refuse_other_kind(
     if head and not recognises(head):
         stated_format = _FORMAT_FIELD.search(head)
         description = (
-            f"a file of the format {stated_format[1].decode(errors='replace')!r}" if stated_format else "something else"
+            f"a file of the format {stated_format[1].decode(errors='replace')!r}"
+            if stated_format
+            else ("a file of another kind")
         )
         raise StateError(
-            f"Writing {kind} over {path} would destroy what is there: {description}. Choose another path, or "
-            "delete it first."
+            f"Writing {kind} to {path} would overwrite another file: {description}. Choose another path, or delete "
+            "the file first."
         )
 
 
@@ -322,4 +324,4 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     except OSError as error:
         raise StateError(f"Cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise StateError(f"{path} is corrupted: {str(error) or 'it ends too soon'}.") from None
+        raise StateError(f"{path} is corrupted: {str(error) or 'the file is truncated'}.") from None

@@ -1,4 +1,4 @@
-"""A hash of code that is not ours: what users give as functions and classes decides about numbers, too.
+"""Hashes of functions and classes of users, which affect results as parameters do.
 
 It covers what runs: instructions and constants, defaults, what a function closes over, the functions, classes and
 values that it names in its own module or in others of the user's, and the source of user's modules that it names.

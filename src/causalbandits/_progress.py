@@ -1,4 +1,4 @@
-"""What is said while something takes longer than two seconds; nothing before.
+"""Progress messages of operations that take longer than two seconds.
 
 Within `progress_lines`, steps are reported as lines where stderr is no terminal.
 """

@@ -1,4 +1,4 @@
-"""Tables: as text that lines up, and as data frames."""
+"""Tables as aligned text, and as data frames."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def import_pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        raise CausalBanditsError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
+        raise CausalBanditsError("Data frames require pandas: pip install 'causalbandits[data]'.") from None
     return pandas

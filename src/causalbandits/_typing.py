@@ -1,4 +1,4 @@
-"""Names for what passes between modules: arrays and configurations."""
+"""Types that modules exchange: arrays and configurations."""
 
 from __future__ import annotations
 

@@ -1,30 +1,30 @@
-"""What can go wrong, each with the rule, the offending value and the way out.
+"""Errors and warnings. Each message states the rule, the offending value and the remedy.
 
 CausalBanditsError (a ValueError)
-├── ModelError            a variable, a table, a graph
-├── DataError             data that do not fit the graph: columns, values, what is missing
+├── ModelError            a variable, a CPT or a graph
+├── DataError             data that do not fit the graph: columns, values, missing values
 ├── FormatError           a file that does not follow its format, with line and column
-├── InterventionError     an assignment or an action that the action space does not hold
-│   └── ActionIndexError  a number beyond the last action (an IndexError, too)
+├── InterventionError     an intervention or an action that the problem does not have
+│   └── ActionIndexError  a number beyond the last action (also an IndexError)
 ├── ProblemError          manipulable variables, parents, constraints, rewards and their means
-│   └── NotIdentifiedError  what cannot be computed from what is observed, and what would help
-├── PolicyError           a policy's parameters, or a policy used where it cannot work
-├── BudgetError           a budget that is none, or does not allow for anything any more
-├── StudyModeError        a study that is paused or closed, or cannot be in the mode that is wanted
-├── SizeError             something too large to enumerate or to hold, refused before it starts
-├── TellError             feedback that the agent cannot take; nothing was changed
-│   ├── ConflictError         what contradicts what a study was told or asked before
-│   └── UnknownDecisionError  of a decision that was never made
+│   └── NotIdentifiedError  an effect that is not identified, and what would identify it
+├── PolicyError           a policy's options, or a policy that cannot be used on a problem
+├── BudgetError           a malformed budget, or one that does not pay for a decision
+├── StudyModeError        a study that is paused or closed, or cannot change to a mode
+├── SizeError             something too large to enumerate or to hold in memory
+├── TellError             an outcome that cannot be accepted; nothing was changed
+│   ├── ConflictError         a contradiction of an earlier report or request
+│   └── UnknownDecisionError  an outcome of a decision that was never made
 └── StateError            a file that cannot be read or written, is corrupted, or belongs to something else
-    └── StorageError          a database that could not do what it was asked; nothing was changed
+    └── StorageError          a database operation that failed; nothing was changed
 CausalBanditsWarning (a UserWarning)
-├── DataWarning           data that can be used and look odd, or estimates that claim more than the data said
+├── DataWarning           odd data, or estimates that claim more than the data support
 ├── BatchWarning          several decisions at once by a policy that repeats one action
-├── ClockWarning          a computer's clock was set, or contradicts what a study has recorded
-├── EvidenceWarning       outcomes that contradict the graph or a table, and what was done about it
-├── ProblemWarning        a knob or a constraint of a problem that does nothing
+├── ClockWarning          a computer's clock was set, or contradicts recorded times
+├── EvidenceWarning       outcomes that contradict the graph or a CPT, and the reaction
+├── ProblemWarning        a variable or a constraint of a problem without effect
 ├── ScaleWarning          rewards far from the scale that a policy was told to expect
-└── TheoryWarning         a regret bound whose assumptions the environment does not meet
+└── TheoryWarning         a regret bound whose assumptions the environment violates
 """
 
 from __future__ import annotations
@@ -45,9 +45,19 @@ LISTED_NAMES = 40
 
 
 class CausalBanditsError(ValueError):
-    """Any refusal by this library.
+    """The base class of all errors of this library.
 
-    `path` leads to the offending value where that is known: the name of the argument, then keys and positions in it.
+    >>> import causalbandits as cb
+    >>> try:
+    ...     cb.Budget(-1, rounds=100)
+    ... except cb.CausalBanditsError as error:
+    ...     print(type(error).__name__)
+    BudgetError
+
+    Args:
+        message: The message; more than 4,000 characters are cut in the middle.
+        path: The path of the offending value: the name of the argument, then keys and positions in it. Default: not
+            known.
     """
 
     def __init__(self, message: str = "", *, path: tuple[str | int, ...] = ()) -> None:
@@ -61,7 +71,7 @@ class CausalBanditsError(ValueError):
 
 
 class ModelError(CausalBanditsError):
-    """A variable, a table or a graph is not a causal model."""
+    """A variable, a CPT or a graph is not a valid causal model."""
 
 
 class DataError(CausalBanditsError):
@@ -69,10 +79,16 @@ class DataError(CausalBanditsError):
 
 
 class FormatError(CausalBanditsError):
-    """A file that does not follow its format; `line` and `column` count from 1, and are 0 where there is no place.
+    """A file that does not follow its format.
 
     >>> print(FormatError("expected '{', found ';'.", file="asia.bif", line=3, column=7))
     asia.bif, line 3, column 7: expected '{', found ';'.
+
+    Args:
+        message: The message.
+        file: The name of the file; empty if it has none.
+        line: The line, counted from 1; 0 if there is no place.
+        column: The column, counted from 1; 0 if there is no place.
     """
 
     def __init__(self, message: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
@@ -82,23 +98,28 @@ class FormatError(CausalBanditsError):
 
 
 class InterventionError(CausalBanditsError):
-    """An assignment or an action that does not exist."""
+    """An intervention, an action or a context that the problem does not have."""
 
 
 class ActionIndexError(InterventionError, IndexError):
-    """A number beyond the last action."""
+    """A number beyond the last action; also an `IndexError`."""
 
 
 class ProblemError(CausalBanditsError):
-    """Parts that do not fit together into a bandit problem."""
+    """Arguments that do not form a bandit problem."""
 
 
 class NotIdentifiedError(ProblemError):
-    """P(of | do(...)) cannot be computed from what is observed, however many rows there are.
+    """P(of | do(...)) is not identified from the observed variables, for any number of rows.
 
-    `hedge` is the reason: a group that hidden causes tie together, and a smaller one that all of it leads to. To
-    observe the hidden causes `observe`, or to set the variables `randomise` at random in some rows, would help; each is
-    the smallest such set that was found, empty if none was.
+    Attributes:
+        of: The variables whose distribution was asked for.
+        do: The variables that are set.
+        hedge: The reason (a hedge): a c-component, and a smaller one within it that all of it leads to.
+        observe: The smallest set of unobserved confounders found whose observation would identify the effect; empty if
+            none was found.
+        randomise: The smallest set of variables found whose randomisation in some rows would identify the effect; empty
+            if none was found.
     """
 
     of: tuple[str, ...] = ()
@@ -109,31 +130,31 @@ class NotIdentifiedError(ProblemError):
 
 
 class PolicyError(CausalBanditsError):
-    """A policy's parameters, or a policy used where it cannot work."""
+    """An invalid parameter of a policy, or a policy that cannot be used on a problem."""
 
 
 class BudgetError(CausalBanditsError):
-    """A budget that is none, or that does not allow for anything any more; nothing was decided."""
+    """An invalid budget, or a budget that does not pay for a decision; no decision was made."""
 
 
 class StudyModeError(CausalBanditsError):
-    """A study that is paused or closed, or cannot be in the mode that is wanted; nothing was changed."""
+    """The study is paused or closed, or cannot change to the requested mode; nothing was changed."""
 
 
 class SizeError(CausalBanditsError):
-    """Too large to enumerate or to hold in memory."""
+    """A problem or a result that is too large to enumerate or to hold in memory."""
 
 
 class TellError(CausalBanditsError):
-    """Feedback that the agent cannot take; its state is unchanged."""
+    """An outcome that cannot be accepted; the state is unchanged."""
 
 
 class ConflictError(TellError):
-    """What contradicts what a study was told before, or a key that was used for another request."""
+    """A contradiction of an earlier report, or an idempotency key that was used for another request."""
 
 
 class UnknownDecisionError(TellError):
-    """Something told of a decision that was never made."""
+    """An outcome of a decision that was never made."""
 
 
 class StateError(CausalBanditsError):
@@ -141,39 +162,44 @@ class StateError(CausalBanditsError):
 
 
 class StorageError(StateError):
-    """A database that could not do what it was asked; nothing was changed."""
+    """A database operation that failed; nothing was changed."""
 
 
 class CausalBanditsWarning(UserWarning):
-    """Any warning of this library: `warnings.simplefilter("ignore", CausalBanditsWarning)` silences them all."""
+    """The base class of all warnings of this library.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", CausalBanditsWarning)  # silences all of them
+    """
 
 
 class DataWarning(CausalBanditsWarning):
-    """Data that can be used and look odd, or estimates that claim more than the data said."""
+    """Data that can be used but look odd, or estimates that claim more than the data support."""
 
 
 class BatchWarning(CausalBanditsWarning):
-    """Several decisions were asked for at once, and the policy is deterministic: it repeats one action."""
+    """A batch of decisions by a deterministic policy, which repeats one action."""
 
 
 class ClockWarning(CausalBanditsWarning):
-    """A computer's clock was set, or contradicts what a study has recorded; says by how much, and which time counts."""
+    """The clock was set, or contradicts recorded times; the message has the difference and the time used."""
 
 
 class EvidenceWarning(CausalBanditsWarning):
-    """Outcomes contradict the graph or a table; says which, how strongly, and what was done about it."""
+    """Outcomes contradict the graph or a CPT; the message names the claim, the strength and the reaction."""
 
 
 class ProblemWarning(CausalBanditsWarning):
-    """A part of a problem does nothing: a knob that leads nowhere, a constraint that forbids nothing."""
+    """A part of a problem without effect, such as a manipulable variable that leads nowhere."""
 
 
 class ScaleWarning(CausalBanditsWarning):
-    """Rewards are far from the scale that a policy was told to expect."""
+    """Rewards far from the scale that the policy was told to expect."""
 
 
 class TheoryWarning(CausalBanditsWarning):
-    """A regret bound whose assumptions are known to be broken."""
+    """A regret bound whose assumptions are known to be violated."""
 
 
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("collected_warnings", default=None)

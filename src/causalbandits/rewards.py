@@ -1,4 +1,4 @@
-"""Rewards of environments: distributions given the values of the parents, and functions of your own."""
+"""Reward mechanisms of environments: distributions given the parents, and functions of your own."""
 
 from causalbandits.environments import (
     BernoulliReward,

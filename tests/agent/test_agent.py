@@ -44,7 +44,7 @@ def test_a_second_telling_changes_nothing(env, tmp_path):
     decision = agent.ask(eligible=[{"send_time": "morning"}])
     agent.tell(decision.id, reward=1, observed=CLICK)
     before = state(agent, tmp_path / "a.json")
-    with pytest.raises(TellError, match="told already"):
+    with pytest.raises(TellError, match="has already been reported"):
         agent.tell(decision.id, reward=1, observed=CLICK)
     assert state(agent, tmp_path / "a.json") == before
 
@@ -183,7 +183,7 @@ def test_a_batch_of_a_deterministic_policy_is_one_action_and_of_thompson_samplin
         assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ucb").ask(20)}) == 1
     assert len({cb.Intervention(d.action) for d in cb.Agent(env.problem, "c-ts(prior=beta)", seed=0).ask(20)}) > 5
     for bad in (0, -1, 1.5, True, "3"):
-        with pytest.raises(cb.CausalBanditsError, match="whole number"):
+        with pytest.raises(cb.CausalBanditsError, match="must be an integer"):
             cb.Agent(env.problem, "c-ucb").ask(bad)
 
 
@@ -285,7 +285,7 @@ def test_a_damaged_file_is_refused_with_the_reason(env, tmp_path, damage):
         "binary": "\x00\x01",
     }.get(damage, json.dumps(content))
     path.write_text(damaged)
-    with pytest.raises(StateError, match=r"corrupted|no saved agent|another version"):
+    with pytest.raises(StateError, match=r"corrupted|not a saved agent|another version"):
         cb.Agent.load(path)
 
 
@@ -451,7 +451,7 @@ def test_a_wrong_policy_or_problem_is_refused(env):
         cb.Agent(env.problem, "c-ucbb")
     with pytest.raises(PolicyError, match="such as CausalUCB"):
         cb.Agent(env.problem, cb.policies.CausalUCB)
-    with pytest.raises(cb.CausalBanditsError, match="works on a Problem"):
+    with pytest.raises(cb.CausalBanditsError, match="needs a Problem"):
         cb.Agent(env, "c-ucb")
     with pytest.raises(cb.CausalBanditsError, match="seed"):
         cb.Agent(env.problem, "c-ucb", seed=-1)

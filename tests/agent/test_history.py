@@ -87,7 +87,7 @@ def test_what_cannot_be_used_is_counted_with_its_reason(env):
 
 def test_bad_pasts_are_refused_and_change_nothing(env):
     agent, rows = cb.Agent(env.problem, "c-ts(prior=beta)"), history(env, 5)
-    with pytest.raises(cb.CausalBanditsError, match="which column has the rewards"):
+    with pytest.raises(cb.CausalBanditsError, match="Name the column with the rewards"):
         agent.learn(rows)
     with pytest.raises(DataError, match="clicks"):
         agent.learn(rows, reward="clicks")
@@ -129,7 +129,9 @@ def test_a_past_in_which_what_must_be_set_was_left_alone_teaches_about_configura
     rows = history(env, 40)
     assert causal.learn(rows, reward="click").used == 40
     for plain in others:  # both learn about actions, too
-        assert dict(plain.learn(rows, reward="click").left_out) == {"it was no action of this problem": 40}
+        assert dict(plain.learn(rows, reward="click").left_out) == {
+            "the intervention is not an action of this problem": 40
+        }
     causal.save(tmp_path / "agent.json")
     assert cb.Agent.load(tmp_path / "agent.json").n_outcomes == 40
 
@@ -139,9 +141,7 @@ def test_a_reward_whose_parents_were_lost_teaches_those_who_need_only_the_action
     agent = cb.Agent(known_to(id, env), id, seed=0)
     decision = agent.ask()
     if agent.policy.traits.needs_parents:
-        with pytest.raises(
-            TellError, match=r"estimates the mean reward given subject, template, send_time, and cannot learn"
-        ):
+        with pytest.raises(TellError, match=r"estimates the mean reward given subject, template, send_time, and needs"):
             agent.tell(decision.id, reward=1)
         assert (agent.n_outcomes, list(agent.pending)) == (0, [0])
         return
@@ -260,8 +260,8 @@ def test_rows_left_alone_teach_nothing_where_only_what_is_always_set_makes_paren
     rows = {name: column.tolist() for name, column in model.sample(400, rng=1).items() if name != "u"}
     learnt = agent.learn(rows)
     assert (learnt.used, agent.n_outcomes) == (0, 0)
-    assert "where x is left alone the same parents have another mean reward" in str(learnt)
-    assert "interventions= says what was set" in str(learnt)
+    assert "without an intervention on x, the mean reward given the parents is different" in str(learnt)
+    assert "use interventions= to state which variables were set" in str(learnt)
     for x in (0, 1):
         rows = {name: own.tolist() for name, own in model.sample(3000, do={"x": x}, rng=x).items() if name != "u"}
         assert agent.learn(rows | {"set": ["x"] * 3000}, interventions="set").used == 3000
@@ -302,5 +302,8 @@ def test_rows_in_which_something_else_than_a_knob_was_set_are_left_out():
     agent = cb.Agent(problem, "c-ts(prior=beta)", seed=0)
     rows = {"x": [0, 1, 1, 0], "z": [0, 1, 0, 1], "y": [1, 0, 1, 0], "set": ["z", "x", "x,z", "y"]}
     left_out = dict(agent.learn(rows, interventions="set").left_out)
-    assert left_out == {"z was set, and is no knob of this problem": 2, "y was set, and is no knob of this problem": 1}
+    assert left_out == {
+        "z was set, but is not a manipulable variable of this problem": 2,
+        "y was set, but is not a manipulable variable of this problem": 1,
+    }
     assert agent.n_outcomes == 1

@@ -75,9 +75,9 @@ def test_while_past_rewards_count_there_is_no_stopping_rule_and_it_is_said_how_m
     assert (found.stop, found.error_probability) == (None, None)
     assert "past rewards are counted (400 rows, trust_past 0.5)" in found.certainty.obstacle
     assert "trust_past=1" in found.certainty.obstacle
-    assert (found.past.rows, found.past.trust, found.past.is_counted) == (400, 0.5, True)
+    assert (found.past.rows, found.past.trust_past, found.past.is_counted) == (400, 0.5, True)
     weight = f"weight now {found.past.weight:.2g}"
-    text = f"Past data: 400 rows, trust 0.5 (prior probability that they have the same means); {weight}"
+    text = f"Past data: 400 rows, trust_past 0.5 (prior probability that they have the same means); {weight}"
     assert text in repr(found).splitlines()
     trusting = learned(log=right_log, trust_past=1)
     play(trusting, 100, 0)
@@ -94,10 +94,13 @@ def test_a_contradicted_past_is_not_counted_and_own_outcomes_have_their_guarante
     assert found.intervention == {"x": 0}
     assert found.stop is not None
     (caveat,) = found.caveats
-    assert "400 past rewards are not counted: own rewards contradict them (posterior probability that" in caveat
+    assert (
+        "400 past rewards are not counted: rewards of this campaign contradict them (posterior probability that"
+        in caveat
+    )
     assert "trust_past 0.5" in caveat
     assert not found.past.is_counted
-    assert "they are not counted" in repr(found)
+    assert "are not counted" in repr(found)
 
 
 def test_a_past_that_is_taken_on_trust_counts_but_its_contradiction_is_reported_and_takes_the_stopping_rule():
@@ -106,7 +109,8 @@ def test_a_past_that_is_taken_on_trust_counts_but_its_contradiction_is_reported_
     found = agent.recommend()
     assert (found.stop, found.error_probability) == (None, None)
     assert any(
-        "own rewards contradict 400 past rewards, which count with trust_past 1" in caveat for caveat in found.caveats
+        "rewards of this campaign contradict 400 past rewards, which count with trust_past 1" in caveat
+        for caveat in found.caveats
     )
     (finding,) = [finding for finding in agent.check().findings if finding.part == "past"]
     assert finding.contradicted
@@ -198,7 +202,7 @@ def test_by_default_rows_in_which_nothing_was_set_are_trusted_half():
 def test_the_same_rows_count_once():
     agent = learned(rows=50)
     again = agent.learn(confounded_log(50, 0), reward="reward")
-    assert (again.used, dict(again.left_out)) == (0, {"they were learnt before": 50})
+    assert (again.used, dict(again.left_out)) == (0, {"already learned": 50})
     assert agent.n_outcomes == 50
     assert agent.learn(confounded_log(50, 1), reward="reward").used == 50
     assert agent.n_outcomes == 100

@@ -169,6 +169,16 @@ def test_the_dockerfile_runs_as_another_user_than_root_and_keeps_studies_in_a_vo
     assert "[service,postgres]" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
+def test_the_page_on_containers_shows_the_command_and_the_properties_of_the_image() -> None:
+    page, instructions = (ROOT / "docs/how-to/container.md").read_text(encoding="utf-8"), dockerfile()
+    (command,) = re.findall(r"^    (serve /data .*)$", page, re.MULTILINE)
+    assert command.split() == json.loads(instructions["CMD"][0])
+    properties = dict(re.findall(r"^\| (\w+) \| (.*) \|$", page, re.MULTILINE))
+    assert properties["user"].startswith(f"{instructions['USER'][0]},")
+    assert properties["volume"].startswith(f"`{instructions['VOLUME'][0]}`,")
+    assert properties["port"] == instructions["EXPOSE"][0]
+
+
 @pytest.mark.skipif(shutil.which("hadolint") is None and not Path(sys.executable).with_name("hadolint").exists(),
                     reason="hadolint is not installed")  # fmt: skip
 def test_the_dockerfile_passes_hadolint() -> None:

@@ -51,8 +51,8 @@ def test_agent_and_study_give_the_same_advice_on_the_same_outcomes(campaigns):
     for context in (None, {"segment": ENV.problem.variable("segment").states[1]}):
         assert agent.recommend(context=context) == study.recommend(context=context)
     assert agent.recommendations() == study.recommendations()
-    assert len(agent.recommendations(at_most=2)) == 2
-    assert agent.recommendations(at_most=2) == agent.recommendations()[:2]
+    assert len(agent.recommendations(limit=2)) == 2
+    assert agent.recommendations(limit=2) == agent.recommendations()[:2]
     assert agent.check() == study.check()
     assert agent.model == study.model
 
@@ -64,7 +64,7 @@ def test_agent_and_study_write_the_same_page(campaigns, tmp_path: Path):
     pages = [text_of_page(tmp_path / name) for name in ("agent.html", "study.html")]
     assert "Outcomes: 90\nPending decisions: 0" in pages[1]
     assert pages[0] == pages[1]
-    with pytest.raises(StateError, match=r"A page's name ends in \.html"):
+    with pytest.raises(StateError, match=r"to an \.html file only"):
         study.report(tmp_path / "study.txt")
 
 

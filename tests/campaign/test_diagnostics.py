@@ -62,7 +62,7 @@ def test_who_does_not_know_its_chances_is_refused_with_the_way_out(policy):
 
 def test_a_guards_level_is_its_own():
     agent = told(EMAIL, "c-ts-guarded(prior=beta)", 5)
-    with pytest.raises(PolicyError, match=r"own alpha is 0\.05: leave alpha out; got 0\.01"):
+    with pytest.raises(PolicyError, match=r"own alpha, 0\.05\. Leave out alpha; got 0\.01"):
         agent.evidence(alpha=0.01)
     with pytest.raises(cb.CausalBanditsError, match="alpha must lie between 0 and 1; got 2"):
         told(EMAIL, cb.policies.CausalThompsonSampling(prior="beta", samples=2), 5).evidence(alpha=2)
@@ -102,7 +102,7 @@ def test_evidence_prints_claims_as_check_does():
     assert text.startswith(
         "Misspecification test: 120 outcomes, by e-values\nProbability of any false alarm: at most 0.05\nAlarm: "
     )
-    row = "P(template | product='Photoshop', purpose='Promo') should be as in its table"
+    row = "P(template | product='Photoshop', purpose='Promo') should equal the row of the CPT"
     assert f"  {row}: e-value " in text
     assert ", rejected\n" in text
     assert "Graph: 0 of 2 claims rejected; largest e-values:" in text
@@ -233,7 +233,7 @@ def test_evidence_of_a_policy_that_learns_tables_takes_them_as_learnt_so_far():
     evidence = agent.evidence()
     assert evidence.alarms == ()
     fixed, learning = Monitor.start(unknown), Monitor.start(unknown)
-    learning.learnt = 1
+    learning.learned = 1
     for outcome in agent._outcomes:
         for watch in (fixed, learning):
             watch.add_outcome(unknown, outcome, outcome.successes, None)

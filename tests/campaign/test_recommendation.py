@@ -116,6 +116,18 @@ def test_a_recommendation_prints_what_it_says(env, id):
     assert best.runner_up.action.intervention != best.intervention
 
 
+@pytest.mark.parametrize(("trust_past", "shown"), [(None, "0.5"), (0.3, "0.3"), (1.0, "")])
+def test_a_trust_below_1_in_past_rows_is_printed_where_cpts_rest_on_them(env, trust_past, shown):
+    """The default for observational rows is 1/2; with CPTs of which no data say anything there is nothing to trust."""
+    rows = env.problem.model.sample(500, rng=0)
+    policy = cb.policy("c-ts", cpts="learned", trust_past=trust_past)
+    for problem, text in ((env.problem.with_model(cb.fit(env.problem.model, rows)), shown), (env.problem, "")):
+        problem = problem if text or problem is not env.problem else problem.without_cpts()
+        printed = str(taught(problem, policy, env, 40).recommend())
+        assert ("trust_past" in printed) == bool(text), printed
+        assert f"(trust_past={text})" in printed or not text
+
+
 def test_the_runner_up_of_a_linear_policy_is_the_second_best_of_all():
     """By block, where actions are not listed, as by listing them."""
     env = cb.zoo.random_parallel(3, 5, theta=[0.5, -0.5, 0.25, 1.0, -1.0], rng=3)

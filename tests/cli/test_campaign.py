@@ -68,6 +68,27 @@ def test_the_ranking_of_actions_is_printed_as_text_and_as_json(tmp_path: Path, k
     assert "table" not in json.loads(run("recommend", file, "--json"))
 
 
+def test_an_incomplete_outcome_is_completed_without_repeating_its_reward(tmp_path: Path) -> None:
+    file = tmp_path / "study.db"
+    cb.Study.create(file, ENV.problem, "c-ts(prior=beta)", seed=3).close()
+    asked = json.loads(run("ask", file))
+    parents, reward, _ = told(asked["action"], 0)
+    receipt = json.loads(run("tell", file, asked["id"], reward))
+    assert receipt["status"] == "incomplete"
+    assert f"causalbandits tell FILE {asked['id']} --observed subject=..." in receipt["why"]
+    assert json.loads(run("tell", file, asked["id"], *parents))["status"] == "applied"
+    assert json.loads(run("tell", file, asked["id"], reward, *parents))["status"] == "duplicate"
+    second = json.loads(run("ask", file))
+    result = CliRunner().invoke(app, ["tell", str(file), second["id"]])
+    assert result.exit_code != 0
+    assert "REWARD" in str(result.exception)
+    agent = tmp_path / "agent.json"
+    cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=3).save(agent)
+    run("ask", agent)
+    result = CliRunner().invoke(app, ["tell", str(agent), "0", *parents])
+    assert (result.exit_code, "REWARD" in str(result.exception)) == (1, True)
+
+
 def test_the_command_line_names_its_options_and_no_python(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     cb.Agent(ENV.problem.without_cpts(), "c-ts(prior=beta, cpts=learned)", seed=3).save(file)
@@ -113,7 +134,7 @@ def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp
         (("tell", file, 7, 1), "Unknown decision 7"),
         (("tell", file, 0, 2, *told({}, 0)[0]), r"\[0, 1\]"),
         (("tell", file, "visitor-1", 1), "no keys"),
-        (("tell", file, 0, 1, "--observed", "subject=green"), "subject is one of"),
+        (("tell", file, 0, 1, "--observed", "subject=green"), "subject must be one of"),
         (("tell", file, 0, 1, "--observed", "nobody=green"), "nknown variable"),
         (("ask", file, "--key", "visitor-1"), "no keys"),
         (("ask", tmp_path / "nothing"), "Cannot read"),
@@ -122,7 +143,7 @@ def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp
             CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
     assert file.read_bytes() == before
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(StateError, match="no saved agent"):
+    with pytest.raises(StateError, match="a saved agent:"):
         CliRunner().invoke(app, ["ask", str(tmp_path / "text")], catch_exceptions=False)
 
 
@@ -185,9 +206,9 @@ def test_hostile_names_stay_text_on_a_page(tmp_path: Path) -> None:
 def test_a_page_has_a_pages_name_so_that_no_other_file_is_lost(tmp_path: Path) -> None:
     agent = cb.Agent(ENV.problem, "c-ts(prior=beta)", seed=1)
     agent.save(tmp_path / "agent.json")
-    with pytest.raises(StateError, match=r"ends in \.html"):
+    with pytest.raises(StateError, match=r"to an \.html file only"):
         agent.report(tmp_path / "agent.json")
-    with pytest.raises(StateError, match="no folder"):
+    with pytest.raises(StateError, match="does not exist"):
         agent.report(tmp_path / "nowhere" / "a.html")
 
 

@@ -122,16 +122,19 @@ GOOD = {
         ({"environment": None}, "Name the variables that decisions set: manipulable = "),
         (
             {"environment": '{ zoo = "e_campaign" }'},
-            "Unknown world of the zoo: 'e_campaign'. Did you mean 'email_campaign'",
+            r"Unknown example environment: 'e_campaign'\. Did you mean 'email_campaign'\?",
         ),
         (
             {"environment": '{ zoo = "lower_bound", N = 2 }'},
-            r"The world lower_bound needs more: \[environment\] delta = ",
+            r"The environment lower_bound requires: \[environment\] delta =",
         ),
         ({"environment": '{ zoo = "lower_bound", n = 2 }'}, "Unknown parameter of lower_bound: 'n'"),
         ({"environment": None, "model": '"none.json"'}, "none.json: cannot be read: No such file"),
-        ({"environment": "{ m = 3 }"}, r"\[environment\] must name a world, zoo = .*or the kind of the reward"),
-        ({"reward": '"y"'}, "has its model and reward: leave out reward"),
+        (
+            {"environment": "{ m = 3 }"},
+            r'\[environment\] must name an example environment, zoo = "email_campaign", or the kind of the reward,',
+        ),
+        ({"reward": '"y"'}, r"has its own model and reward\. Leave out reward"),
         ({"simulation": "{ replications = 3 }"}, "horizon = 5000"),
         (
             {"simulation": '{ horizon = "long" }'},
@@ -141,8 +144,8 @@ GOOD = {
         ({"simulation": "{ horizon = 10, rounds = 3 }"}, r"Unknown entry of \[simulation\]: 'rounds'"),
         ({"policies": "{}"}, r"must have a table \[policies\]"),
         ({"policies": "{ c-ucbb = {} }"}, "Unknown policy family 'c-ucbb'. Did you mean 'c-ucb'"),
-        ({"policies": "{ c-ucb = 3 }"}, r"\[policies\] c-ucb: expected options, {} for none"),
-        ({"policies": "{ own = { policy = [3] } }"}, r"\[policies\] own: expected options"),
+        ({"policies": "{ c-ucb = 3 }"}, r"\[policies\] c-ucb: expected a table of options \(\{\} for none\),"),
+        ({"policies": "{ own = { policy = [3] } }"}, r"\[policies\] own: expected a table of options"),
         ({"policies": "{ c-ucb = { noise = 3 } }"}, r"\[policies\] c-ucb: Unknown option of 'c-ucb': 'noise'"),
         ({"policy": "{ c-ucb = {} }"}, "Unknown entry 'policy'. Did you mean 'policies'"),
         ({"simulation": "{ horizon = "}, "is no TOML file: .*line"),
@@ -164,7 +167,10 @@ def test_errors_are_one_line_with_the_trace_on_request(tmp_path):
     assert run("simulate").returncode == 2
     assert run("nonsense").returncode == 2
     both = run("reproduce", "--quick", "--replications", "3", folder=tmp_path)
-    assert (both.returncode, both.stderr) == (1, "Error: Give --quick or --replications, not both.\n")
+    assert (both.returncode, both.stderr) == (
+        1,
+        "Error: --quick and --replications exclude each other. Pass one of them.\n",
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -207,7 +213,7 @@ def test_interrupted_it_says_that_nothing_is_lost_and_goes_on(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "the same command goes on from there" in errors
+    assert "Run the same command again to continue" in errors
     kept = list(folder.rglob("replication-*.npz"))
     assert 0 < len(kept) < 1000 * 5
 
@@ -219,7 +225,10 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     options += ["--optional", "all"]
     done = run("inspect", "campaign.bif", *options, "--out", "out", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "80 actions -> 12 that can be the best for some reward." in done.stdout
+    assert (
+        "The problem\n-----------\nActions: 80 on product, purpose, send_time. Learned: one mean reward for"
+        in done.stdout
+    )
     assert (tmp_path / "out" / "report.html").exists()
     shown = run(
         "inspect",
@@ -231,15 +240,15 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
         "purpose,product",
         folder=tmp_path,
     )
-    assert "The reward is learnt through product, purpose: 12" in shown.stdout
+    assert "one mean reward for each of the 12 configurations of product, purpose" in " ".join(shown.stdout.split())
     few = ["--horizon", "50", "--replications", "3", "--out", "forecast.png"]
     done = run("forecast", "campaign.bif", *options, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "rounds to find it for good 9 times in 10" in done.stdout
+    assert "rounds until found for good (90%)" in done.stdout
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
     stops = run("forecast", "email_campaign", *few[:4], "--stops", "--policy", "c-ucb", folder=tmp_path)
-    assert "and to know it (95%)" in stops.stdout
+    assert 'for good (90%) ' in stops.stdout
 
 
 def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
@@ -249,7 +258,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     parameters = [text for name in ("m=3", "n=2", "theta=[1, 0]", "rng=4") for text in ("--parameter", name)]
     assert run("inspect", "random_parallel", *parameters, "--horizon", 100).stdout == shown.stdout
     narrowed = run("inspect", spec.name, "--max-set", 1, "--horizon", 200, folder=spec.parent).stdout
-    assert "7 actions on X1, X2." in narrowed
+    assert "Actions: 7 on X1, X2." in narrowed
     assert "Regret bounds after 200 rounds" in narrowed
     few = ["--replications", 3]
     played = run("forecast", spec.name, *few, folder=spec.parent).stdout
@@ -261,7 +270,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     only_a_problem.write_text(
         'optional = ["X1"]\nenvironment = { zoo = "lower_bound", N = 2, delta = 0.5 }', encoding="utf-8"
     )
-    assert "6 actions on X1, X2" in run("inspect", only_a_problem).stdout
+    assert "Actions: 6 on X1, X2" in run("inspect", only_a_problem).stdout
     assert (
         run("simulate", only_a_problem).stderr
         == "Error: [simulation] must say for how many rounds: horizon = 5000, say.\n"
@@ -274,11 +283,11 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
         (["inspect", "nothing.bif", "--manipulable", "x"], "nothing.bif"),
         (
             ["inspect", "model.json"],
-            "Name the variables that decisions set: --manipulable A,B. The variables are x, y.",
+            "Error: The manipulable variables are missing, for example --manipulable A,B. The variables are x, y.\n",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x"],
-            "Name the reward: --reward Y; or, where it is not in the graph, its direct causes: --reward-parents A,B.",
+            "Add its name, --reward Y; or, if the reward is not in the graph, its direct causes",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x", "--reward-parents", "yy"],
@@ -290,23 +299,23 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
         ),
         (
             ["inspect", "model.json", "--manipulable", "x,y=0", "--reward-parents", "y"],
-            "A=x,y; give the option again for more; go",
+            "A=x,y; go",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x=", "--reward-parents", "y"],
-            "A=x,y; give the option again for more; got",
+            "A=x,y; got",
         ),
         (
             ["inspect", "model.json", "--manipulable", "x", "--manipulable", "x=0"],
-            "every name once; 'x' is there twice",
+            "every name once; 'x' occurs twice",
         ),
-        (["inspect", "lower_bound", "--parameter", "N=3"], "needs more: --parameter delta=..."),
+        (["inspect", "lower_bound", "--parameter", "N=3"], "requires: --parameter delta=..."),
         (
             ["inspect", "email_campaign", "--reward", "y"],
-            "A world of the zoo has its model and reward: leave out --reward.",
+            "An example environment has its own model and reward. Leave out --reward.",
         ),
         (["forecast", "email_campaign", "--prior", "1"], "--prior must be two numbers"),
-        (["forecast", "graph.dot", "--manipulable", "x"], "Name the reward: --reward Y; or"),
+        (["forecast", "graph.dot", "--manipulable", "x"], "name, --reward Y; or, if the reward"),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, arguments, message):
@@ -323,12 +332,32 @@ def test_wrong_options_are_one_line(tmp_path, arguments, message):
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("command", ["study create", "forecast"])
+@pytest.mark.parametrize("source", ["shop.dot", "shop.json", "purpose -> subject -> click; send_time -> click"])
+def test_a_graph_is_never_dropped_because_values_are_missing(tmp_path, command, source):
+    """Python, files and HTTP refuse it, too; only `inspect` answers questions about a bare graph."""
+    graph = cb.CausalGraph.from_text("purpose -> subject -> click; send_time -> click")
+    cb.write(graph, tmp_path / "shop.dot")
+    cb.write(graph, tmp_path / "shop.json")
+    to = ["--to", "study.db"] if command == "study create" else ["--replications", 2, "--horizon", 20]
+    knobs = ["--manipulable", "purpose=promo,news", "--manipulable", "send_time=am,pm", "--reward", "click"]
+    done = run(*command.split(), source, *knobs, *to, folder=tmp_path)
+    assert done.returncode == 1
+    assert "--data with these values. Or mark a variable that is never observed: 'subject'" in done.stderr
+    done = run(*command.split(), source, "--reward", "click", *to, folder=tmp_path)
+    assert done.stderr.startswith("Error: Name the variables that decisions set: --manipulable A,B.")
+    assert not (tmp_path / "study.db").exists()
+    assert run("inspect", source, "--reward", "click", folder=tmp_path).returncode == 0
+    done = run(*command.split(), source, *knobs, "--values", "subject=short,long", *to, folder=tmp_path)
+    assert (done.returncode, "c-ts(cpts=learned)" in done.stdout) == (0, True), done.stderr
+
+
 def test_a_knob_may_be_set_to_some_of_its_values_only():
     done = run(
         "inspect", "email_campaign", "--manipulable", "product,purpose", "--manipulable", "send_time=morning,evening"
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "60 actions on product, purpose, send_time" in done.stdout
+    assert "Actions: 60 on product, purpose, send_time" in done.stdout
 
 
 def test_a_warning_is_one_line_for_people(tmp_path):
@@ -353,7 +382,7 @@ def test_every_warning_of_this_library_is_one_line_and_others_are_shown_as_pytho
 
 
 def test_the_file_that_the_guide_shows_runs(tmp_path):
-    guide = (Path(__file__).parents[2] / "docs/how-to/campaign.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs/how-to/environments.md").read_text(encoding="utf-8")
     shown = guide.split("```toml\n")[1].split("```")[0].replace("horizon = 5000", "horizon = 20")
     (tmp_path / "campaign.toml").write_text(shown, encoding="utf-8")
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "campaign.bif")
@@ -363,11 +392,11 @@ def test_the_file_that_the_guide_shows_runs(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "there is no folder"),
+        (["forecast", "email_campaign", "--out", "missing/forecast.png"], "does not exist"),
         (["forecast", "email_campaign", "--out", "forecast.doc"], "must end in its format"),
-        (["inspect", "email_campaign", "--out", "file/report"], "is a file, no folder"),
-        (["reproduce", "--out", "file/report"], "is a file, no folder"),
-        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, no folder"),
+        (["inspect", "email_campaign", "--out", "file/report"], "is a file, not a folder"),
+        (["reproduce", "--out", "file/report"], "is a file, not a folder"),
+        (["simulate", "campaign.toml", "--out", "file/report"], "is a file, not a folder"),
     ],
 )
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, arguments, complaint):

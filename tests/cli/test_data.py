@@ -94,7 +94,7 @@ def test_missing_values_are_named_and_treated(folder):
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        (["fit", "campaign.dot", "past.csv", "--out", "m.bif"], CausalBanditsError, "only a .json file keeps"),
+        (["fit", "campaign.dot", "past.csv", "--out", "m.bif"], CausalBanditsError, "--out must be a .json file"),
         (["fit", "campaign.dot", "none.csv", "--out", "m.json"], DataError, "There is no file"),
         (["fit", "campaign.dot", "past.csv", "--out", "m.json", "--hidden", "mood"], ModelError, "variable 'mood'"),
         (["fit", "campaign.dot", "past.csv", "--out", "m.json", "--missing", "no"], DataError, "Unknown way to treat"),

@@ -107,7 +107,7 @@ def test_what_a_kill_left_half_written_is_swept_away_a_day_later(tmp_path):
 def test_unfinished_files_of_others_are_neither_swept_away_nor_taken_for_ours(tmp_path):
     (tmp_path / "film.mp4.part").write_bytes(b"years of work")
     os.utime(tmp_path / "film.mp4.part", (0, 0))
-    with pytest.raises(StateError, match="neither empty nor a checkpoint"):
+    with pytest.raises(StateError, match="empty and is not a checkpoint"):
         simulate(tmp_path)
     assert (tmp_path / "film.mp4.part").exists()
 

@@ -182,7 +182,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(StateError, match="neither empty nor a checkpoint"):
+    with pytest.raises(StateError, match="empty and is not a checkpoint"):
         cb.simulate(cb.zoo.email_campaign(), ["c-ucb"], replications=2, checkpoint=tmp_path, **SETTINGS)
     with pytest.raises(StateError, match=r"Cannot use .*thesis\.tex as a checkpoint"):
         cb.simulate(cb.zoo.email_campaign(), ["c-ucb"], checkpoint=tmp_path / "thesis.tex", **SETTINGS)

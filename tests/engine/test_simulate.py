@@ -287,9 +287,7 @@ def test_policies_that_are_none_are_refused(env, policies):
 
 
 def test_a_horizon_that_nobody_would_live_to_see_is_refused_before_it_starts():
-    with pytest.raises(
-        SizeError, match=r"A horizon of 1000000000000000 rounds would take .*; the limit is 1099511627776"
-    ):
+    with pytest.raises(SizeError, match="horizon is 1000000000000000 rounds; the limit is 1099511627776"):
         cb.simulate(cb.zoo.email_campaign(), "uniform", horizon=10**15, replications=1)
 
 

@@ -143,7 +143,7 @@ def test_bins_of_no_variable_or_of_text_are_refused(tmp_path):
 
 
 def test_states_and_bins_that_differ_are_refused():
-    with pytest.raises(DataError, match=r"states of 'age' are given.*out of bins=, or out of values="):
+    with pytest.raises(DataError, match="Leave age out of bins= or out of values="):
         cb.fit(GRAPH, DATA, values={"age": ["young", "old"]}, bins={"age": EDGES})
     with pytest.raises(DataError, match="quantiles"):
         cb.fit(GRAPH, DATA, values={"age": LABELS}, bins={"age": 4})
@@ -179,14 +179,14 @@ def test_a_stream_has_bins_by_edges_and_no_quantiles():
         return pyarrow.RecordBatchReader.from_batches(pyarrow.table(DATA).schema, pyarrow.table(DATA).to_batches())
 
     assert cb.fit(GRAPH, stream(), bins={"age": EDGES}) == cb.fit(GRAPH, DATA, bins={"age": EDGES})
-    with pytest.raises(DataError, match=r"two passes.*read once only: give the edges"):
+    with pytest.raises(DataError, match=r"read only once\. Pass the edges,"):
         cb.fit(GRAPH, stream(), bins={"age": 4})
 
 
 def test_without_data_edges_are_states_and_quantiles_are_refused():
     model = prior_model({"age": []}, bins={"age": EDGES})
     assert model["age"].states == LABELS
-    with pytest.raises(DataError, match="Without data there are no quantiles"):
+    with pytest.raises(DataError, match=r"Quantiles require data\. Without"):
         prior_model({"age": []}, bins={"age": 4})
 
 

@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import pickle
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_tables_of_one_name_agree_whatever_was_set(seed):
     mixed = graph.admg(graph.names)
     for asked in DataRegime(mixed, mixed.bits(was_set)).conditionals():
         axes = (*asked.conditioning, asked.variable)
-        table = known.tables[asked.name].table
+        table = known.cpts[asked.name].table
         for values in itertools.product([0, 1], repeat=len(was_set)):
             at = dict(zip(was_set, values, strict=True))
             own = table[tuple(at.get(name, slice(None)) for name in axes)]
@@ -103,12 +104,12 @@ def test_all_actions_at_once_with_experiments_asked_first_are_what_the_whole_mod
     model = random_model(rng, graph, sharp=2.0)
     names = [str(name) for name in rng.permutation(graph.names)]
     exact = cb.LatentModel.from_model(model, hidden=hidden_causes(model), randomised=[names[:1], names[:2], names[1]])
-    tables = {name: own.table for name, own in exact.tables.items()}
+    tables = {name: own.table for name, own in exact.cpts.items()}
     known = cb.LatentModel(exact.causal_graph, tables, sources=reversed(exact.sources))
     knobs, z = names[:2], [name for name in names[1:] if rng.random() < 0.5] or names[2:3]
     problem, whole = (cb.Problem(own, manipulable=knobs, reward_parents=z, optional=True) for own in (known, model))
     np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     choices = problem.actions.choices(problem.actions.size - 1)
     rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
     last = whole.parent_distributions()[-1]
@@ -125,7 +126,7 @@ def test_what_no_longer_leads_to_z_is_summed_out_of_many_models_too():
     problem, whole = (
         cb.Problem(own, manipulable=["V3", "Y"], reward_parents=["Y", "V1"], optional=True) for own in (known, model)
     )
-    drawn = {name: np.stack([own.table] * 2) for name, own in known.tables.items()}
+    drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     for number in range(problem.actions.size):
         choices = problem.actions.choices(number)
         rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
@@ -223,9 +224,9 @@ def test_the_kind_of_rows_of_which_there_are_most_is_asked_first():
     experiment = cb.fit(reversal_graph(), only, interventions="was set")
     assert experiment.sources == (("channel",),)
     assert experiment.distribution(["engagement"], do={"channel": 0})[1] == pytest.approx(0.48, abs=0.1)
-    with pytest.raises(NotIdentifiedError, match="hangs on how channel, engagement come about, and no rows tell"):
+    with pytest.raises(NotIdentifiedError, match="on the natural mechanism of channel, engagement, and"):
         experiment.distribution(["engagement"])
-    with pytest.raises(NotIdentifiedError, match="Add rows that leave channel, engagement alone"):
+    with pytest.raises(NotIdentifiedError, match="Add rows without an intervention on channel, engagement;"):
         cb.Problem(experiment, manipulable=["channel"], reward_parents=["engagement"], optional=True)
     sure = cb.Problem(experiment, manipulable=["channel"], reward_parents=["engagement"], optional=False)
     assert sure.parent_distribution({"channel": 0})[1] == experiment.distribution(["engagement"], do={"channel": 0})[1]
@@ -364,7 +365,7 @@ def test_a_fit_that_is_the_prior_counts_like_rows():
     assert second.posterior.rows == 300
     plain = cb.fit({"exposure": ["channel"]}, early)
     for prior, graph in ((plain, reversal_graph()), (first, {"exposure": ["channel"]})):
-        with pytest.raises(ModelError, match="hidden causes and states"):
+        with pytest.raises(ModelError, match="confounders and states"):
             cb.fit(graph, early, prior=prior)
 
 
@@ -387,7 +388,7 @@ def test_what_was_never_seen_is_refused_with_its_configuration_and_what_has_no_w
     assert model["y"].table[0, 1].tolist() == [0.0, 0.0]
     assert model.distribution(["y"]) == pytest.approx([1 / 3, 2 / 3])
     assert model.distribution(["y"], do={"x": "a"}) == pytest.approx([1 / 2, 1 / 2])
-    message = r"P\(y \| do\(x='b'\)\) = sum over w: .* needs what was never seen: no rows tell P\(y \| w=0, x='b'\)\."
+    message = r"P\(w\) P\(y \| w, x\) is not available: the data have no rows for P\(y \| w=0, x='b'\)"
     with pytest.raises(ProblemError, match=message):
         model.distribution(["y"], do={"x": "b"})
     problem = cb.Problem(model, manipulable=["x"], reward_parents=["y"], reduce=False, optional=True)
@@ -424,7 +425,7 @@ def test_what_one_kind_of_rows_never_saw_is_asked_of_the_next():
     assert (lower < [3 / 4, 1 / 4]).all()
     assert (upper > [3 / 4, 1 / 4]).all()
     without = cb.fit(graph, front_door(alone), interventions="set", prior=0)
-    with pytest.raises(ProblemError, match=r"no rows tell P\(sale \| ad=1, visits=0\)"):
+    with pytest.raises(ProblemError, match=r"no rows for P\(sale \| ad=1, visits=0\)"):
         without.distribution(["sale"], do={"visits": 0})
 
 
@@ -443,7 +444,7 @@ def test_missing_values_are_filled_in_where_something_was_set_too():
     assert filled.posterior.filled == sum(column.count(None) for column in holes.values())
     for name, own in whole.posterior.counts.items():
         assert filled.posterior.counts[name].sum() == pytest.approx(own.sum())
-        np.testing.assert_allclose(filled.tables[name].table, whole.tables[name].table, atol=0.06)
+        np.testing.assert_allclose(filled.cpts[name].table, whole.cpts[name].table, atol=0.06)
     with pytest.warns(DataWarning, match="Intervals are too narrow"):
         filled.posterior.draw_cpts(2, rng=0)
     dropped = cb.fit(reversal_graph(), holes, interventions="was set", missing="drop")
@@ -484,7 +485,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_draws_are_reproducible_and_make_models_of_what_is_observed():
     model = cb.fit(reversal_graph(), logged(200, experiments=100), interventions="was set")
     tables = model.posterior.draw_cpts(3, rng=1)
-    assert tables.keys() == model.tables.keys()
+    assert tables.keys() == model.cpts.keys()
     assert all(np.array_equal(own, model.posterior.draw_cpts(3, rng=1)[name]) for name, own in tables.items())
     drawn = model.draw(rng=1)
     assert type(drawn) is cb.LatentModel
@@ -534,7 +535,7 @@ def test_fits_are_saved_and_loaded_with_their_counts(tmp_path):
     assert cb.LatentModel.from_json(exact.to_json()) == exact
     assert exact != model
     assert model != exact
-    with pytest.raises(ModelError, match="no posterior to draw from"):
+    with pytest.raises(ModelError, match="no posterior to"):
         exact.draw(rng=0)
     whole = model.to_record()
     for record in ({**whole, "posterior": 3}, {**whole, "posterior": {**whole["posterior"], "counts": 3}}, {}):
@@ -663,7 +664,7 @@ def test_tables_of_what_is_observed_are_checked_those_of_experiments_too():
     found = cb.check(exact, data, interventions="was set")
     assert not found.contradicted
     told = {f.claim for f in found.findings if f.part == "tables"}
-    assert "P(engagement | do(channel), exposure=0) should be as in its table" in told
+    assert "P(engagement | do(channel), exposure=0) should equal the row of the CPT" in told
     fitted = cb.fit(reversal_graph(), logged(2000, rng=3, experiments=500), interventions="was set")
     assert not cb.check(fitted, data, interventions="was set").contradicted
     other = {**data, "engagement": 1 - data["engagement"]}
@@ -708,17 +709,17 @@ def test_the_reward_given_z_is_the_same_whatever_was_done_exactly_where_z_separa
 
 def test_bad_fits_are_refused_in_words():
     graph, data = reversal_graph(), logged(50)
-    with pytest.raises(DataError, match=r"'sale' has none.* mark it hidden: sale \[hidden\]"):
+    with pytest.raises(DataError, match=r"mark it in the graph: sale \[hidden\]"):
         cb.fit(graph, {name: own for name, own in data.items() if name != "sale"})
-    with pytest.raises(DataError, match="channel, engagement have a hidden common cause"):
+    with pytest.raises(DataError, match="channel, engagement have an unobserved common cause"):
         prior_model(graph)
     with pytest.raises(DataError, match="Unknown variable 'segment'"):
         cb.fit(graph, {**data, "set": ["segment"] * 50}, interventions="set")
-    with pytest.raises(DataError, match="No value of 'sale' was ever observed"):
+    with pytest.raises(DataError, match="No value of 'sale' was observed"):
         cb.fit(graph, {**data, "sale": [None] * 50}, missing="em")
     wide = cb.CausalGraph({f"v{i}": [] for i in range(9)}, hidden=[tuple(f"v{i}" for i in range(9))])
     many = {f"v{i}": list(range(10)) for i in range(9)}
-    with pytest.raises(SizeError, match=r"P\(v7 \| 7 variables\): hidden causes tie v7 to some of v0, v1"):
+    with pytest.raises(SizeError, match=r"P\(v7 \| 7 variables\): v7 is confounded with some of"):
         cb.fit(wide, many)
 
 
@@ -732,8 +733,8 @@ def test_too_many_pairs_are_refused(monkeypatch):
     ("arguments", "message"),
     [
         ({"sources": "x"}, "sources must be groups of names"),
-        ({"sources": []}, "there must be one at least"),
-        ({"sources": [["segment"]]}, "sources: 'segment' is hidden"),
+        ({"sources": []}, "at least one group"),
+        ({"sources": [["segment"]]}, "sources: 'segment' is"),
         ({"sources": [[], ["channel"]]}, "Every source needs its tables; 'engagement | do\\(channel\\)' has none"),
         ({"more": {"mood": [1.0]}}, "Unknown table 'mood'"),
     ],
@@ -750,12 +751,14 @@ def test_bad_models_of_what_is_observed_are_refused(arguments, message):
 
 def test_the_page_tells_what_was_measured():
     root = Path(__file__).parents[2]
+    labels = runpy.run_path(str(root / "docs/tables.py"))["PAST_ROWS"]
     measured = json.loads((root / "benchmarks/hidden.json").read_text(encoding="utf-8"))
     page = (root / "docs/explanation/identification.md").read_text(encoding="utf-8")
     assert f"{measured['replications']} replications" in page
     for name, own in measured["regret"].items():
-        row = next(line for line in page.splitlines() if line.startswith(f"| {name} |")).split("|")
-        wrong = f"{own['wrong']:.1%}" if "wrong" in own else ""
+        label = labels.get(name, name.replace("no rows: ", "no rows: `") + "`" * name.startswith("no rows"))
+        row = next(line for line in page.splitlines() if line.startswith(f"| {label} |")).split("|")
+        wrong = f"{own['wrong']:.1%}" if "wrong" in own else "not applicable"
         cells = [f"{own['half way']:.1f}", f"{own['regret']:.1f} ({own['standard error']:.1f})", wrong]
         assert [cell.strip() for cell in row[2:5]] == cells
 
@@ -793,7 +796,7 @@ def test_forecasts_play_worlds_that_the_rows_leave_open():
     interval = problem.parent_distribution({"channel": "web"}, interval=True)
     assert 0.25 < np.mean((interval.lower <= shares) & (shares <= interval.upper)) <= 1
     assert shares[:, 0].std() > 0.02
-    assert "best found" in str(cb.forecast(problem, ["c-ts(prior=beta)"], horizon=20, replications=2, seed=0))
+    assert "until found" in str(cb.forecast(problem, ["c-ts(prior=beta)"], horizon=20, replications=2, seed=0))
 
 
 def test_other_tables_must_be_of_the_same_graph_and_kind():
@@ -813,9 +816,7 @@ def test_a_policy_that_learns_tables_is_refused_with_those_that_do_not():
         cb.fit(reversal_graph(), logged(200)), manipulable=["channel"], reward_parents=["engagement"], optional=True
     )
     for id in ("c-ts(prior=beta, cpts=learned)", "c-ts-guarded(prior=beta)"):
-        with pytest.raises(
-            ProblemError, match=r"neither learn nor watch tables, such as 'c-ts\(prior=beta\)', take it"
-        ):
+        with pytest.raises(ProblemError, match=r"neither learns nor tests CPTs, such as 'c-ts\(prior=beta\)'"):
             cb.Agent(problem, id)
 
 

@@ -221,7 +221,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
         with pytest.raises(SizeError, match=r"at most 31 parents; this model has 33 and 32\."):
             cb.write(model, tmp_path / "z.bif")
     monkeypatch.setattr("causalbandits.formats.FILE_LIMIT", 100)
-    with pytest.raises(SizeError, match=r"^x.bif: a file holds 100 bytes; this model takes "):
+    with pytest.raises(SizeError, match=r"^x\.bif: the limit of a file is 100 bytes; this model"):
         cb.write(small(), tmp_path / "x.bif")
     assert not list(tmp_path.iterdir())
 
@@ -247,7 +247,7 @@ def test_only_json_keeps_the_types_of_states(tmp_path):
 def test_states_that_become_the_same_text_are_refused():
     model = cb.CausalModel([cb.Variable("x", [1, "1"], table=[0.5, 0.5])])
     for dumps in (bif.dumps, xmlbif.dumps, to_pyagrum):
-        with pytest.raises(ModelError, match=r"1 and '1' of 'x' would be the same. JSON keeps them apart"):
+        with pytest.raises(ModelError, match=r"1 and '1' of 'x' would be equal\. Use JSON,"):
             dumps(model)
 
 
@@ -261,8 +261,8 @@ def test_what_a_format_cannot_hold_is_refused_and_no_file_is_left(tmp_path):
         (control, ".xml", r"XML cannot hold the character '\\x00'"),
         (long, ".json", r"10,000 characters: 'aaaa.*\(10,001 characters\)"),
         (backslash, ".dot", "DOT cannot hold the name"),
-        (nx.DiGraph(), ".bif", "A file holds a CausalModel"),
-        ("model", ".json", "A file holds a CausalModel.*got 'model'"),
+        (nx.DiGraph(), ".bif", "takes a CausalModel"),
+        ("model", ".json", r"also a networkx\.DiGraph\); got 'model'"),
     ]:
         with pytest.raises(ModelError, match=message):
             cb.write(model, tmp_path / f"x{extension}")
@@ -359,7 +359,7 @@ BIF_ERRORS = [
     (SMALL.replace("variable y", "varable y"), 6, 1, "expected 'variable' or 'probability', found 'varable'."),
     (SMALL.replace("[ 3 ]", "[ 4 ]"), 7, 19, "expected 4 states of 'y', found 3. A state with a space or a comma"),
     (SMALL.replace("[ 3 ]", "[ three ]"), 7, 19, "expected the number of states, found 'three'."),
-    (SMALL.replace("u, v, w", "u, v, u"), 7, 31, "expected states that differ, found 'u' twice."),
+    (SMALL.replace("u, v, w", "u, v, u"), 7, 31, "expected distinct states, found 'u' twice"),
     (SMALL.replace("discrete [ 3", "real [ 3"), 7, 8, "expected 'discrete', found 'real'."),
     (SMALL.replace("0.2, 0.7", "0.2, seven"), 14, 17, "expected a number or ';', found 'seven'."),
     (SMALL.replace("0.2, 0.7", "0_2, 0.7"), 14, 12, "expected a number or ';', found '0_2'."),
@@ -371,10 +371,10 @@ BIF_ERRORS = [
     (SMALL.replace("(b)", "(b, b)"), 14, 3, "expected 1 states of the parents of 'y', found 2."),
     (SMALL.replace("  (b) 0.1, 0.2, 0.7;\n", ""), 12, 15, "expected a row ('b') for 'y', found none."),
     (SMALL.replace("( y | x )", "( y | xx )"), 12, 19, "Unknown variable 'xx'. Did you mean 'x'?"),
-    (SMALL.replace("( y | x )", "( y | x x )"), 12, 21, "expected parents that differ, found 'x' twice."),
+    (SMALL.replace("( y | x )", "( y | x x )"), 12, 21, "expected distinct parents, found 'x' twice"),
     (SMALL.replace("( y | x )", "( x | x )"), 12, 15, "expected one definition of 'x', found a second."),
     (HEAD, 3, 10, "expected a definition of 'x', found none."),
-    (SMALL + "variable x { }", 16, 10, "expected a variable that is new, found 'x' again."),
+    (SMALL + "variable x { }", 16, 10, "expected a new variable, found 'x' again"),
     (SMALL + "variable z { }", 16, 10, "expected at least one state of 'z', found none."),
     (SMALL + 'variable "z { }', 16, 10, "expected a closing quote, found '\"z { }'."),
     (SMALL + "/* never", 16, 1, "expected a closing */, found '/* never'."),
@@ -462,7 +462,7 @@ def test_files_that_are_not_there_or_of_no_known_kind_are_refused(tmp_path):
     with pytest.raises(FormatError, match=r"nowhere.bif: cannot be read: No such file"):
         cb.read(tmp_path / "nowhere.bif")
     (tmp_path / "folder.bif").mkdir()
-    with pytest.raises(FormatError, match="expected a file, found something else"):
+    with pytest.raises(FormatError, match="expected a regular file, found"):
         cb.read(tmp_path / "folder.bif")
     with pytest.raises(CausalBanditsError, match=r"A path must be text or a Path, such as 'model.bif'; got 3"):
         cb.read(3)
@@ -503,7 +503,12 @@ def test_dot_knows_chains_groups_subgraphs_ports_attributes_and_comments():
         ("digraph { a % b }", 1, 13, "expected a name or a sign, found '% b }'"),
         ('digraph { "" }', 1, 11, "expected a name, found ''"),
         ("digraph { subgraph s { a -> b [dir = None] } }", 1, 32, "found dir=none, an edge without direction"),
-        ('digraph {\nEDGE ["dir" = "none"]\na -> b }', 2, 7, "expected an arrow from cause to effect, found dir=none"),
+        (
+            'digraph {\nEDGE ["dir" = "none"]\na -> b }',
+            2,
+            7,
+            "expected an arrow from a cause to its effect, found dir=none,",
+        ),
         ("digraph { a <- b [dir=back] }", 1, 19, "expected no dir beside '<-', found dir=back"),
         ("digraph { a <-> b [dir=back] }", 1, 20, "expected no dir beside '<->', found dir=back"),
         ("digraph { a <- }", 1, 16, "expected a node"),
@@ -511,7 +516,7 @@ def test_dot_knows_chains_groups_subgraphs_ports_attributes_and_comments():
         ("mag { a -> b }", 1, 1, "found 'mag', a maximal ancestral graph"),
         ("PAG { a @-> b }", 1, 1, "found 'PAG', a partial ancestral graph"),
         ("pdag { a -- b }", 1, 1, "found 'pdag', a partially directed graph"),
-        ("dag { s [selected] a -> s }", 1, 10, "expected a variable that selects nothing, found 'selected'"),
+        ("dag { s [selected] a -> s }", 1, 10, "expected a variable that is not a selection node, found 'selected':"),
     ],
 )
 def test_a_malformed_dot_gives_line_column_and_what_was_expected(text, line, column, message):
@@ -638,7 +643,7 @@ def test_a_model_comes_back_from_pgmpy_bit_for_bit():
 def test_networks_that_are_none_are_refused():
     network = to_pgmpy(small())
     network.get_cpds("y").state_names["x"] = ["b", "a"]
-    with pytest.raises(ModelError, match=r"The CPD of 'y' has states \['b', 'a'\] of 'x', whose own are \['a', 'b'\]"):
+    with pytest.raises(ModelError, match=r"states \['b', 'a'\] of 'x', and the CPD of 'x' has \['a', 'b'\]"):
         from_pgmpy(network)
     bare = type(network)()
     bare.add_node("x")
@@ -680,7 +685,7 @@ def test_a_model_is_not_written_over_a_saved_agent(extension, tmp_path):
     cb.Agent(cb.zoo.email_campaign().problem, "c-ucb").save(tmp_path / "agent.json")
     compressed(path, (tmp_path / "agent.json").read_bytes())
     before = path.read_bytes()
-    with pytest.raises(StateError, match=r"campaign.* would destroy .*'causalbandits-agent'.*another path, or delete"):
+    with pytest.raises(StateError, match=r"'causalbandits-agent'\. Choose another path, or delete"):
         cb.write(small(), path)
     assert path.read_bytes() == before
 
@@ -693,7 +698,7 @@ def test_a_model_is_not_written_over_what_is_no_model_of_its_format(extension, c
     path = tmp_path / f"thesis{extension}"
     compressed(path, content)
     before = path.read_bytes()
-    with pytest.raises(StateError, match="would destroy what is there"):
+    with pytest.raises(StateError, match="would overwrite another"):
         cb.write(small(), path)
     assert path.read_bytes() == before
 
@@ -706,7 +711,7 @@ def test_a_model_of_one_format_is_not_written_over_one_of_another(tmp_path):
             if mine == other:
                 cb.write(small(), tmp_path / f"x{mine}")
                 continue
-            with pytest.raises(StateError, match="would destroy what is there"):
+            with pytest.raises(StateError, match="would overwrite another"):
                 cb.write(small(), tmp_path / f"x{mine}")
 
 
@@ -737,19 +742,17 @@ def test_files_made_by_hand_are_recognised_by_how_they_begin(name, content, tmp_
 def test_a_broken_gzip_file_is_something_else(tmp_path):
     cb.write(small(), tmp_path / "x.bif.gz")
     (tmp_path / "x.bif.gz").write_bytes((tmp_path / "x.bif.gz").read_bytes()[:40])
-    with pytest.raises(StateError, match="would destroy what is there"):
+    with pytest.raises(StateError, match="would overwrite another"):
         cb.write(small(), tmp_path / "x.bif.gz")
     (tmp_path / "x.bif.gz").write_bytes(b"network n {}")
-    with pytest.raises(StateError, match="would destroy what is there"):
+    with pytest.raises(StateError, match="would overwrite another"):
         cb.write(small(), tmp_path / "x.bif.gz")
 
 
 def test_an_agent_has_the_same_check_to_call(tmp_path):
     """The kind is known by the first "format" in a file, whatever the keys' order."""
     cb.write(small(), tmp_path / "model.json")
-    with pytest.raises(
-        StateError, match=r"Writing a saved agent over .*model\.json would destroy .*causalbandits-model"
-    ):
+    with pytest.raises(StateError, match="a file of the format 'causalbandits-model'"):
         refuse_other_kind(tmp_path / "model.json", "a saved agent", json_recogniser("causalbandits-agent"))
     refuse_other_kind(tmp_path / "none.json", "a saved agent", json_recogniser("causalbandits-agent"))
     cb.Agent(cb.zoo.email_campaign().problem, "c-ucb").save(tmp_path / "agent.json")

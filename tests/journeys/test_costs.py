@@ -207,7 +207,7 @@ def test_a_saved_agent_keeps_its_costs(tmp_path):
 def test_more_actions_than_can_be_listed_are_refused_in_words_where_a_budget_must_score_them():
     env = many(300, {"x0": 0.1})
     assert len(cb.Agent(env.problem, "cl-ts", seed=0).ask().action) > 0
-    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+    with pytest.raises(cb.errors.SizeError, match="too many to score individually"):
         cb.Agent(env.problem, "cl-ts", budget=cb.Budget(10, 100))
-    with pytest.raises(cb.errors.SizeError, match="too many to score one by one"):
+    with pytest.raises(cb.errors.SizeError, match="too many to score individually"):
         env.problem.situation().costs  # noqa: B018

@@ -133,7 +133,7 @@ def test_a_causal_graph_is_refused_or_can_be_saved_and_asked(parents, more, text
         asked(graph.optimal_sets, other)
         asked(graph.optimal_sets, "y", manipulable=other)
         asked(graph.optimal_sets, "y", max_set=other)
-        asked(graph.optimal_sets, "y", always=other)
+        asked(graph.optimal_sets, "y", always_set=other)
         asked(graph.effect, other, do=["x"])
         asked(graph.effect, ["y"], do=other)
         asked(graph.effect, ["y"], do=["x"], randomised=other)

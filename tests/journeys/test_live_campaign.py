@@ -27,15 +27,15 @@ def test_the_live_campaign_is_served_and_stops_cleanly_while_somebody_looks() ->
     )
     try:
         assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().split()[2])
+        address = urlsplit(process.stdout.readline().split()[1])
         watching = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=30)
         _first_events(watching, f"{address.path}/live")
         process.send_signal(signal.SIGINT)  # as Ctrl-C; the page's connection is still open
         out, err = process.communicate(timeout=30)
         watching.close()
         assert (process.returncode, err) == (0, "")
-        assert "Stopped. Study(c-ts(prior=beta, samples=32)," in out
-        assert "folded again: all as it was kept." in out
+        assert "Stopped: Study(c-ts(prior=beta, samples=32)," in out
+        assert "Differences: none" in out
     finally:
         process.kill()
         process.communicate()

@@ -89,8 +89,8 @@ DIFFERENT_PARAMETERS = {
     ("ask", "unit"): "agents do not know for whom they decide",
     ("ask", "sticky"): "agents do not know for whom they decide",
     ("report", "path"): "a page is written where the outcomes are; a service has pages of its own",
-    ("expire", "at_most"): "over HTTP, 10,000 at once",
-    ("lines", "at_most"): "over HTTP, 10,000",
+    ("expire", "limit"): "over HTTP, 10,000 at once",
+    ("lines", "limit"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
     ("use", "by"): "a service knows whose key it is",
     ("correct", "by"): "a service knows whose key it is, and an agent has one owner",
@@ -146,14 +146,14 @@ def test_rules_the_past_and_another_policy_on_the_command_line(tmp_path: Path) -
     past = tmp_path / "past.csv"
     past.write_text("subject,template,send_time,clicked\nshort,1,morning,1\nlong,2,evening,0\n")
     assert run("learn", file, str(past), "--reward", "clicked") == "Learned from 2 of 2 rows, at trust_past 0.5.\n"
-    assert "they were learnt before" in run("learn", file, str(past), "--reward", "clicked")
+    assert "already learned" in run("learn", file, str(past), "--reward", "clicked")
     assert json.loads(run("ask", file, "--key", "a"))["id"].startswith("d0-")
     assert json.loads(run("tell", file, "a", "1"))["status"] == "held"
     run("retract", file, "a")
     run("retract", file, "a")  # again, the same success
     run("retract", file, "b", fails=True)
-    assert "decided by c-ts(prior=beta, samples=4)" in run("use", file, "c-ts(prior=beta)", "--samples", "4")
-    assert "0 decisions whose window has passed" in run("expire", file)
+    assert "Policy: c-ts(prior=beta, samples=4)" in run("use", file, "c-ts(prior=beta)", "--samples", "4")
+    assert "Expired: 0 decisions" in run("expire", file)
     with cb.Study.open(file) as made:
         found = made.rules
         assert (found.late_outcomes, found.hold_until_window, found.zero_probability, made.n_outcomes) == (
@@ -197,8 +197,8 @@ def test_answers_over_http_are_those_in_process(pair: tuple[cb.Study, RemoteStud
         assert pages[0].rows == tables[0].rows[2:5]
     assert there.recommendations()[0][1].table() == here.recommendations()[0][1].table()
     assert there.recommendations() == here.recommendations()
-    assert there.recommendations(at_most=1) == here.recommendations(at_most=1)
-    assert len(there.recommendations(at_most=1)) == 1
+    assert there.recommendations(limit=1) == here.recommendations(limit=1)
+    assert len(there.recommendations(limit=1)) == 1
     assert there.evidence() == here.evidence()
     assert there.evidence(alpha=0.01).alpha == 0.01
     assert (
@@ -257,7 +257,7 @@ def test_evidence_that_waits_for_an_earlier_outcome_prints_alike_over_http(
     here, there = (one.evidence() for one in pair)
     assert (here.later, here.missing) == (there.later, there.missing) == (3, 0)
     assert there == here
-    assert "Waiting: 3 outcomes, until decision 0 has its outcome" in repr(there)
+    assert "tested: all 3 outcomes wait for the outcome of decision 0" in repr(there)
     assert repr(there) == repr(here)
 
 

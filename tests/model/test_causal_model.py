@@ -167,7 +167,7 @@ def test_rounded_rows_are_renormalised_and_good_ones_keep_every_bit(model, seed)
 
 def test_variables_and_models_cannot_be_changed():
     model = small_model()
-    with pytest.raises(AttributeError, match="Variable is immutable; make a new one with another states"):
+    with pytest.raises(AttributeError, match=r"Variable is immutable\. Create a new one with another states"):
         model["purpose"].states = ("x",)
     with pytest.raises(ValueError, match="read-only"):
         model["subject"].table[0, 0] = 1.0
@@ -301,10 +301,10 @@ def record(**changes):
     [
         ("{", "Not JSON: "),
         ("[]", "'format' must be 'causalbandits-model'"),
-        ('{"format": "causalbandits-model", "version": 1}', "of version 2 can be read; this one says 1"),
+        ('{"format": "causalbandits-model", "version": 1}', "of version 2 are supported; got version 1"),
         ('{"format": "causalbandits-model", "version": 2}', "must be a list of records"),
         (record().replace('"table"', '"tabel"'), "needs name, states, table and parents; .* lacks 'table'"),
-        (record(states=[["a"], ["b"]]), r"A state is a single value; got the list \['a'\]"),
+        (record(states=[["a"], ["b"]]), r"A state must be a single value; got the list \['a'\]"),
         (record(states="ab"), "states of 'x' must be a list of values"),
         (record(parents=None), "parents.* must be a list of names"),
         (record(table=[math.nan, 1]), "must be finite"),
@@ -319,7 +319,10 @@ def test_a_graph_without_the_order_of_its_parents_is_refused():
     graph = nx.DiGraph([("a", "c"), ("b", "c")])
     for name in "abc":
         graph.nodes[name].update(states=[0, 1], table=HALF)
-    with pytest.raises(ModelError, match=r"Node 'c' needs the attribute 'parents'.*some order of \['a', 'b'\]"):
+    with pytest.raises(
+        ModelError,
+        match=r"Node 'c' needs the attribute 'parents', the order of its table's axes: a permutation of \['a', 'b'\],",
+    ):
         CausalModel.from_networkx(graph)
     graph.nodes["c"].update(parents=["b", "a"], table=np.full((2, 2, 2), 0.5))
     assert CausalModel.from_networkx(graph)["c"].parents == ("b", "a")

@@ -195,9 +195,9 @@ def believed(**more):
 
 def test_the_cheapest_separator_is_found_among_what_is_observed():
     assert believed().parents == ("engagement",)
-    with pytest.raises(ModelError, match="'segment' is hidden"):
+    with pytest.raises(ModelError, match="'segment' is unobserved:"):
         believed(can_observe=["segment"])
-    with pytest.raises(ModelError, match="'segment' is hidden"):
+    with pytest.raises(ModelError, match="'segment' is unobserved:"):
         cb.Problem(known(), manipulable=["channel"], reward_parents=["segment"], optional=True)
 
 
@@ -286,7 +286,7 @@ def test_what_separates_and_is_not_identified_is_refused_with_remedies():
         cb.Variable("sale", [0, 1], parents=["visits"], table=[[.8, .2], [.2, .8]]),
     ])  # fmt: skip
     observed = cb.LatentModel.from_model(model, hidden=["taste"])
-    with pytest.raises(NotIdentifiedError, match=r"P\(visits \| do\(ad\)\) cannot be computed") as caught:
+    with pytest.raises(NotIdentifiedError, match=r"P\(visits \| do\(ad\)\) is") as caught:
         cb.Problem(observed, manipulable=["ad"], reward="sale", optional=True)
     assert caught.value.randomise == ("ad",)
     assert caught.value.observe == ("taste",)
@@ -312,7 +312,7 @@ def test_what_was_never_seen_is_refused():
     observed = cb.LatentModel(graph, tables)
     problem = cb.Problem(observed, manipulable=["x"], reward_parents=["y"], reduce=False, optional=True)
     assert problem.parent_distribution({}) == pytest.approx(distribution(model, ["y"]))
-    with pytest.raises(ProblemError, match=r"P\(y \| do\(x=1\)\) = .* never seen: no rows tell P\(y \| w=0, x=1\)"):
+    with pytest.raises(ProblemError, match=r"P\(y \| do\(x=1\)\) = sum over w: P\(w\) P\(y \| w, x\)"):
         problem.parent_distribution({"x": 1})
 
 
@@ -332,7 +332,7 @@ def test_records_json_files_and_pickles_give_back_an_equal_model(tmp_path):
     assert cb.read(tmp_path / "known.json") == observed
     cb.write(observed, tmp_path / "known.dot")
     assert cb.read(tmp_path / "known.dot").hidden == ("segment",)
-    with pytest.raises(ModelError, match="A file holds a CausalModel"):
+    with pytest.raises(ModelError, match="takes a CausalModel"):
         cb.write(observed, tmp_path / "known.bif")
     with pytest.raises(StateError, match="would destroy"):
         cb.write(reversal(), tmp_path / "known.json")
@@ -361,7 +361,7 @@ def test_bad_tables_are_refused(change, message):
 def test_bad_models_are_refused():
     with pytest.raises(ModelError, match="hidden must be variables of the model"):
         cb.LatentModel.from_model(reversal(), hidden=[("channel", "sale")])
-    with pytest.raises(ModelError, match="A LatentModel is a CausalGraph and tables"):
+    with pytest.raises(ModelError, match="A LatentModel takes a CausalGraph and tables"):
         cb.LatentModel(reversal(), {})
     with pytest.raises(ModelError, match="has no values of"):
         cb.LatentModel(cb.CausalGraph({"y": ["x"]}), {"x": [1.0], "y": [[1.0]]})

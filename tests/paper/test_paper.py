@@ -161,14 +161,14 @@ def test_results_of_another_run_are_not_overwritten(campaign, tmp_path):
             reproduce(["figure6"], folder=campaign.folder, **other)
     assert (campaign.folder / "report.html").read_bytes() == before
     (tmp_path / "data").mkdir()
-    with pytest.raises(StateError, match="something else"):
+    with pytest.raises(StateError, match="holds other results"):
         reproduce(["figure6"], folder=tmp_path, replications=4)
 
 
 def test_bad_requests_say_the_way_out(tmp_path):
     with pytest.raises(CausalBanditsError, match=r"Unknown experiment .figure7.\. Did you mean"):
         reproduce(["figure7"], folder=tmp_path / "x")
-    with pytest.raises(CausalBanditsError, match="Two replications at least"):
+    with pytest.raises(CausalBanditsError, match="replications must be 2 or more"):
         reproduce(["figure6"], folder=tmp_path / "x", replications=1)
     assert not (tmp_path / "x").exists()
 

@@ -17,7 +17,7 @@ from causalbandits.theory.policy_bounds import bound
 def test_a_description_says_what_is_known_beforehand():
     text = str(cb.describe(cb.zoo.email_segments()))
     assert "segment: 3 contexts" in text
-    assert "learns 240 means; with it, 12, and searches 12 to 24 actions, by context" in text
+    assert "Means to learn: 12 with the graph, 240 without it. Search: 12 to 24 actions, by context" in text
     assert "beforehand" not in str(cb.describe(cb.zoo.email_campaign()))
 
 

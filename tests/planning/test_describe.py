@@ -28,14 +28,14 @@ def model():
 def test_knobs_that_matter_and_those_that_do_not(model):
     found = cb.describe(cb.Problem(model, manipulable=["x", "w"], reward="y", optional=True))
     assert (found.matter, found.idle) == (("x",), ("w",))
-    assert "Without any effect on it: w." in repr(found)
+    assert "Cannot affect it: w." in repr(found)
 
 
 def test_candidates_for_the_separator_with_configurations_and_spread(model):
     found = cb.describe(cb.Problem(model, manipulable=["x"], reward="y", optional=True))
     own, cheapest = found.separators
     assert (own.name, own.configurations) == ("in use, the reward's own parents", 1024)
-    assert (cheapest.name, cheapest.variables, cheapest.configurations) == ("cheapest", ("m",), 3)
+    assert (cheapest.name, cheapest.variables, cheapest.configurations) == ("smallest", ("m",), 3)
     # By enumeration: the reward is a coin given its parents, and given m another one.
     clicks = model["y"].table[..., 1].reshape(-1)
     assert own.spread == pytest.approx(np.sqrt(clicks * (1 - clicks)).max())
@@ -51,7 +51,7 @@ def test_the_cheapest_is_looked_for_among_what_can_be_observed(model):
     found = cb.describe(
         cb.Problem(model, manipulable=["x"], reward="y", adjust="smallest", can_observe=seen, optional=True)
     )
-    assert [s.name for s in found.separators] == ["in use, cheapest", "the reward's own parents"]
+    assert [s.name for s in found.separators] == ["in use, smallest", "the reward's own parents"]
     # Among all variables, x would be the cheapest if it had fewer values than m.
     others = [variable for name, variable in model.variables.items() if name not in ("x", "m")]
     x = cb.Variable("x", [0, 1], table=[0.5, 0.5])
@@ -86,7 +86,7 @@ def test_knobs_that_lead_nowhere_are_described_too(model):
         found = cb.describe(
             cb.Problem(model, manipulable=["w"], reward="y" if not settings else "z0", **{"optional": True, **settings})
         )
-        assert all("cheapest" not in separator.name for separator in found.separators)
+        assert all("smallest" not in separator.name for separator in found.separators)
     idle = cb.describe(cb.Problem(model, manipulable=["w"], reward="y", optional=True))
     assert (idle.matter, idle.policy) == ((), "uniform")
     assert "all actions are equally good" in " ".join(repr(idle).split())
@@ -97,8 +97,8 @@ def test_only_bounds_that_say_something_are_shown():
     words = " ".join(text.split())
     assert "no better than T Delta_max" not in text
     assert "*" not in text
-    assert "of no use here: c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
-    assert "Assume what is not so here (see causalbandits.theory.bound): c-ts(scales=given)," in words
+    assert "largest possible regret): c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
+    assert "causalbandits.theory.bound names it): c-ts(scales=given)," in words
     assert "c-ts(prior=beta) 2907.5" in words
 
 
@@ -121,9 +121,9 @@ def test_it_shows_in_notebooks_and_as_a_page(tmp_path):
     found = cb.describe(cb.zoo.email_campaign().problem)
     page = found._repr_html_()
     assert "data:image/svg+xml;base64," in page
-    assert "Where to start" in page
+    assert "Recommended policy" in page
     write_description(found, tmp_path)
-    assert "Which knobs matter" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Manipulable variables" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "graph.svg").exists()
 
 
@@ -138,3 +138,15 @@ def test_bad_questions():
         cb.describe("email")
     with pytest.raises(CausalBanditsError, match="horizon must be a whole number"):
         cb.describe(cb.zoo.figure2(), horizon=1)
+
+
+def test_the_variables_that_must_be_observed_are_printed_wherever_there_are_some():
+    """With known CPTs, CPTs from data and CPTs that are learned online; not where a mean per action is learned."""
+    email = cb.zoo.email_campaign().problem
+    fitted = email.with_model(cb.fit(email.model, email.model.sample(300, rng=0)))
+    for problem in (email, fitted, email.without_cpts()):
+        (line,) = [part for part in repr(cb.describe(problem)).split("\n\n") if "Must observe" in part]
+        assert all(name in line for name in problem.must_observe)
+        assert f"observe {', '.join(problem.must_observe)}" in repr(problem)
+    per_action = cb.Problem(None, reward="sale", manipulable={"banner": ["plain", "loud"]})
+    assert (per_action.must_observe, "Must observe" in repr(cb.describe(per_action))) == ((), False)

@@ -200,7 +200,7 @@ def test_every_keyword_reaches_the_problem(folder):
     }
     problem = parse_environment(settings, folder=folder)
     assert (problem.manipulable, problem.parents, problem.reduce) == (("x", "w"), ("m",), False)
-    assert (problem.actions.max_set, set(problem.actions.always)) == (1, {"x"})
+    assert (problem.actions.max_set, set(problem.actions.always_set)) == (1, {"x"})
     found = {"model": "model.json", "manipulable": ["x"], "reward": "y", "can_observe": ["x", "m"]}
     assert parse_environment(found, folder=folder).can_observe == ("x", "m")
     listed = {"model": "model.json", "manipulable": ["w"], "reward_parents": ["m"], "actions": [{"w": "2"}, {"w": 1}]}
@@ -345,7 +345,7 @@ def test_what_is_wrong_is_named_as_its_writer_knows_it(folder, changed, message)
         ({"model": 3}, r"^model: expected the name of a file, or the content of a model's JSON file; got 3"),
         (
             {"model": "graph.dot"},
-            r"Missing are those of 'x', 'w', 'm'\. Give them, manipulable = \{ x = .* and values = \{ m = ",
+            r"values of 'x', 'w', 'm'\. Pass manipulable = \{ x = \[\.\.\.\], w = \[\.\.\.\] \} and values = \{ m",
         ),
     ],
 )
@@ -358,8 +358,11 @@ def test_wrong_entries_are_refused_with_the_way_out(folder, changed, message):
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({}, r"\[environment\] must name a world, .* or the kind of the reward, reward = one of 'bernoulli', "),
-        ({"reward": ["linear"]}, r"\[environment\] must name a world"),
+        (
+            {},
+            r"\[environment\] must name an example environment, .* or the kind of the reward, reward = one of",
+        ),
+        ({"reward": ["linear"]}, r"\[environment\] must name"),
         (3, r"\[environment\] must be a table; got 3"),
         ({"reward": "bernoulli"}, r"\[environment\] with reward = 'bernoulli' must have mean = \[...\]\."),
         ({"reward": "linear", "sd": 1}, r"\[environment\] with reward = 'linear' must have theta = \[...\]\."),
@@ -368,7 +371,7 @@ def test_wrong_entries_are_refused_with_the_way_out(folder, changed, message):
         ({"reward": "bernoulli", "mean": [0, 1, 1]}, r"^\[environment\]: The mean reward must have axes m \(2\)"),
         ({"reward": "gaussian", "mean": [0, 1], "sd": "x"}, r"^\[environment\]: sd must be a finite number"),
         ({"reward": "linear", "theta": "x"}, r"^\[environment\]: theta must be a vector of numbers"),
-        ({"zoo": "figure2"}, r"^A world of the zoo has its model and reward: leave out model\."),
+        ({"zoo": "figure2"}, r"has its own model and reward\. Leave out model"),
     ],
 )
 def test_wrong_rewards_are_refused_with_the_way_out(folder, environment, message):
@@ -382,19 +385,19 @@ def test_wrong_rewards_are_refused_with_the_way_out(folder, environment, message
         (
             {"zoo": "lower_bound"},
             {},
-            r"The world lower_bound needs more: \[environment\] N = ..., \[environment\] delta = ",
+            r"The environment lower_bound requires: \[environment\] N = \.\.\., \[environment\] delta =",
         ),
         (
             {"zoo": "lower_bound", "N": 2, "delta": 0.1},
             {"reward_parents": ["X1"]},
-            r"leave out reward_parents",
+            "Leave out reward_parents",
         ),
         (
             {"zoo": "lower_bound", "N": 2, "delta": 0.1},
             {"optional": ["X9"]},
             r"^optional: Unknown variable",
         ),
-        ({"zoo": ["figure2"]}, {}, "Unknown world of the zoo"),
+        ({"zoo": ["figure2"]}, {}, "Unknown example environment:"),
         ({"zoo": "parallel", "px": 3, "pw": 3, "theta": [1]}, {}, "px and pw must be lists"),
     ],
 )
@@ -406,14 +409,18 @@ def test_wrong_worlds_of_the_zoo_are_refused_with_the_way_out(environment, entri
 @pytest.mark.parametrize(
     ("model", "parameters", "message"),
     [
-        ("email_campain", [], "Unknown world of the zoo, and no file with an extension: 'email_campain'. Did you mean"),
-        ("lower_bound", ["N=3"], "The world lower_bound needs more: --parameter delta=..."),
+        (
+            "email_campain",
+            [],
+            "Unknown example environment (and not a file name with an extension): 'email_campain'. Did you mean",
+        ),
+        ("lower_bound", ["N=3"], "The environment lower_bound requires: --parameter delta=..."),
         ("lower_bound", ["N"], "--parameter: expected a name and a value, such as A=x; got 'N'"),
-        ("lower_bound", ["N=3", "N=4"], "--parameter: expected every name once; 'N' is there twice."),
+        ("lower_bound", ["N=3", "N=4"], "--parameter: expected every name once; 'N' occurs twice."),
         ("lower_bound", ["N=three"], "--parameter N: expected a value as in TOML"),
         ("lower_bound", ["N=3\nx=4"], "--parameter N: expected a value as in TOML"),
         ("lower_bound", ["N=3", "k=3"], "Unknown parameter of lower_bound: 'k'"),
-        ("model.json", ["m=3"], "--parameter is for worlds of the zoo; model.json is a model."),
+        ("model.json", ["m=3"], "--parameter is for example environments; model.json is a model."),
     ],
 )
 def test_wrong_parameters_are_refused_with_the_way_out(model, parameters, message):

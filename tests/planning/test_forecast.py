@@ -127,7 +127,7 @@ def test_what_is_good_enough_shrinks_with_the_rewards(problem, scale):
     whole = cb.forecast(problem, ["uniform"], horizon=10, replications=2, seed=2)
     assert made.tolerance == pytest.approx(scale * whole.tolerance)
     assert made.tolerance == pytest.approx(0.1 * made.at_stake)
-    assert f"within {made.tolerance:.3g} of the best, 10% of what an action chosen blindly loses" in repr(made)
+    assert f"within {made.tolerance:.3g} of the best (10% of the median loss of a random action)" in repr(made)
 
 
 def test_what_is_at_stake_is_what_a_uniform_test_loses_a_round(problem):
@@ -237,10 +237,10 @@ def test_any_reward_may_be_drawn_and_any_policy_of_the_library_played(problem):
 
 def test_it_prints_and_plots(forecast, tmp_path):
     text = repr(forecast)
-    assert "rounds to find it for good 9 times in 10" in text
-    assert "30 worlds. Found: the recommended action is within" in text
-    assert "within 0.02 of the best, 8% of what an action" in repr(replace(forecast, tolerance=0.02, at_stake=0.25))
-    assert "within 0 of the best." in repr(replace(forecast, tolerance=0.0, at_stake=0.0))
+    assert "rounds until found for good (90%)" in text
+    assert "problem instances: 30\nFound: the recommended action is within" in text
+    assert "within 0.02 of the best (8% of the median loss" in repr(replace(forecast, tolerance=0.02, at_stake=0.25))
+    assert "within 0 of the best" in repr(replace(forecast, tolerance=0.0, at_stake=0.0))
     forecast.plot(tmp_path / "forecast.png")
     assert (tmp_path / "forecast.png").stat().st_size > 10_000
 
@@ -250,10 +250,10 @@ def test_it_prints_and_plots(forecast, tmp_path):
     [
         ({"horizon": 5}, "horizon must be a whole number, 10 or more"),
         ({"replications": 1}, "replications must be"),
-        ({"tolerance": -1}, "tolerance, how much worse than the best is good enough, must be 0 or more; got -1"),
+        ({"tolerance": -1}, "tolerance, the acceptable loss in mean reward, must be 0 or more; got -1"),
         ({"reward_prior": (0, 1)}, "two positive numbers"),
         ({"reward_prior": 3}, "two positive numbers"),
-        ({"reward_prior": lambda problem, rng: 3}, "must give a reward"),
+        ({"reward_prior": lambda problem, rng: 3}, "must return a reward,"),
         ({"policies": []}, "at least one policy"),
         ({"policies": ["c-ucbb"]}, "Did you mean 'c-ucb'"),
         ({"problem": cb.zoo.figure2()}, "needs a Problem"),
@@ -298,7 +298,7 @@ def test_a_forecast_says_when_one_may_stop(problem):
     surer = made.until_stop("track", 0.2, delta=0.01).rounds
     assert surer is None or surer >= found.rounds
     assert made.until_stop("uniform", 0.5).rounds is None
-    assert "and to know it (95%)" in repr(made)
+    assert "rounds until stopping (90%)" in repr(made)
     assert len(made.plot().axes[1].lines) == 5
     with pytest.raises(CausalBanditsError, match="This run has no 'error probability'"):
         cb.forecast(problem, ["c-ts(prior=beta)"], horizon=20, replications=2).until_stop("c-ts(prior=beta)")

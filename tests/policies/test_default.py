@@ -154,7 +154,7 @@ def test_describe_forecast_and_agent_say_the_same():
         ({"horizon": 2.5}, "horizon, the number of rounds, must be a whole number"),
         ({"horizon": 0, "policy": "c-ucb"}, "horizon, the number of rounds, must be a whole number"),
         ({"delayed": 1}, "delayed must be True or False; got 1"),
-        ({"delayed": True, "policy": "c-ucb"}, "delayed= chooses among the policies that are used by default"),
+        ({"delayed": True, "policy": "c-ucb"}, r"delayed= selects the default policy\. Leave out delayed="),
         ({"policy": 3}, "A policy is an object such as"),
     ],
 )

@@ -40,13 +40,13 @@ def test_a_subclass_is_never_taken_for_its_parent(problem, tmp_path):
     assert class_name(cb.policies.CausalUCB) == "causalbandits.CausalUCB"
     assert policy_fingerprint(Timid(), problem) != policy_fingerprint(cb.policies.CausalUCB(), problem)
     cb.Agent(problem, Timid()).save(tmp_path / "a.json")
-    with pytest.raises(StateError, match="'c-ucb' is of the class Timid, which is not one of this library's"):
+    with pytest.raises(StateError, match="'c-ucb' is of the class Timid, which is not part of this library"):
         cb.Agent.load(tmp_path / "a.json")
-    with pytest.raises(StateError, match=r"of the class Timid; given is c-ucb of the class causalbandits\.CausalUCB"):
+    with pytest.raises(StateError, match=r"of the class Timid; you passed c-ucb of the class causalbandits\.CausalUCB"):
         cb.Agent.load(tmp_path / "a.json", policy="c-ucb")
     assert type(cb.Agent.load(tmp_path / "a.json", policy=Timid()).policy) is Timid
     cb.Agent(problem, "c-ucb").save(tmp_path / "b.json")
-    with pytest.raises(StateError, match="given is c-ucb of the class Timid"):
+    with pytest.raises(StateError, match="you passed c-ucb of the class Timid"):
         cb.Agent.load(tmp_path / "b.json", policy=Timid())
 
 
@@ -68,7 +68,7 @@ def test_functions_that_do_the_same_are_the_same_and_others_are_refused(problem,
     cb.Agent(problem, linear(2.0)).save(tmp_path / "a.json")
     again = cb.policies.CausalLinearUCB(features=lambda s, t, w: np.array([1.0, 2.0 if s == "short" else 0.0]))
     assert cb.Agent.load(tmp_path / "a.json", policy=again).policy is again
-    with pytest.raises(StateError, match="other functions or objects as parameters than those given"):
+    with pytest.raises(StateError, match="other functions or objects as parameters than those you passed"):
         cb.Agent.load(tmp_path / "a.json", policy=linear(3.0))
 
 

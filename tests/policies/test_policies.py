@@ -205,7 +205,7 @@ def test_scores_must_be_finite_wherever_the_odd_one_stands():
 
 def test_scales_whose_ratio_has_no_square_are_refused():
     policy = cb.policies.CausalLinearThompsonSampling(noise_scale=1e-100, prior_scale=1e100)
-    with pytest.raises(PolicyError, match=r"squares overflow; got 0\.0"):
+    with pytest.raises(PolicyError, match=r"squares overflow outside; got 0\.0"):
         cb.Agent(cb.zoo.figure2().problem, policy)
 
 

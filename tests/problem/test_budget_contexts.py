@@ -309,7 +309,7 @@ def test_a_decide_of_your_own_is_refused_where_contexts_share_a_budget():
             return Choice(situation.action(0))
 
     agent = cb.Agent(segments().problem, Own(), budget=Budget(10, 100))
-    with pytest.raises(PolicyError, match=r"not by a decide\(\) of your own"):
+    with pytest.raises(PolicyError, match=r"this policy overrides decide\(\)\. Leave"):
         agent.ask(context={"segment": "new"})
     assert agent.budget == (0.0, 10.0, 100)
 

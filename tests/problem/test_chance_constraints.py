@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.errors import InterventionError, ProblemError, SizeError
+from causalbandits.errors import InterventionError, PolicyError, ProblemError, ProblemWarning, SizeError
 from causalbandits.problem.chance_constraints import COMPLIANCE_PROBABILITY, POSTERIOR_SAMPLES
 from oracles import all_interventions, cases, distribution, patient
 
@@ -167,13 +169,13 @@ def test_a_saved_agent_still_knows_the_reason(tmp_path):
         ({"harm": {"mch": 0.1}}, "Did you mean 'much'?"),
         ({"harm": {(): 0.1}}, "at least one value"),
         ({"harm": 0.1}, "such as {'harm': {'much': 0.01}}"),
-        ({"harm": {"much": 1}}, "from 0 to below 1"),
-        ({"harm": {"much": -0.1}}, "from 0 to below 1"),
-        ({"harm": {"much": float("nan")}}, "from 0 to below 1"),
-        ({"harm": {"much": "never"}}, "from 0 to below 1"),
+        ({"harm": {"much": 1}}, "0 and < 1;"),
+        ({"harm": {"much": -0.1}}, "0 and < 1;"),
+        ({"harm": {"much": float("nan")}}, "0 and < 1;"),
+        ({"harm": {"much": "never"}}, "0 and < 1;"),
         (
             {"harm": {"much": 0.0}},
-            "max_probability leaves no action: none keeps to P(harm=much) <= 0. P(harm=much) is least under",
+            "max_probability excludes every action: none satisfies P(harm=much) <= 0. The smallest value of",
         ),
     ],
 )
@@ -184,7 +186,7 @@ def test_requirements_that_are_none_are_refused_in_words(require, words):
 
 
 def test_the_reward_is_not_required_because_it_is_learnt():
-    with pytest.raises(ProblemError, match="is the reward or an effect of it"):
+    with pytest.raises(ProblemError, match="is the reward or an effect of"):
         cb.Problem(MODEL, manipulable=["dose"], reward="effect", max_probability={"effect": 0.5}, optional=True)
 
 
@@ -219,3 +221,61 @@ def test_more_actions_than_can_be_looked_at_are_refused():
             max_probability={"both": 0.4},
             optional=True,
         )
+
+
+# --- CPTs of which nothing is known -------------------------------------------------------------------
+
+
+def unknown_harm(**more):
+    graph = "dose -> harm; dose -> effect -> cured"
+    values = {"harm": ["no", "yes"], "effect": [0, 1]}
+    settings = {"reward": "cured", "manipulable": {"dose": ["low", "high"]}, "values": values}
+    return cb.Problem(graph, **{**settings, "max_probability": {"harm": {"yes": 0.04}}, **more})
+
+
+def test_a_limit_on_an_outcome_whose_cpt_is_learned_online_leaves_all_actions_to_the_policy():
+    """P(harm | low) = 0.01 and P(harm | high) = 0.3: the agent finds out which one it may play, and plays it."""
+    problem = unknown_harm()
+    assert len(problem.actions) == 2
+    assert problem.must_observe == ("effect", "harm")
+    assert "learned online" in repr(problem.requirements)
+    rng, chosen = np.random.default_rng(0), []
+    agent = cb.Agent(problem, seed=1)
+    with pytest.warns(ProblemWarning, match="No action keeps to"):
+        agent.ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProblemWarning)
+        for _ in range(2000):
+            decision = agent.ask()
+            chosen.append(decision.action["dose"])
+            high = chosen[-1] == "high"
+            observed = {"harm": "yes" if rng.random() < (0.3 if high else 0.01) else "no", "effect": int(high)}
+            agent.tell(decision, reward=float(high), observed=observed)
+    assert chosen[-500:].count("low") == 500
+    assert agent.recommend().intervention == cb.Intervention({"dose": "low"})
+
+
+def test_in_a_context_too():
+    problem = cb.Problem(
+        "dose -> harm; age -> harm; dose -> effect -> cured", reward="cured",
+        manipulable={"dose": ["low", "high"]}, values={"harm": ["no", "yes"], "effect": [0, 1]},
+        context={"age": ["young", "old"]}, max_probability={"harm": {"yes": 0.04}},
+    )  # fmt: skip
+    with pytest.warns(ProblemWarning, match="No action keeps to"):
+        assert cb.Agent(problem, seed=1).ask(context={"age": "old"}).action["dose"] in ("low", "high")
+
+
+@pytest.mark.parametrize("policy", ["ts", "c-ts(prior=beta)", "uniform", "c-ucb"])
+def test_a_policy_that_learns_no_cpts_is_refused_where_it_would_ignore_a_limit(policy, tmp_path):
+    for make in (cb.Agent, lambda problem, policy: cb.Study.create(tmp_path / "study.db", problem, policy)):
+        with pytest.raises(PolicyError, match=r"cannot keep the limit on P\(harm=yes\)"):
+            make(unknown_harm(), policy)
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_a_forecast_compares_no_policies_that_would_ignore_a_limit():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProblemWarning)
+        forecast = cb.forecast(unknown_harm(), horizon=20, replications=2)
+    assert "c-ts(cpts=learned)" in repr(forecast)
+    assert "uniform" not in repr(forecast)

@@ -182,7 +182,7 @@ def test_additive_means_need_no_table_over_the_configurations():
         ([length], r"features must be None .*, a function .*, or a mapping.*; got \[<function"),
         (np.eye(4), r"features must be None .*, a function .*, or a mapping"),
         ({"wrod": length}, r"Unknown parent in features=: 'wrod'. Did you mean 'word'\?"),
-        ({"dose": length}, r"feature of 'dose' must turn each of its values into numbers; at 1 it raised TypeError"),
+        ({"dose": length}, "The feature of 'dose' must map each of its values to numbers; at 1 it raised TypeError:"),
         ({"dose": lambda d: math.inf}, r"feature of 'dose' must be finite; at 1 it is inf"),
         ({"word": lambda w: [1] * len(w)}, r"features of 'word' must be vectors of one length"),
         ({"word": lambda w: [[1, 2]]}, r"features of 'word' must be vectors of one length"),
@@ -195,7 +195,7 @@ def test_additive_means_need_no_table_over_the_configurations():
             r"features must name its parameters after the parents \['word', 'dose'\], in any order, or none of them; "
             r"'word' is a parent's name, 'doze' is not",
         ),
-        (lambda word, dose: word, r"that gives numbers; at \(word='a', dose=1\) it raised ValueError"),
+        (lambda word, dose: word, r"that returns numbers; at \(word='a', dose=1\) it raised ValueError:"),
         (lambda word, dose: [math.nan, dose], r"features must be finite; at \(word='a', dose=1\) it is \[nan, 1.0\]"),
         (lambda word, dose: [0] * len(word), r"same length at every configuration; got \[\(1,\), \(3,\)\]"),
     ],
@@ -209,7 +209,8 @@ def test_a_function_of_too_many_configurations_is_refused_with_a_way_out(monkeyp
     monkeypatch.setattr(features, "TABULATION_LIMIT", 3)
     asked = []
     with pytest.raises(
-        SizeError, match=r"at 4 configurations of 2 parents; the limit is 3. Give one function per parent"
+        SizeError,
+        match=r"at 4 configurations of 2 parents; the limit is 3\. Pass a mapping with one function per parent",
     ):
         resolve_features(problem_with(word=["a", "bbb"], dose=[1, 2]), lambda *values: asked.append(values))
     assert asked == []

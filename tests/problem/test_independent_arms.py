@@ -175,7 +175,7 @@ def test_the_rule_by_values_gives_the_sets_where_all_values_are_allowed(seed):
         every = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], reduce=False, **constraints)
         by_values = cb.Problem(own, manipulable=knobs, reward="Y", reward_parents=[], actions=list(every.actions))
         assert everything(by_values) == everything(by_sets), (graph, constraints)
-        sets = set(map(frozenset, graph.optimal_sets("Y", max_set=constraints.get("max_set"), always=always)))
+        sets = set(map(frozenset, graph.optimal_sets("Y", max_set=constraints.get("max_set"), always_set=always)))
         assert {frozenset(do) for do in by_sets.actions} == sets
 
 
@@ -350,18 +350,18 @@ def test_records_give_back_the_same_problem():
     ("error", "arguments", "message"),
     [
         (ProblemError, {"reward": None}, r"Name the reward's variable in the graph \(reward='Y'\)"),
-        (ProblemError, {"reward": None, "reward_parents": []}, r"name the reward's variable, reward='Y'"),
+        (ProblemError, {"reward": None, "reward_parents": []}, "the variable's name, reward='Y'"),
         (ProblemError, {"reward": "Z"}, "Unknown variable 'Z'"),
         (ModelError, {"reward": "Z", "reward_parents": []}, "Unknown variable 'Z'"),
         (ProblemError, {"manipulable": ["A"], "reward": "A"}, "must not be manipulable"),
         (ProblemError, {"reward_parents": ["B"]}, r"must separate every intervention .* is open"),
-        (ProblemError, {"adjust": "smallest", "reward_parents": []}, "learns a mean per action: leave adjust"),
-        (ProblemError, {"context": ["B"], "manipulable": ["A"]}, "'B' comes after the manipulable 'A'"),
+        (ProblemError, {"adjust": "smallest", "reward_parents": []}, r"learns a mean per action\. Leave"),
+        (ProblemError, {"context": ["B"], "manipulable": ["A"]}, "'B' is an effect of the manipulable 'A':"),
         (ProblemError, {"max_probability": {"B": 0.1}, "reward_parents": []}, "learned there are no CPTs"),
         (
             ProblemError,
             {"states": {}},
-            r"needs the values of every variable .* those of 'A', 'B', 'C'. Give them, manipulable=",
+            r"between the manipulable variables and the reward\. Missing: the values of 'A', 'B', 'C'",
         ),
         (ModelError, {"states": {}, "reward_parents": []}, r"no values of 'A'"),
         (
@@ -385,7 +385,7 @@ def test_knobs_that_lead_nowhere_are_named_and_not_tried():
     graph = cb.CausalGraph.from_text("A -> Y; I").with_values({"A": [0, 1], "I": [0, 1]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ProblemWarning, match=r"No path leads from I to the reward 'Y': .* it is not tried"):
+        with pytest.raises(ProblemWarning, match="No path leads from I to the reward 'Y', so"):
             cb.Problem(graph, manipulable=["A", "I"], reward="Y", reward_parents=[], optional=True)
     assert list(cb.Problem(graph, manipulable=["A", "I"], reward="Y", reward_parents=[], optional=True).actions) == [
         {"A": 0},
@@ -396,7 +396,7 @@ def test_knobs_that_lead_nowhere_are_named_and_not_tried():
 def test_too_many_actions_are_refused_before_they_are_listed(monkeypatch):
     names = [f"X{i}" for i in range(25)]
     graph = cb.CausalGraph({"Y": names}, values={name: [0, 1] for name in names})
-    with pytest.raises(SizeError, match=r"33554432 actions on 1 sets of variables may each be the best"):
+    with pytest.raises(SizeError, match="33554432 actions on 1 sets of variables may be"):
         cb.Problem(graph, manipulable=names, reward="Y", reward_parents=[], optional=True)
     monkeypatch.setattr(intervention_sets, "COMPARISON_LIMIT", 2)
     with pytest.raises(SizeError, match="sets of variables would be compared"):

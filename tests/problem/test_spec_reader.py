@@ -3,7 +3,9 @@ accepts what the reader accepts."""
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 import re
 import tomllib
 from pathlib import Path
@@ -78,7 +80,7 @@ def test_over_http_it_is_the_same_problem(tmp_path: Path) -> None:
         status, answer = served.send("POST", "/v1/studies", {"name": "files", "problem": {**SHOP, "graph": "shop.dot"}})
         assert status == 422
         assert [error["field"] for error in answer["errors"]] == ["/problem/graph"]
-        assert "files are not read here" in answer["errors"][0]["detail"]
+        assert "does not read files:" in answer["errors"][0]["detail"]
     finally:
         served.stop()
     with cb.Study.open(str(tmp_path / "shop.db")) as study:
@@ -136,6 +138,83 @@ def test_whatever_the_schema_refuses_the_reader_refuses(entry: str, base: dict[s
     assert refused or entry in ("reduce", "optional")
     assert VALIDATOR.is_valid(base)
     cb.Problem.from_spec(base)
+
+
+WITH_DATA = {
+    **{name: value for name, value in WITHOUT_MODEL.items() if name != "values"},
+    "data": {"A": ["x", "y"] * 6, "B": ["x", "x", "y"] * 4, "C": ["x", "y", "y"] * 4},
+}
+BETWEEN_ENTRIES = re.compile(
+    r"max_set: expected (no less than|at most)|reward_range: expected|.*must differ in how they are written"
+)
+"""Errors about numbers or texts that a schema cannot compare."""
+LEAVES: list[Any] = [
+    None, True, False, 0, 1, -1, 2, 0.5, 1.0, 2.0, 10**30, "", "x", "y", "A", "B", "C", "Y", "->", "smallest", "drop",
+    "em", "refuse", "x" * 10_001, [], {}, [[]], {"": []},
+]  # fmt: skip
+
+
+def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all parts of a document, but for a model, whose format has a reader of its own."""
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document if isinstance(document, list) else ())
+    )
+    inner = [place for key, value in items if key != "model" for place in places(value, (*path, key))]
+    return [path, *inner] if path else inner
+
+
+def draw_part(rng: random.Random, depth: int = 0) -> Any:
+    kind = rng.random()
+    if depth > 2 or kind < 0.6:
+        return copy.deepcopy(rng.choice(LEAVES))
+    if kind < 0.8:
+        return [draw_part(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+    return {rng.choice(["A", "B", "C", "Y", "x", "?"]): draw_part(rng, depth + 1) for _ in range(rng.randint(0, 3))}
+
+
+def mutate(rng: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+    document = copy.deepcopy(document)
+    for _ in range(rng.randint(1, 2)):
+        if rng.random() < 0.5:
+            entry = rng.choice([name for name in SPEC_ENTRIES if name != "model"])
+            document[entry] = copy.deepcopy(SPEC_ENTRIES[entry].example) if rng.random() < 0.6 else draw_part(rng)
+        *above, last = rng.choice(places(document))
+        part = document
+        for key in above:
+            part = part[key]
+        change = rng.random()
+        if change < 0.5:
+            part[last] = draw_part(rng)
+        elif change < 0.7:
+            del part[last]
+        elif isinstance(part, list):
+            part.append(copy.deepcopy(rng.choice(part)))
+        else:
+            part[last] = [part[last]]
+    return document
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(6))
+def test_changed_documents_are_valid_by_the_schema_just_when_the_reader_reads_them(seed: int) -> None:
+    """What the reader "expected", the schema demands; the reader alone knows names, columns and CPTs."""
+    rng = random.Random(seed)
+    read = refused = 0
+    for _ in range(250):
+        document = mutate(rng, rng.choice([LETTERS, WITHOUT_MODEL, WITH_DATA]))
+        message = ""
+        try:
+            cb.Problem.from_spec(document)
+        except CausalBanditsError as error:
+            message = str(error)
+        shown = f"{json.dumps({name: part for name, part in document.items() if name != 'model'})[:500]}: {message}"
+        if VALIDATOR.is_valid(document):
+            assert "expected" not in message or BETWEEN_ENTRIES.match(message) or "graph's text" in message, shown
+            read += not message
+        else:
+            assert message, shown
+            refused += 1
+    assert min(read, refused) > 10
 
 
 def test_an_unknown_entry_is_refused_by_both() -> None:
@@ -217,14 +296,14 @@ def test_the_specifications_of_the_page_are_read(tmp_path: Path) -> None:
 def test_a_key_that_is_there_twice_in_a_json_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "twice.json"
     file.write_text('{"graph": "a -> y", "reward": "y", "manipulable": {"a": [1, 2], "a": [3]}}')
-    with pytest.raises(cb.errors.ProblemError, match='the key "a" is there twice'):
+    with pytest.raises(cb.errors.ProblemError, match='the key "a" occurs twice'):
         cb.Problem.from_spec(file)
 
 
 def test_an_entry_below_a_table_of_toml_is_told_where_it_belongs(tmp_path: Path) -> None:
     file = tmp_path / "shop.toml"
     file.write_text('graph = "a -> y"\n[manipulable]\na = [1, 2]\nreward = "y"\n')
-    with pytest.raises(ProblemError, match="in TOML it belongs above the first table") as raised:
+    with pytest.raises(ProblemError, match="In TOML, the entry reward must stand above the first table") as raised:
         cb.Problem.from_spec(file)
     assert raised.value.path == ("manipulable", "reward")
 

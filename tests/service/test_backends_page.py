@@ -218,7 +218,7 @@ def test_python_shows_an_action_and_reports_its_outcome(shop: Shop, capsys: pyte
 
 def test_the_worker_lets_decisions_expire(shop: Shop) -> None:
     line = block("The worker that lets decisions expire", "bash")
-    assert shop.run_command(line) == "0 decisions whose window has passed.\n"
+    assert shop.run_command(line) == "Expired: 0 decisions\n"
 
 
 def test_the_tables_name_statuses_and_fields_that_exist(shop: Shop) -> None:

@@ -229,9 +229,12 @@ def test_an_outcome_with_a_key_twice_does_not_keep_back_the_others(running: Serv
     ids=str,
 )
 def test_entries_without_effect_are_refused(running: Served, change: Any, named: str) -> None:
-    status, answer = post(running, "/v1/studies", {"name": "shop", "problem": {**SHOP, **change}})
+    problem = {name: value for name, value in {**SHOP, **change}.items() if value is not None}
+    status, answer = post(running, "/v1/studies", {"name": "shop", "problem": problem})
     assert status == 422, answer
     assert [error["field"] for error in answer["errors"]] == [named], answer
+    status, answer = post(running, "/v1/studies", {"name": "shop", "problem": {**SHOP, "prior": None}})
+    assert (status, [error["field"] for error in answer["errors"]]) == (422, ["/problem/prior"])
 
 
 def test_a_price_of_a_truth_value_is_found_by_its_text(running: Served) -> None:

@@ -126,7 +126,7 @@ def test_a_service_that_does_not_answer_in_time_brings_the_fallback(proxy: Proxy
         assert (decision.fallback, decision.action, decision.propensity) == (True, FALLBACK, None)
         assert "fallback=True" in repr(decision)
         assert client.unsettled == 1
-        with pytest.raises(TellError, match="fallback: the service did not make it"):
+        with pytest.raises(TellError, match="fallback, which the service does not"):
             client.tell(decision.id, reward=1, observed=SEEN)
     with connected(proxy.port) as plain, pytest.raises(CausalBanditsError):
         plain.ask()
@@ -140,7 +140,7 @@ def test_a_service_that_is_not_there_brings_the_fallback(proxy: Proxy) -> None:
         assert client.ask().action == {}
         with pytest.raises(StorageError, match="cannot be reached"):
             client.ask(3)
-        with pytest.raises(StorageError, match="not eligible here"):
+        with pytest.raises(StorageError, match="is not eligible in"):
             client.ask(eligible=[{"send_time": "evening"}])
         with pytest.raises(StorageError, match="cannot be reached"):
             client.report()
@@ -217,10 +217,10 @@ def test_the_time_to_connect_has_a_limit_of_its_own(proxy: Proxy) -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1", None, True, (1,), (1, 0), (1, 2, 3)])
 def test_a_timeout_that_is_none_is_refused(timeout: object) -> None:
-    with pytest.raises(CausalBanditsError, match="timeout is the number of seconds"):
+    with pytest.raises(CausalBanditsError, match="the number of seconds"):
         cb.connect("http://127.0.0.1:1/mail", timeout=timeout)  # type: ignore[arg-type]
 
 
 def test_a_fallback_that_is_no_action_is_refused() -> None:
-    with pytest.raises(InterventionError, match="fallback is an action"):
+    with pytest.raises(InterventionError, match="fallback must be an action,"):
         cb.connect("http://127.0.0.1:1/mail", fallback="morning")  # type: ignore[arg-type]

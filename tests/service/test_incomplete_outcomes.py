@@ -34,7 +34,7 @@ def test_rewards_without_parents_are_answered_incomplete_and_can_be_completed(se
     rewards = [{"id": decision["id"], "reward": one.reward} for decision, one in zip(decisions, seen, strict=True)]
     answers = served.send("POST", f"{path}/outcomes", {"items": rewards})[1]["items"]
     assert {(answer["status"], *answer["missing"]) for answer in answers} == {("incomplete", "interest")}
-    assert "send it as observed, by the same id" in answers[0]["why"]
+    assert "Send the value as observed, with the same id" in answers[0]["why"]
     again = served.send("POST", f"{path}/outcomes", {"items": rewards[:1]})[1]["items"]
     assert again == [{"status": "duplicate", "why": "", "missing": ["interest"]}]
 

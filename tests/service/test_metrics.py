@@ -175,7 +175,7 @@ def test_buckets_are_cumulative_and_end_with_all(text: str) -> None:
             assert counts[-1] == next(sample.value for sample in samples if sample.name.endswith("_count"))
 
 
-@pytest.mark.parametrize("page", ["operations.md", "http-service.md", "studies.md"])
+@pytest.mark.parametrize("page", ["operations.md", "http-service.md", "studies.md", "shadow-rollout.md"])
 def test_the_counts_of_a_page_exist(page: str) -> None:
     text = (Path(__file__).parents[2] / "docs/how-to" / page).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:causalbandits_|`\.\.\._)([a-z_]+)", text))

@@ -384,13 +384,13 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
         (
             {"max_probability": {"basket": {"big": 0.4}}},
             "/problem/max_probability",
-            "The probability of basket: big is least under the action banner: plain, price: 9, shipping: free, 0.5.",
+            "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
-        ({"values": None}, "/problem/values", 'Give them, values: {"basket": ["...", "..."]}, or data'),
+        ({"values": None}, "/problem/values", 'Missing:......", "..."]}, or data with these values'),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
             "/problem/manipulable",
-            'Give them, manipulable: {"banner": ["...", "..."], "price": ',
+            'Missing:......", "..."]}, or data with',
         ),
         (
             {"manipulable": {**SHOP["manipulable"], "baner": ["x"]}},

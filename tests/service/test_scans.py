@@ -99,7 +99,7 @@ def test_a_service_that_is_to_stop_interrupts_what_reads_the_whole_log(
     running.thread.join(20)
     assert not running.thread.is_alive()
     assert answers[0][0] == 503
-    assert "interrupted, because the service stops" in answers[0][1]["detail"]
+    assert "the service is stopping and interrupted" in answers[0][1]["detail"]
 
 
 def test_a_query_that_runs_is_interrupted(running: Served) -> None:
@@ -142,7 +142,7 @@ def test_all_that_is_due_expires_in_transactions_of_a_batch(tmp_path: Path, monk
     number = 2 * EXPIRY_BATCH + 7
     with make_overdue(tmp_path / "mail.db", number) as study:
         assert study.counts()["expiry_lag_seconds"] == 30.0
-        assert study.expire(at_most=3) == 3
+        assert study.expire(limit=3) == 3
         assert [event["decision"] for event in study.events()] == [0, 1, 2]
         commits: list[str] = []
         query = type(study._session.store).query
@@ -153,7 +153,7 @@ def test_all_that_is_due_expires_in_transactions_of_a_batch(tmp_path: Path, monk
         )
         assert study.expire() == number - 3
         assert len(commits) == 3
-        assert [event["decision"] for event in study.events(at_most=number)] == list(range(number))
+        assert [event["decision"] for event in study.events(limit=number)] == list(range(number))
         assert study.counts()["expiry_lag_seconds"] == 0.0
         assert study.verify()
 

@@ -93,7 +93,7 @@ def test_everybody_is_an_admin_only_where_it_is_said_twice(file: Path, monkeypat
     listened: list[str] = []
     monkeypatch.setattr(BoundedServer, "run", lambda self: listened.append(self.config.host))
     monkeypatch.delenv(WITHOUT_KEYS_VARIABLE, raising=False)
-    with pytest.raises(StateError, match="listens on this machine alone"):
+    with pytest.raises(StateError, match="a service listens on"):
         serve([file], host="0.0.0.0")
     for wrong in (None, "1", "yes"):
         if wrong is not None:
@@ -101,7 +101,7 @@ def test_everybody_is_an_admin_only_where_it_is_said_twice(file: Path, monkeypat
         with pytest.raises(StateError, match=f"{WITHOUT_KEYS_VARIABLE} to {WITHOUT_KEYS_VALUE}"):
             serve([file], host="0.0.0.0", without_keys=True)
     monkeypatch.setenv(WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE)
-    with pytest.raises(StateError, match="listens on this machine alone"):
+    with pytest.raises(StateError, match="a service listens on"):
         serve([file], host="0.0.0.0")
     assert listened == []
     serve([file], host="0.0.0.0", without_keys=True)
@@ -162,7 +162,7 @@ def test_a_service_that_had_keys_does_not_start_without_them(file: Path) -> None
     keys.create("ann", "admin")
     build_service([file]).close()
     keys.path.unlink()
-    with pytest.raises(StateError, match=r"is not there, though the service had keys .*remove .*keys\.json\.required"):
+    with pytest.raises(StateError, match="does not exist, although the service had keys"):
         build_service([file])
     Path(f"{keys.path}.required").unlink()
     build_service([file]).close()

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.test_service import Served
+from typer.testing import CliRunner
 
 import causalbandits as cb
+from causalbandits.cli import app
 from causalbandits.errors import ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.service.server import build_service
@@ -147,3 +149,63 @@ def test_a_policy_that_is_chosen_over_http_brings_the_warning(tmp_path: Path) ->
         assert (status, answer["warnings"]) == (200, [])
     finally:
         running.stop()
+
+
+def draw_specification(rng: np.random.Generator) -> dict[str, Any]:
+    """A problem of a random kind: a graph alone, with data, with a context, a model, or no graph."""
+    sizes = {name: int(rng.integers(2, 5)) for name in "ksmz"}
+    values = {name: [f"{name}{i}" for i in range(size)] for name, size in sizes.items()}
+    graphs = ["k -> m -> y", "k -> m -> y; s -> z -> y", "k, s -> m -> y; s -> y", "k -> m; s -> m; m, z -> y"]
+    graph = str(rng.choice(graphs))
+    knobs = {name: values[name] for name in "ks" if name in graph}
+    others = {name: values[name] for name in "mz" if name in graph}
+    kind = rng.choice(["graph", "data", "context", "model", "no graph"])
+    spec: dict[str, Any] = {"graph": graph, "reward": "y", "manipulable": knobs, "values": others}
+    if kind == "data":
+        columns = {name: rng.choice(values[name], 60).tolist() for name in (*knobs, *others)}
+        spec = {"graph": graph, "reward": "y", "manipulable": knobs, "data": columns}
+    elif kind == "context" and "s" in knobs:
+        spec |= {"manipulable": {"k": values["k"]}, "context": {"s": values["s"]}}
+    elif kind == "model":
+        model = cb.Problem.from_spec(spec).model.sample(50, rng=rng)
+        fitted = cb.fit(cb.CausalGraph.from_text(graph).projected([*knobs, *others]), model)
+        given = cb.CausalModel(fitted.variables.values())
+        known = {name: [v for v in values[name] if v in given[name].states] for name in knobs}
+        parents = list(cb.CausalGraph.from_text(graph).parents["y"])
+        spec = {"model": json.loads(given.to_json()), "reward": "y", "manipulable": known, "reward_parents": parents}
+    elif kind == "no graph":
+        spec = {"reward": "y", "manipulable": knobs}
+    if rng.random() < 0.5:
+        spec["optional"] = True
+    if rng.random() < 0.3:
+        spec["costs"] = {"k": 0.1}
+    return spec
+
+
+@pytest.mark.filterwarnings("ignore::causalbandits.errors.CausalBanditsWarning")
+def test_on_random_problems_every_way_to_start_chooses_the_same_policy(tmp_path: Path) -> None:
+    rng, chosen = np.random.default_rng(0), set()
+    (tmp_path / "service").mkdir()
+    running = Served(build_service([], directory=tmp_path / "service"))
+    try:
+        for number in range(24):
+            spec, horizon = draw_specification(rng), [None, 100, 100_000][number % 3]
+            problem = cb.Problem.from_spec(spec)
+            expected = cb.default_policy(problem, horizon=horizon, delayed=True)
+            chosen.add(expected.id)
+            assert cb.Agent(problem, horizon=horizon, delayed=True).policy == expected
+            with cb.Study.create(tmp_path / f"python-{number}.db", problem, horizon=horizon) as study:
+                assert study.policy == expected
+            (tmp_path / "problem.json").write_text(json.dumps(spec))
+            command = ["study", "create", str(tmp_path / "problem.json"), "--to", str(tmp_path / f"cli-{number}.db")]
+            command += [] if horizon is None else ["--horizon", str(horizon)]
+            done = CliRunner().invoke(app, command)
+            assert done.exit_code == 0, done.exception
+            with cb.Study.open(tmp_path / f"cli-{number}.db") as study:
+                assert (study.policy, study.problem.fingerprint) == (expected, problem.fingerprint)
+            body = {"name": f"s{number}", "problem": spec, **({} if horizon is None else {"horizon": horizon})}
+            status, answer = running.send("POST", "/v1/studies", body)
+            assert (status, answer.get("policy")) == (201, expected.id), answer
+    finally:
+        running.stop()
+    assert len(chosen) >= 3, chosen

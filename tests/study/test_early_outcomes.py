@@ -62,7 +62,7 @@ def test_an_early_outcome_is_taken_back_by_its_key_whether_it_waits_or_was_stran
         assert (study.report().early, study.report().stranded) == (0, ())
         ask(study, "waits")
         assert study.status("waits") == "open"  # nothing was applied
-        with pytest.raises(UnknownDecisionError, match="no outcome waits"):
+        with pytest.raises(UnknownDecisionError, match="and no stored outcome"):
             study.retract("wiats")
         assert study.verify()
 
@@ -77,7 +77,7 @@ def test_removed_early_outcomes_are_recorded_with_name_and_time(tmp_path: Path) 
         assert (first.number, first.key, first.reward, first.observed, first.by) == (1, "a", 1.0, MORNING, "ann")
         assert first.at <= second.at
         assert study.removed_outcomes(after=1) == [second]
-        assert study.removed_outcomes(at_most=1) == [first]
+        assert study.removed_outcomes(limit=1) == [first]
         study.tell("a", reward=0, observed=MORNING)  # the key may be used again
         assert [outcome.key for outcome in study.early_outcomes()] == ["a"]
         assert study.verify()

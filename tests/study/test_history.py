@@ -60,9 +60,7 @@ def test_the_same_past_counts_once_and_outlives_the_process(tmp_path: Path) -> N
     rows = history(ENV, 60)
     with learnt(tmp_path, rows) as study:
         before = bits(study)
-        assert repr(study.learn(rows, reward="click")) == (
-            "Learned from 0 of 60 rows. Left out 60: they were learnt before."
-        )
+        assert repr(study.learn(rows, reward="click")) == ("Learned from 0 of 60 rows. Left out 60: already learned.")
         assert bits(study) == before
     with cb.Study.open(tmp_path / "study.db") as study:
         assert bits(study) == before
@@ -94,7 +92,7 @@ def test_a_past_that_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> 
     rows = history(ENV, 5)
     with new(tmp_path) as study:
         before = bits(study)
-        with pytest.raises(cb.CausalBanditsError, match="which column has the rewards"):
+        with pytest.raises(cb.CausalBanditsError, match="Name the column with the rewards"):
             study.learn(rows)
         with pytest.raises(DataError, match="Unknown value of 'template'"):
             study.learn({**rows, "template": ["9"] * 5}, reward="click")
@@ -247,7 +245,7 @@ def test_held_is_what_telling_everything_at_the_end_of_the_window_is(tmp_path: P
                             if one["reward"]:
                                 study.tell(one["id"], reward=one["reward"], observed=one["observed"])
                             else:
-                                study.expire(at_most=1)
+                                study.expire(limit=1)
                     study.expire()
                 assert study.verify()
                 found.append((bits(study), [dict(study.ask().action) for _ in range(5)]))
@@ -296,7 +294,7 @@ def test_a_batch_with_a_key_is_the_same_when_it_is_asked_for_again(tmp_path: Pat
         for n, given in ((2, {}), (4, {}), (3, {"eligible": [{"send_time": "morning"}]})):
             with pytest.raises(ConflictError, match="another request"):
                 study.ask(n, key="night", **given)
-        with pytest.raises(StateError, match="A key is printable text"):
+        with pytest.raises(StateError, match="A key must be printable text"):
             study.ask(2, key="x" * 199)
         assert study.n_decisions == 3
 

@@ -52,7 +52,7 @@ def test_rewards_without_parents_are_incomplete_until_these_are_sent_and_then_th
             seen = ENV.pull(decision.action, rng)
             receipt = study.tell(decision.id, reward=seen.reward)
             assert receipt[::2] == ("incomplete", ("interest",))
-            assert "send it as observed, by the same id" in receipt.why
+            assert "Send the value as observed, with the same id" in receipt.why
             waiting.append((decision.id, seen.parents))
         found = study.report().incomplete
         assert (found.n, found.of, found.without_parents, found.missing) == (100, 100, 100, ("interest",))

@@ -52,7 +52,10 @@ def test_a_past_on_trust_leads_a_study_astray_and_the_contradiction_is_reported(
         assert play(study, 150, 0) > 25  # of 30
         found = study.recommend()
         assert found.stop is None
-        assert any("own rewards contradict 400 past rewards, which count with trust_past 1" in c for c in found.caveats)
+        assert any(
+            "rewards of this campaign contradict 400 past rewards, which count with trust_past 1" in c
+            for c in found.caveats
+        )
         for check in (study.check(), study.quick_check()):
             (finding,) = [finding for finding in check.findings if finding.part == "past"]
             assert finding.contradicted
@@ -111,7 +114,7 @@ def test_the_trust_outlives_the_process_and_reaches_other_processes(tmp_path: Pa
         study.learn(confounded_log(400, 0), reward="reward", trust_past=0.25)
         play(study, 3, 0)
         report = study.report()
-        assert "400 of the past (trust_past 0.25)" in repr(report)
+        assert "400 (trust_past 0.25)\nMean reward:" in repr(report)
         assert report.to_record()["trust_past"] == 0.25
         shown = {event["kind"]: event.get("trust_past") for event in study.events()}
         assert shown == {"past": 0.25, "outcome": None}
@@ -139,7 +142,7 @@ def test_a_registered_trust_that_was_tampered_with_is_noticed(tmp_path: Path) ->
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("UPDATE past SET trust = 1.0")
     with cb.Study.open(tmp_path / "study.db") as study:
-        assert "a row of past is not as it was written" in repr(study.verify())
+        assert "checksum mismatch in a row of past, or" in repr(study.verify())
 
 
 def test_the_command_line_takes_a_trust(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_several_decisions_are_made_together_or_not_at_all(tmp_path: Path) -> No
             study.ask(4)
         assert study.budget is not None
         assert study.budget.spent == pytest.approx(0.26)
-        with pytest.raises(CausalBanditsError, match="whole number"):
+        with pytest.raises(CausalBanditsError, match="must be an integer"):
             study.ask(0)
 
 

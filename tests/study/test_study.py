@@ -541,7 +541,7 @@ def test_a_closed_study_says_so_in_words(tmp_path: Path) -> None:
         lambda: study.evaluate("logged"),
         study.report,
     ):
-        with pytest.raises(StateError, match=r"^This study was closed\. Open '.*' again"):
+        with pytest.raises(StateError, match=r"^This Study object is closed\. Open"):
             call()
     assert repr(study).endswith("study.db', closed)")
     study.close()  # again, which changes nothing

@@ -147,10 +147,10 @@ def test_keys_and_units_keep_apart(tmp_path: Path) -> None:
         for other in ({"unit": "w"}, {}, {"unit": "v", "sticky": False}):
             with pytest.raises(ConflictError, match="idempotency key"):
                 study.ask(key="a", **other)
-        with pytest.raises(CausalBanditsError, match="one decision at a time"):
+        with pytest.raises(CausalBanditsError, match="A unit receives one decision"):
             study.ask(3, unit="v")
         for wrong in ("", "x" * 201, "a\nb", 5):
-            with pytest.raises(StateError, match="A unit is printable text"):
+            with pytest.raises(StateError, match="A unit must be printable text"):
                 study.ask(unit=wrong)  # type: ignore[call-overload]
         with pytest.raises(StateError, match="sticky must be True or False"):
             study.ask(unit="v", sticky="no")  # type: ignore[call-overload]
@@ -162,7 +162,7 @@ def test_a_second_outcome_for_one_key_explains_what_a_key_is(tmp_path: Path) -> 
         seen = {"subject": "short", "template": "1", "send_time": "morning"}
         study.ask(key="visitor-17", eligible=[{"send_time": "morning"}])
         study.tell("visitor-17", reward=1, observed=seen)
-        with pytest.raises(ConflictError, match=r"one key for each exposure.*unit"):
+        with pytest.raises(ConflictError, match="one idempotency key for each exposure, and unit"):
             study.tell("visitor-17", reward=0, observed=seen)
         (receipt,) = study.tell_many([{"id": "visitor-17", "observed": seen, "reward": 0}])
         assert (receipt.status, "one key for each exposure" in receipt.why) == ("conflict", True)
@@ -326,7 +326,7 @@ def test_evaluation_uses_both_arms_and_finds_the_truth(tmp_path: Path) -> None:
         ({"holdout": 1.0, "baseline": BASELINE}, StateError, "less than 1; got 1.0"),
         ({"holdout": -0.1, "baseline": BASELINE}, StateError, "0 or more"),
         ({"holdout": 0.1, "baseline": {"send_time": "noon"}}, CausalBanditsError, "noon"),
-        ({"holdout": 0.1, "baseline": BASELINE, "budget": Budget(1, 10)}, BudgetError, "leave holdout= or budget="),
+        ({"holdout": 0.1, "baseline": BASELINE, "budget": Budget(1, 10)}, BudgetError, "holdout= and budget= exclude"),
     ],
 )
 def test_a_control_group_that_cannot_be_is_refused(
@@ -347,7 +347,7 @@ def test_a_control_group_that_cannot_be_is_refused(
 def test_a_question_without_the_baseline_is_refused_in_both_arms(tmp_path: Path) -> None:
     with new(tmp_path, holdout=0.5, baseline=BASELINE) as study:
         for k in range(12):
-            with pytest.raises(InterventionError, match="Add it to the eligible actions"):
+            with pytest.raises(InterventionError, match="Add the action to the eligible actions"):
                 study.ask(unit=f"v{k}", eligible=[{"send_time": "morning"}])
         assert study.n_decisions == 0
 

@@ -448,9 +448,9 @@ def test_a_policy_without_a_bound_says_why_and_who_has_one(policy, why):
 
 
 def test_what_is_missing_is_asked_for():
-    with pytest.raises(PolicyError, match="give largest_gap="):
+    with pytest.raises(PolicyError, match=r"Pass largest_gap= \(1 is"):
         theory.bound("c-ucb", noisy_pairs())
-    with pytest.raises(PolicyError, match="give an Environment"):
+    with pytest.raises(PolicyError, match="which requires an Environment"):
         theory.bound("uniform", noisy_pairs())
     with pytest.raises(ProblemError, match="needs a Problem or an Environment; got 3"):
         theory.bound("c-ucb", 3)
@@ -523,7 +523,7 @@ def test_bounds_are_drawn_without_hiding_the_regret():
 @pytest.mark.parametrize("wrong", [["c-ucb"], silent("c-ts(prior=beta)", zoo.email_campaign())])
 def test_only_bounds_are_drawn(wrong):
     run = cb.simulate(zoo.email_campaign(), "uniform", horizon=10, replications=1, progress=False)
-    with pytest.raises(CausalBanditsError, match=r"bounds must be a list of what theory\.bound"):
+    with pytest.raises(CausalBanditsError, match="bounds must be a list of"):
         run.plot(bounds=wrong)
 
 
@@ -584,9 +584,9 @@ def test_the_entropy_bound_knows_its_limits():
     )
     with pytest.raises(ProblemError, match=r"entropy, of the best action, must lie between 0 and 2.485"):
         theory.entropy_bound("c-ts(prior=beta)", env, entropy=3.0)
-    with pytest.raises(PolicyError, match="Thompson sampling with known tables"):
+    with pytest.raises(PolicyError, match="Thompson sampling with known"):
         theory.entropy_bound("c-ucb", env)
-    with pytest.raises(ProblemError, match="without a context"):
+    with pytest.raises(ProblemError, match="problems with a context,"):
         theory.entropy_bound("c-ts(prior=beta)", zoo.email_segments())
 
 
@@ -608,5 +608,5 @@ def test_the_characteristic_time_of_two_actions_is_eight_over_the_gap_squared():
         cb.rewards.GaussianReward(np.array([0.1, 0.6]), sd=0.3),
     )
     assert theory.characteristic_time(env) == pytest.approx(8 * 0.09 / 0.25, rel=1e-6)
-    with pytest.raises(ProblemError, match="asked of an Environment"):
+    with pytest.raises(ProblemError, match="function requires an Environment,"):
         theory.characteristic_time(env.problem)

@@ -86,11 +86,12 @@ from causalbandits.problem import (
 )
 
 DIAGNOSTICS_AFTER = 100
-"""After so many rewards the policy is asked whether something speaks against the way in which it is used."""
+"""The number of outcomes after which the policy is asked for contradictions of its assumptions."""
 
 
 class Agent(Advice):
-    """A policy at work: `ask` for decisions, `tell` rewards in any order, `save` and `load` without losing a bit.
+    """A policy applied to a problem: `ask` for decisions, `tell` their outcomes in any order, `save` and `load` the
+    state.
 
     >>> import causalbandits as cb
     >>> agent = cb.Agent(cb.zoo.email_campaign().problem, cb.policies.CausalThompsonSampling(prior="beta"), seed=7)
@@ -101,18 +102,33 @@ class Agent(Advice):
     >>> agent.n_outcomes, agent.pending
     (1, {})
 
-    Without a policy, the one is taken that loses least where nothing is known of the reward (see `default_policy`):
-    `Agent(problem)`, or `Agent(problem, horizon=5000)` where the number of rounds is known, and with `delayed=True`
-    where
-    decisions are made before the outcomes of earlier ones are known: then every decision is drawn. A policy of yours is
-    told the `horizon`, too.
+    An agent lives in one process. For a durable campaign that many processes share, use `Study`.
 
-    With `budget=Budget(250, rounds=5000)` what actions cost is money, and only limits: scores are of the reward alone,
-    and each decision keeps to the budget. It is charged when asked, and given back by `cancel`; see `agent.budget`.
+    Args:
+        problem: The problem.
+        policy: A policy, or its text such as "c-ts(prior=beta)". Default: `default_policy(problem, ...)`.
+        horizon: The number of rounds, if it is known. The default policy is chosen with it, and policies that use a
+            horizon receive it.
+        delayed: Whether decisions are made before the outcomes of earlier ones are known. The default policy is then
+            randomised from the first decision on. Only without `policy`.
+        seed: The seed of the agent's random numbers. Default: a random seed.
+        zero_probability: The treatment of observed values that have probability 0 under the action. "raise" (default)
+            refuses them, because the model is wrong or outcomes were mixed up; "allow" accepts them.
+        budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
+            choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
 
-    `zero_probability="allow"` accepts observed values that the model gives probability 0 under the action; the default
-    refuses them, because they mean that the model is wrong or that outcomes were mixed up.
+    Attributes:
+        problem: The problem.
+        policy: The policy that decides.
+        zero_probability: The treatment of observed values that have probability 0 under the action.
+
+    Raises:
+        CausalBanditsError: If `problem` is not a `Problem` or `zero_probability` is unknown.
+        PolicyError: If the policy is unknown, cannot be used on this problem, or does not support budgets.
     """
+
+    policy: AnyPolicy
+    zero_probability: Literal["raise", "allow"]
 
     def __init__(
         self,
@@ -139,16 +155,16 @@ class Agent(Advice):
         self._outcomes = Ledger(None if resolved_policy.traits.randomised else 1.0)
         self._resequencer = Resequencer()
         self._must_replay = False
-        """Whether outcomes were corrected since the statistic was made."""
+        """Whether outcomes were corrected since the statistic was computed."""
         self._next_id = 0
         self._may_lack_observations = resolved_policy.traits.learns_cpts
-        """Whether an outcome that lacks variables from which tables are learned brings a warning: the first does."""
+        """Whether an outcome that lacks variables from which CPTs are learned gives a warning: only the first does."""
         self._past: list[PastBatch] = []
-        """The rows of the past that were taken in."""
+        """The past rows that were learned."""
         self._comparison: RewardComparison | None = None
-        """Own rewards against past ones with a trust below 1; None without any."""
+        """The comparison of own rewards with past ones whose trust is below 1; None without any."""
         self._statistic_without_past: Any = None
-        """The statistic without them."""
+        """The statistic without these past rows."""
         warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
@@ -162,27 +178,27 @@ class Agent(Advice):
         self._seeds = DecisionSeeds(parse_seed(seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
-        """Rewards beyond it bring one warning."""
+        """Rewards beyond it give one warning."""
         self._agent_id = secrets.token_hex(8)
         self._versions: dict[Path, file.Version] = {}
-        """What this agent last read from or wrote to each file."""
+        """The version that this agent last read from or wrote to each file."""
 
     def __repr__(self) -> str:
         return f"Agent({self.policy}, {self.n_outcomes} rewards, {len(self._pending)} pending)"
 
     @property
     def n_outcomes(self) -> int:
-        """How many rewards have been told."""
+        """The number of outcomes reported so far."""
         return len(self._outcomes)
 
     @property
     def pending(self) -> dict[int, Intervention]:
-        """Decisions whose reward has not come (yet), by id."""
+        """The decisions without an outcome, by id."""
         return {id: decision.choice.action.intervention for id, decision in self._pending.items()}
 
     @property
     def budget(self) -> BudgetStatus | None:
-        """What has been spent of the budget, and what is left; None without one."""
+        """The amounts spent and left of the budget; None without a budget."""
         return None if self._budget_tracker is None else self._budget_tracker.status
 
     @overload
@@ -192,15 +208,28 @@ class Agent(Advice):
     def ask(
         self, n: int | None = None, *, context: Context | None = None, eligible: Eligible | None = None
     ) -> Decision | list[Decision]:
-        """The next decision, or `n` of them at once.
+        """Decide on the next action, or on `n` actions at once.
 
-        `context` has the values of what is known beforehand, by variable, as far as they are known; without any, the
-        decision is that of one who does not look. A batch is chosen from what is known now: a randomised policy
-        (Thompson sampling) draws anew for each of the n. The index C-Gittins, which is the default, gives way to
-        Thompson sampling from its own posterior where n is 2 or more (`policy.batch_policy`). Another deterministic
-        policy (UCB) gives the same action n times, and a `BatchWarning` says so.
-        `eligible` narrows this decision to some interventions: a list of them, or a function that says yes or no.
-        Where a budget does not allow for all of a batch, none of it is decided.
+        A randomised policy draws each decision of a batch independently. C-Gittins, which is deterministic, hands a
+        batch to Thompson sampling from the same posterior (`policy.batch_policy`). Other deterministic policies, such
+        as UCB, repeat one action n times, with a `BatchWarning`.
+
+        Args:
+            n: The number of decisions. Default: one decision, which is not wrapped in a list.
+            context: The known values of the problem's context, by variable; all, some or none. Without values, the
+                decision is made marginally over the context.
+            eligible: The interventions that may be chosen in this decision: a list of mappings, or a function of an
+                `Intervention` that returns True or False. Default: all actions.
+
+        Returns:
+            The decision, or a list of `n` decisions.
+
+        Raises:
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
+            BudgetError: If the budget does not pay for all decisions; none is made then.
+            CausalBanditsError: If `n` is out of range.
         """
         if n is not None:
             validate_batch_size(n)
@@ -232,11 +261,18 @@ class Agent(Advice):
         reward: float = math.nan,
         observed: Mapping[str, State] | None = None,
     ) -> None:
-        """Report the outcome of a decision: its reward, and the values observed. Once per decision, in any order.
+        """Report the outcome of a decision, once per decision and in any order.
 
-        `observed` maps variables to their values: all of `problem.must_observe` that the policy needs, and any other
-        variable of the graph. Variables that the decision set, and its context, are filled in. A missing value is
-        refused; None says that it was lost. The reward is reported without subtracting costs.
+        Args:
+            decision: The decision, or its id.
+            reward: The reward, without subtracting costs. Required: a number within `problem.reward_range`.
+            observed: The observed values by variable: all of `problem.must_observe` that the policy needs, and any
+                other variable of the graph. Variables that the decision set and the context are filled in. None as a
+                value declares it lost, which is accepted only where the value serves to learn CPTs. Default: no values.
+
+        Raises:
+            TellError: If the decision is unknown or already has an outcome, a needed value is missing, or the reward or
+                a value is impossible. The agent's state is unchanged.
         """
         id = decision.id if isinstance(decision, Decision) else decision
         pending = (self._pending.get(id) if type(id) is int else None) or self._pending_decision(id)
@@ -274,26 +310,36 @@ class Agent(Advice):
         interventions: Interventions = None,
         trust_past: float | None = None,
     ) -> LearnSummary:
-        """Take in rounds of the past that the agent did not decide; what was used, what was not and why.
+        """Learn from past rounds that the agent did not decide.
 
-        `past` is whatever `fit` reads: a frame, columns, a .csv or .parquet file, with the reward's parents and the
-        rewards (in the column `reward`, the problem's own reward if it has one). `interventions` says in which rows
-        knobs were set, as for `fit`; without it nothing was set in any row.
+        Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
+        the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
+        always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
+        `do()` only.
 
-        A policy that learns what a reward owes to its parents learns from every row in which these were seen, whoever
-        chose, because given them the reward is the same; rows in which nothing was set are left out where that is so
-        only because a knob is always set. A policy that learns by action learns of the actions that were taken: rows in
-        which nothing was set teach it about leaving everything alone, not about setting what was seen.
+        Past rewards mislead if the actions were chosen by a cause that the graph does not show. Rows with `trust_past`
+        below 1 are therefore compared with own outcomes: each decision uses them with their posterior probability of
+        being comparable, and drops them if it is below 0.05. While they are used, no stopping rule is available, and
+        intervals cover the estimates with and without them. `check` and `evidence` report the comparison.
 
-        Where somebody chose by what the graph does not know, past rewards mislead. `trust_past` is the prior
-        probability,
-        above 0 and up to 1, that they have the same means as own rewards, given the parents. By default it is 1/2 where
-        in some rows nothing was set, and 1 otherwise. With a trust below 1 they are compared with own rewards, and
-        count in each decision with their posterior probability of being right; below 0.05, not at all. As long as they
-        count there is no stopping rule, and intervals hold with them and without them. With trust 1 they always count.
-        `check` and `evidence` have the comparison, whatever the trust.
+        Args:
+            past: The rows, in any form that `fit` reads: a data frame, a mapping of columns, a .csv or .parquet file,
+                with the reward's parents and the rewards.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
+            interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
+                rows).
+            trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
+                given the parents. Default: 0.5 if any row is observational, 1 otherwise. Rows with trust 1 are always
+                used.
 
-        Rows that were learnt before are left out.
+        Returns:
+            The number of rows that were used, and the numbers that were left out by reason. Rows that were learned
+            before are left out.
+
+        Raises:
+            DataError: If the rows cannot be read or lack a column.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         first = -1 - sum(batch.rows for batch in self._past)
         importer = HistoryImporter(self.problem, self.policy, self._seeds, self._accept_impossible)
@@ -324,10 +370,17 @@ class Agent(Advice):
         reward: float = math.nan,
         observed: Mapping[str, State] | None = None,
     ) -> None:
-        """Another outcome of a decision that was told already: everything is then as if it had been told at first.
+        """Replace an outcome that was already reported, as if the new one had been reported at first.
 
-        Without `observed` the values observed so far stay; given, it replaces all of them.
-        All outcomes are taken in anew before the next decision, once for however many corrections.
+        The statistic is recomputed before the next decision, once for any number of corrections.
+
+        Args:
+            decision: The decision, or its id.
+            reward: The correct reward. Required.
+            observed: The correct observed values; they replace all earlier ones. Default: the earlier ones are kept.
+
+        Raises:
+            TellError: If the decision has no outcome yet, or the new outcome is impossible.
         """
         previous = self._outcome_of(decision.id if isinstance(decision, Decision) else decision)
         if observed is None:
@@ -338,16 +391,29 @@ class Agent(Advice):
         self._must_replay = True
 
     def retract(self, decision: Decision | int | str) -> None:
-        """Take back what was told of a decision: it waits for its reward again, as if nothing had been told."""
+        """Remove a reported outcome; the decision is pending again.
+
+        Args:
+            decision: The decision, or its id.
+
+        Raises:
+            TellError: If the decision has no outcome.
+        """
         outcome = self._outcome_of(decision.id if isinstance(decision, Decision) else decision)
         self._outcomes.remove(outcome.number)
         self._pending[outcome.number] = self._as_pending(outcome)
         self._must_replay = True
 
     def cancel(self, id: int | str) -> None:
-        """Stop waiting for the reward of a decision: it was not carried out, or its reward will never be known.
+        """Stop waiting for the outcome of a decision, because it was not carried out or its reward will never be known.
 
-        What was told already must be taken back first (`retract`). A budget gets its money and its round back.
+        The decision's cost and round are refunded to the budget. If an outcome was reported, `retract` it first.
+
+        Args:
+            id: The id of the decision.
+
+        Raises:
+            TellError: If the decision is not pending.
         """
         pending = self._pending_decision(id)
         if self._budget_tracker is not None:
@@ -357,18 +423,31 @@ class Agent(Advice):
             self._warn_of_alarm(alarm)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a page about the campaign, to look at and to pass on: it needs no other file, and opens offline.
+        """Write a self-contained HTML page about the campaign.
 
-        The answer so far and how sure it is, the causal graph, the mean reward, every action and configuration, and
-        where outcomes contradict the model.
+        The page shows the recommendation, the causal graph, the mean reward, every action and configuration, and where
+        outcomes contradict the model.
+
+        Args:
+            path: The path of the .html file.
+
+        Raises:
+            StateError: If the file cannot be written.
         """
         with self._campaign_state() as belief:
             write_report(self, belief, path)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write everything, random state included, to a JSON file; never leaves half a file behind.
+        """Write the agent's complete state, including its random state, to a JSON file; the write is atomic.
 
-        A file that another process has saved since, or that holds another agent, is not overwritten unless you say so.
+        Args:
+            path: The path of the .json file.
+            overwrite: Whether to replace a file that holds another agent, or that another process has saved since.
+                Default: such a file is refused.
+
+        Raises:
+            StateError: If the file cannot be written or must not be overwritten.
+            PolicyError: If a parameter of the policy cannot be stored in a file.
         """
         file_path = parse_path(path, "agent.json")
         content = {
@@ -397,11 +476,21 @@ class Agent(Advice):
         problem: Problem | None = None,
         policy: AnyPolicy | str | None = None,
     ) -> Agent:
-        """The agent that `save` wrote, as if it had never stopped.
+        """Read an agent that `save` wrote; it continues exactly where it was saved.
 
-        With `problem`, a file that belongs to another one is refused; but it may have other tables than the saved one,
-        better ones by now: what was told is then taken in anew, under these. A policy that a file cannot hold (your own
-        class, features given as functions) must be handed in as `policy`.
+        Args:
+            path: The path of the .json file.
+            problem: The problem that the file must belong to. Its CPTs may differ from the saved ones; all outcomes are
+                then learned again under the new CPTs. Default: the saved problem.
+            policy: The policy, if a file cannot hold it (a class of your own, features given as functions). Default:
+                the saved policy.
+
+        Returns:
+            The agent.
+
+        Raises:
+            StateError: If the file cannot be read, is corrupted, or belongs to another problem or policy.
+            CausalBanditsError: If `problem` is not a `Problem`.
         """
         file_path = parse_path(path, "agent.json")
         content = file.read_agent_file(file_path)

@@ -52,14 +52,14 @@ def _validate_version(path: Path, based_on: Version | None) -> None:
         return
     if based_on is not None and version.agent == based_on.agent:
         raise StateError(
-            f"{path} has been saved by another process since this agent read or wrote it (save "
-            f"{version.generation}, not {based_on.generation}): saving now would lose the outcomes reported to "
-            "that one. Load the file and report the remaining outcomes to it, save elsewhere, or overwrite it with "
+            f"{path} has been saved by another process since this agent read or wrote it (save {version.generation}, "
+            f"not {based_on.generation}): saving now would lose the outcomes that the other process reported. Load "
+            "the file and report the remaining outcomes to it, save to another path, or overwrite the file with "
             "save(path, overwrite=True). Nothing was changed."
         )
     raise StateError(
-        f"{path} holds another agent. Load it to continue it, save elsewhere, or overwrite it with save(path, "
-        "overwrite=True). Nothing was changed."
+        f"{path} holds another agent. Load the file to continue that agent, save to another path, or overwrite the "
+        "file with save(path, overwrite=True). Nothing was changed."
     )
 
 

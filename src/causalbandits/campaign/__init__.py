@@ -1,4 +1,4 @@
-"""What an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
+"""The parts that an agent and a study share: decisions, validation of outcomes, recommendations, reports."""
 
 from typing import TYPE_CHECKING
 

@@ -21,6 +21,7 @@ from causalbandits.campaign.recommendation import Diagnostics, Recommendation, b
 from causalbandits.policies import AnyPolicy, Incumbent, situation_for
 from causalbandits.policies.cells import MIN_COVERAGE
 from causalbandits.problem import Action, Problem, Situation
+from causalbandits.problem.projection import TIE
 
 
 class Belief(NamedTuple):
@@ -86,7 +87,7 @@ def rank_actions(
         recommendation.kind,
         recommendation.certainty.tolerance,
         recommendation.context,
-        _note(problem, [actions[position] for position in order], runner_up, recommendation),
+        _note(problem, [actions[position] for position in order], runner_up, recommendation, incumbents),
     )
 
 
@@ -155,20 +156,34 @@ def _order(problem: Problem, incumbents: Sequence[Incumbent], best: Action, allo
     return sorted(range(len(incumbents)), key=key)
 
 
-def _note(problem: Problem, ranked: Sequence[Action], runner_up: Action | None, recommendation: Recommendation) -> str:
+def _note(
+    problem: Problem,
+    ranked: Sequence[Action],
+    runner_up: Action | None,
+    recommendation: Recommendation,
+    incumbents: Sequence[Incumbent],
+) -> str:
     """What a reader must know of the table; empty where that is nothing."""
     notes, left_out = [], problem.actions.size - len(ranked)
     if problem.actions.size > MAX_TABLE_ACTIONS:
         notes.append(
-            f"Listed: the two best actions and all chosen actions, {len(ranked):,} of {problem.actions.size:,}; "
-            f"all are listed up to {MAX_TABLE_ACTIONS:,}. P(best) is available for the recommended action only."
+            f"Listed: the two best actions and all chosen actions, {len(ranked):,} of {problem.actions.size:,}. The "
+            f"table lists all actions up to {MAX_TABLE_ACTIONS:,}. P(best) is available for the recommended action "
+            "only."
         )
     elif left_out:
         notes.append(f"{left_out:,} actions are not listed: the limits on the probability of outcomes exclude them.")
     if runner_up is not None and runner_up in ranked and (rank := ranked.index(runner_up) + 1) > 2:
         notes.append(
-            f"The runner-up is row {rank}. By the graph, the actions ranked between cannot be optimal for any mean "
-            "rewards."
+            f"The runner-up is row {rank}. According to the graph, the actions between it and the best action cannot "
+            "be optimal for any mean rewards."
+        )
+    least = min(MIN_COVERAGE, max((own.seen for own in incumbents if own.seen is not None), default=0.0))
+    net = {own.action: own.mean - problem.cost(own.action) for own in incumbents}
+    if any(own.seen is not None and own.seen < least and net[own.action] > net[ranked[0]] + TIE for own in incumbents):
+        notes.append(
+            f"Rows with a coverage below {least:.1%} come last, although the means of some are larger: their estimates "
+            "rest on the prior."
         )
     if recommendation.probability is None and recommendation.certainty.unavailable:
         notes.append(f"P(best) is not available: {recommendation.certainty.unavailable}.")

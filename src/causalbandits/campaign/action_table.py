@@ -28,28 +28,34 @@ MAX_ROWS_PRINTED = 30
 
 
 class ActionRow(NamedTuple):
-    """One action's estimate."""
+    """The estimates of one action.
+
+    Attributes:
+        rank: 1 for the recommended action; the others follow by estimated mean reward minus cost. Actions that mostly
+            lead to configurations without rewards come last, and under a budget those that cost more than it has per
+            decision.
+        action: The action.
+        mean: The estimated mean reward.
+        lower: The lower end of its interval; None if no interval is available.
+        upper: The upper end of its interval; None if no interval is available.
+        probability: The posterior probability of being the best, to within the tolerance; None if it is not available.
+        times_chosen: The number of decisions for the action, without cancelled ones and past rows.
+        cost: The cost.
+        coverage: The probability of a configuration with rewards; None for linear policies.
+    """
 
     rank: int
-    """1 for the recommended action; the others follow by the policy's estimate of the mean reward less the cost.
-
-    Actions that mostly lead to configurations without rewards come after them, and under a budget those that cost more
-    than it has per decision."""
     action: Intervention
     mean: float
     lower: float | None
-    """The interval's lower end; None where no interval is available."""
     upper: float | None
     probability: float | None
-    """The posterior probability of being the best, to within the tolerance; None where it is not available."""
     times_chosen: int
-    """The number of decisions for this action; cancelled ones and past rows are not counted."""
     cost: float
     coverage: float | None
-    """The probability of a configuration whose rewards have been observed; None for linear policies."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The row as a JSON-ready mapping."""
         return {**self._asdict(), "action": dict(self.action)}
 
 
@@ -62,20 +68,26 @@ class ActionTable(Sequence[ActionRow]):
     >>> table = agent.recommend().table()
     >>> len(table), table[0].rank, table[0].action == agent.recommend().intervention
     (80, 1, True)
+
+    Attributes:
+        rows: The rows.
+        n_actions: The number of actions of the problem.
+        n_ranked: The number of ranked actions, of which the table may be a page.
+        confidence: The probability of the intervals.
+        kind: The kind of the intervals: "credible" or "confidence".
+        tolerance: The acceptable loss in mean reward.
+        context: The known values of the context.
+        note: The actions that are not listed and the columns that are not available, with the reasons.
     """
 
     rows: tuple[ActionRow, ...]
     n_actions: int
-    """The number of actions of the problem, listed or not."""
     n_ranked: int
-    """The number of actions that are ranked; this may be a page of them."""
     confidence: float
     kind: str
-    """The kind of the intervals: "credible" or "confidence"."""
     tolerance: float = 0.0
     context: Mapping[str, State] = field(default_factory=lambda: MappingProxyType({}))
     note: str = ""
-    """Which actions are not listed, and which columns are not available, with the reason; empty where all are."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,13 +99,17 @@ class ActionTable(Sequence[ActionRow]):
         return iter(self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dictionary per action, JSON-ready."""
+        """A JSON-ready mapping per action."""
         return [row.to_record() for row in self.rows]
 
     def to_csv(self) -> str:
-        """A line per action: a column for each variable that actions set, empty where an action does not set it.
+        """The table as CSV text, with a column for each variable that actions set, empty where an action does not set
+        it.
 
-        A variable with the name of another column is called `action.name`.
+        A variable with the name of another column becomes `action.name`.
+
+        Returns:
+            The CSV text.
         """
         columns = [name for name in ActionRow._fields if name != "action"]
         names = list(dict.fromkeys(name for row in self.rows for name in row.action))
@@ -106,7 +122,14 @@ class ActionTable(Sequence[ActionRow]):
         return text.getvalue()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a .csv file."""
+        """Write the table to a .csv file.
+
+        Args:
+            path: The path of the file.
+
+        Raises:
+            StateError: If the file cannot be written or has another suffix.
+        """
         file_path = parse_path(path, "actions.csv")
         if file_path.suffix.lower() != ".csv":
             raise StateError(
@@ -115,7 +138,7 @@ class ActionTable(Sequence[ActionRow]):
         write_atomically(file_path, self.to_csv().encode())
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row per action; needs pandas."""
+        """The table as a pandas DataFrame."""
         frame: pandas.DataFrame = import_pandas().DataFrame(list(self.rows), columns=list(ActionRow._fields))
         return frame
 
@@ -124,9 +147,16 @@ class ActionTable(Sequence[ActionRow]):
 
     __str__ = __repr__
 
-    def format_rows(self, at_most: int | None = None) -> str:
-        """The table as text."""
-        shown = self.rows[:at_most]
+    def format_rows(self, limit: int | None = None) -> str:
+        """The table as text.
+
+        Args:
+            limit: The number of rows. Default: all.
+
+        Returns:
+            The text.
+        """
+        shown = self.rows[:limit]
         largest = max((abs(row.mean) for row in shown), default=0.0)
         places = max(0, min(9, 3 - math.floor(math.log10(largest)))) if largest else 3
         has_costs = any(row.cost for row in shown)

@@ -1,4 +1,4 @@
-"""Advice: what can be asked of a campaign without changing it, written once for agents and studies.
+"""Queries that do not change a campaign, shared by agents and studies.
 
 A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
 that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
@@ -158,13 +158,13 @@ class Advice(ABC):
     @property
     @abstractmethod
     def pending(self) -> Mapping[int, Intervention]:
-        """Decisions whose outcome has not come (yet), by number."""
+        """The decisions without an outcome, by number."""
 
     @property
     def model(self) -> CausalModel:
-        """The model as it is known by now: with a policy that learns tables, what was observed has been counted.
+        """The current causal model; where the policy learns CPTs, these are its posterior means.
 
-        `problem.with_model(agent.model)` is the problem for a policy that is to take these tables as known.
+        `problem.with_model(agent.model)` is the problem with these CPTs taken as known.
         """
         with self._campaign_state() as state:
             return state.learned_model() or self.problem.model
@@ -172,23 +172,35 @@ class Advice(ABC):
     def recommend(
         self, *, context: Context | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Recommendation:
-        """The action with the largest estimated mean so far, less its cost, and an interval for that mean.
+        """Recommend the action with the largest estimated mean reward minus cost, with an interval for its mean reward.
 
-        It prints as lines `label: value`; its `table()` ranks all actions.
+        The recommendation prints as lines *label: value*; `recommend().table()` ranks all actions.
 
-        `context` has the values of what is known, as for `ask`. Thompson sampling gives its posterior's credible
-        interval. UCB, KL-UCB and uniform give confidence bounds that hold for all configurations (actions, for the
-        baselines) at all times together, CL-UCB its ellipsoid: both stay valid however the actions were chosen and
-        whenever you look. Configurations without rewards are taken to be like the others, within the prior's scale.
-        Only actions that mostly lead to configurations seen before are candidates; under a budget, only those that it
-        pays for in every round. Tables that were fitted to data are as uncertain as these leave them. What the interval
-        assumes, and where rewards contradict that, is said with it. (A study says this from its statistic alone,
-        however many decisions there are; `check` and `evidence` look at every one.)
+        Thompson sampling gives a credible interval of its posterior. UCB, KL-UCB, CL-UCB and uniform give confidence
+        bounds that are valid under adaptive sampling and at any time. Configurations without rewards are assumed to be
+        like the others, within the scale of the prior. Only actions that mostly lead to configurations with rewards are
+        candidates; under a budget, only those that it pays for in every round. The uncertainty of CPTs that were
+        estimated from data is included.
 
-        `probability` and `expected_loss` are posterior beliefs. `stop` says whether, with probability `confidence`, no
-        other action is better by more than `tolerance`, by a bound that holds at all times together; it is None where
-        no such bound is valid, and `stop_reason` says why. Equal actions are never told apart, so that a tolerance of 0
-        may never let you stop.
+        `stop` is True if, with probability `confidence`, no other action is better by more than `tolerance`. It is None
+        if no valid bound exists; `stop_reason` says why. Two equal actions cannot be told apart, so a tolerance of 0
+        may never stop.
+
+        Args:
+            context: The known values of the problem's context, by variable, as for `ask`. Default: marginal over the
+                context.
+            confidence: The probability of the interval, and of the stopping rule; above 0 and below 1.
+            tolerance: The acceptable loss in mean reward, in units of the reward; 0 or more.
+
+        Returns:
+            The recommendation.
+
+        Raises:
+            CausalBanditsError: If `confidence` or `tolerance` is out of range.
+            PolicyError: If the policy gives no estimates.
+            InterventionError: If a value of the context is unknown.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
         """
         with self._campaign_state() as state:
             conditioned = condition_on_context(self.problem, context, accept_impossible=state.accept_impossible)
@@ -207,18 +219,24 @@ class Advice(ABC):
         return replace(recommendation, ranking=ranking)
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
-        """What to do in each context that can occur, the likeliest first, with its share of the decisions.
+        """Recommend an action for each context that can occur.
 
-        With `at_most`, in so many of the likeliest. Contexts in which nothing may be done, because of what is required,
-        are in `.refused`, with the reason.
+        Args:
+            confidence: The probability of each interval, and of each stopping rule.
+            tolerance: The acceptable loss in mean reward, in units of the reward.
+            limit: The number of contexts, the most probable first. Default: all.
+
+        Returns:
+            Pairs of the context's probability and its recommendation, the most probable context first. Contexts in
+            which no action is allowed are in its attribute `refused`, with the reason.
         """
         with self._campaign_state() as state:
             learned_model = state.learned_model() if state.policy.traits.learns_cpts else None
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             diagnostics, recommendations, refused = state.diagnostics(), [], []
-            for codes, share in current_problem.contexts.by_probability()[:at_most]:
+            for codes, share in current_problem.contexts.by_probability()[:limit]:
                 conditioned = self.problem.condition_codes(codes or None)
                 if conditioned.has_actions:
                     recommendation = state.recommend(conditioned, confidence, tolerance, diagnostics)
@@ -228,13 +246,23 @@ class Advice(ABC):
             return Recommendations(recommendations, refused)
 
     def evidence(self, *, alpha: float | None = None) -> Evidence:
-        """What the outcomes say of the model: that knobs act through the parents alone, and every row of its tables.
+        """Test the model by e-values: manipulable variables act through the parents alone, and each row of the CPTs.
 
-        The e-values are made from the policy's own chances (`samples=` above 1): they are valid however actions were
-        chosen and whenever you look. The probability of any false alarm is at most `alpha` (0.05, or the guard's own).
-        Past rewards that were learnt are compared with own ones by a Bayes factor, an approximate e-value, at the same
-        `alpha`.
-        Outcomes count in the order of decisions: those after the first pending one wait for it.
+        The tests are valid however actions were chosen and whenever you look. They use the policy's own propensities,
+        which randomised policies log with `samples=` above 1. Past rewards are compared with own ones by a Bayes
+        factor, which is an approximate e-value. Outcomes count in the order of decisions; those after the first pending
+        decision wait for it.
+
+        Args:
+            alpha: The limit of the probability of any false alarm. Default: 0.05, or the guard's own level.
+
+        Returns:
+            The claims with their e-values; it prints as text.
+
+        Raises:
+            ProblemError: If the problem has no parents, so that there is nothing to test.
+            PolicyError: If the policy logs no propensities.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
@@ -244,11 +272,20 @@ class Advice(ABC):
             )
 
     def check(self, *, alpha: float = 0.05) -> Check:
-        """Test the same claims by Pearson's statistic, for any policy, and past rewards against own ones.
+        """Test the model by Pearson's chi-squared statistic, for any policy; also compare past rewards with own ones.
 
-        Approximate while running: p-values take the outcomes for a sample that was chosen without looking. Chosen
-        adaptively they are about right, and looking again and again finds something in the end. `evidence` has neither
-        weakness.
+        The p-values are approximate while the campaign runs: they ignore adaptive sampling, and repeated looks find
+        something in the end. `evidence` has neither weakness.
+
+        Args:
+            alpha: The false discovery rate.
+
+        Returns:
+            The claims with their p-values; it prints as text.
+
+        Raises:
+            ProblemError: If the problem has no parents, so that there is nothing to test.
+            CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:

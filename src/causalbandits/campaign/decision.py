@@ -1,4 +1,4 @@
-"""Decisions: what may be chosen (a context, eligible actions, a batch), and what is to be done now."""
+"""Decisions: the request (a context, eligible actions, a batch), and the chosen action."""
 
 from __future__ import annotations
 
@@ -95,12 +95,19 @@ class DecisionSeeds:
 
 
 class Decision(NamedTuple):
-    """An action to take now: the value of each variable to set. Its outcome is reported for it, or for its `id`.
+    """An action to take now; report its outcome with `tell`.
 
-    An agent numbers its decisions. In a study an id is text, which is never given again: see `docs/how-to/studies.md`.
+    >>> import causalbandits as cb
+    >>> agent = cb.Agent(cb.zoo.email_campaign().problem, "c-ucb", seed=0)
+    >>> decision = agent.ask()
+    >>> decision.id, sorted(decision.action), decision.propensity
+    (0, ['product', 'purpose', 'send_time'], 1.0)
 
-    `propensity` is the probability with which it was chosen, where the policy can tell: 1 for UCB, a share of the
-    draws for Thompson sampling with `samples=` above 1.
+    Attributes:
+        id: The id: a number in an agent; a text in a study, where an id is never used again.
+        action: The value of each variable to set; JSON-ready.
+        propensity: The probability with which the action was chosen, if the policy can tell: 1 for deterministic
+            policies, a share of the samples for Thompson sampling with `samples=` above 1; otherwise None.
     """
 
     id: int | str
@@ -109,12 +116,12 @@ class Decision(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Its place in the order of decisions, from 0; in a study that goes back to a copy, numbers are given again."""
+        """The position in the order of decisions, from 0; a study that is restored from a backup reuses numbers."""
         return self.id if isinstance(self.id, int) else parse_id("d", self.id) or 0
 
     @property
     def fallback(self) -> bool:
-        """Whether a client answered by itself, because the service did not answer in time."""
+        """Whether a client chose the fallback action itself, because the service did not answer in time."""
         return False
 
 
@@ -145,7 +152,7 @@ def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Ite
     """What may be chosen, as it was given, or those actions that a function says yes to."""
     if callable(eligible):
         space = problem.actions
-        space.refuse_enumeration("eligible as a function is asked about every action", PREDICATE_LIMIT)
+        space.refuse_enumeration("A function as eligible= is called for every action", PREDICATE_LIMIT)
         all_actions = map(space.action, range(space.size))
         return [action for action in all_actions if _is_eligible(eligible, action.intervention)]
     if not is_iterable(eligible) or isinstance(eligible, str | Mapping):

@@ -1,4 +1,4 @@
-"""What an agent's own outcomes say against its model: evidence, tests, and what a recommendation must say of them."""
+"""Misspecification tests by an agent's own outcomes, and the caveats of a recommendation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,10 @@ def _gather_evidence_of_model(
 ) -> Evidence:
     if isinstance(policy, GuardedThompsonSampling):
         if alpha not in (None, policy.alpha):
-            raise PolicyError(f"The guard's own alpha is {policy.alpha:g}: leave alpha out; got {alpha!r}.")
+            raise PolicyError(
+                f"The policy's misspecification test has its own alpha, {policy.alpha:g}. Leave out alpha; got "
+                f"{alpha!r}."
+            )
         _, n_waiting = _split_ready(outcomes, first_pending)
         return policy.evidence(problem, statistic).with_pending(n_waiting, first_pending)
     if getattr(policy, "samples", 1) < 2:
@@ -109,7 +112,7 @@ def _gather_evidence_of_model(
         Monitor.start(problem),
         None if policy.traits.counts_successes else getattr(policy, "noise_scale", 1.0),
     )
-    monitor.learnt = int(
+    monitor.learned = int(
         policy.traits.learns_cpts
     )  # chances given z are then those of the tables as they were learnt so far
     ready_outcomes, n_waiting = _split_ready(outcomes, first_pending)

@@ -23,13 +23,17 @@ from causalbandits.problem import Action, AugmentedGraph, Problem
 
 @dataclass(frozen=True)
 class LearnSummary:
-    """How many rows of the past were taken in, and why the others were not; prints as a sentence or two."""
+    """The numbers of past rows that were used and left out; prints as a sentence.
+
+    Attributes:
+        used: The number of rows that were used.
+        left_out: The number of rows that were left out, by reason.
+        trust_past: The prior probability that past rewards have the same means as own rewards given the parents.
+    """
 
     used: int
     left_out: Mapping[str, int]
-    """By reason."""
     trust_past: float = 1.0
-    """The prior probability that the rewards of these rows have the same means as own ones, given the parents."""
 
     def __repr__(self) -> str:
         trust = f", at trust_past {self.trust_past:g}" if self.trust_past < 1.0 else ""

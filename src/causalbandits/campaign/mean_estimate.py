@@ -46,8 +46,8 @@ MAX_PRIOR_BIAS = 0.25
 """An interval is withheld where a prior that is far off moves it by more than this share of its half width."""
 
 PRIOR_DOMINATES = (
-    "rewards are far from the mean of the Beta prior, and too few to outweigh it; estimate the prior with "
-    "scales='estimated'"
+    "the mean of the rewards is far from the mean of the Beta prior, and the rewards are too few to outweigh the "
+    "prior; estimate the prior with scales='estimated'"
 )
 
 

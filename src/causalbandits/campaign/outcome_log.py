@@ -1,4 +1,4 @@
-"""The outcomes of an agent's decisions, in the order of telling, and the decisions that wait: its statistic is a fold.
+"""The outcomes of an agent's decisions in the order of their reports, and the pending decisions.
 
 A fold: the statistic follows from the outcomes alone, so that it can be computed again after a correction.
 """

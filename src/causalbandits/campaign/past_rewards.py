@@ -1,4 +1,4 @@
-"""Rewards of the past that were not decided here: how far they are trusted, and what own rewards say against them.
+"""Past rewards from outside the campaign: their trust, and a comparison with the campaign's own rewards.
 
 Where a hidden cause moved both what was done in the past and the reward, past rewards have other means given the
 parents than rewards of own decisions have. Beforehand the two have the same means with probability `trust_past`. Own

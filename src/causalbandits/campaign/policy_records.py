@@ -64,5 +64,6 @@ def _validate_same_policy(saved: dict[str, Any], current: dict[str, Any], policy
     if saved["identity"] != current["identity"]:
         raise StateError(
             f"The file was written by the policy {saved['id']} with other functions or objects as parameters than "
-            "those you passed. They give other results on this problem, so the saved statistic does not fit them."
+            "those you passed. The parameters differ in their results on this problem, so the saved statistic does "
+            "not fit."
         )

@@ -23,6 +23,7 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention, State
 from causalbandits.policies import (
     AnyPolicy,
+    CausalThompsonSampling,
     Incumbent,
     RunnerUp,
     drop_rounding,
@@ -31,7 +32,7 @@ from causalbandits.policies import (
     stopping_obstacle,
 )
 from causalbandits.policies.cells import CellPolicy
-from causalbandits.problem import Action, Situation
+from causalbandits.problem import Action, Problem, Situation
 from causalbandits.problem.projection import TIE
 
 
@@ -56,23 +57,45 @@ BUDGET_MIXES = "under a budget, the optimum is a mixture of two actions"
 
 
 class Certainty(NamedTuple):
-    """How certain it is that an action is the best, to within `tolerance`; None where that is not available."""
+    """The probabilities behind a recommendation; each is None where it is not available.
+
+    Attributes:
+        probability: The posterior probability of being the best action, to within the tolerance.
+        expected_loss: The posterior expected simple regret per decision.
+        error_probability: An anytime-valid bound on the probability that another action is better by more than the
+            tolerance.
+        tolerance: The acceptable loss in mean reward.
+        obstacle: The reason why no stopping rule is available, and the remedy; empty if one is.
+        unavailable: The reason why probability and expected loss are not available; empty if they are.
+    """
 
     probability: float | None = None
     expected_loss: float | None = None
     error_probability: float | None = None
     tolerance: float = 0.0
     obstacle: str = ""
-    """The reason why no stopping rule is available, and the way out; empty where one is."""
     unavailable: str = ""
-    """The reason why the probability and the expected loss are not available; empty where they are."""
 
     def stop(self, confidence: float) -> bool | None:
-        """Whether the stopping rule is met; None where no stopping rule is valid."""
+        """Whether the stopping rule is met; None if no stopping rule is valid.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            True, False or None.
+        """
         return None if self.error_probability is None else self.error_probability <= 1 - confidence
 
     def stop_reason(self, confidence: float) -> str:
-        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        """The error bound and its limit; if no stopping rule is valid, the reason and the remedy.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The text.
+        """
         if self.error_probability is None:
             return self.obstacle or "not known"
         relation = "<=" if self.stop(confidence) else ">"
@@ -80,7 +103,14 @@ class Certainty(NamedTuple):
         return f"error bound {bound} {relation} {limit}"
 
     def format_lines(self, confidence: float) -> list[str]:
-        """The same as lines `label: value`."""
+        """The probabilities as lines *label: value*.
+
+        Args:
+            confidence: The probability of the stopping rule.
+
+        Returns:
+            The lines.
+        """
         best = f"being within {self.tolerance:g} of the best" if self.tolerance else "being best"
         stop, reason = self.stop(confidence), self.stop_reason(confidence)
         if self.probability is None or self.expected_loss is None:
@@ -233,37 +263,62 @@ MAX_CONFIDENCE = 1 - 1e-9
 
 
 class PastData(NamedTuple):
-    """Rows of the past with a trust below 1."""
+    """Past rows with a trust_past below 1.
+
+    Attributes:
+        rows: The number of rows.
+        trust_past: The prior probability that past rewards have the same means as own rewards.
+        weight: The posterior probability of that, which is the weight of the rows.
+        is_counted: Whether the rows are used at all.
+    """
 
     rows: int
-    trust: float
-    """The prior probability that they have the same means as own rewards."""
+    trust_past: float
     weight: float
-    """The posterior probability of that, which is their weight."""
     is_counted: bool
-    """Whether they are counted at all."""
 
     def __str__(self) -> str:
         summary = (
-            f"{self.rows} rows, trust {self.trust:g} (prior probability that they have the same means); "
+            f"{self.rows} rows, trust_past {self.trust_past:g} (prior probability that they have the same means); "
             f"weight now {self.weight:.2g}"
         )
         return summary if self.is_counted else f"{summary}; not counted"
 
 
-WITHOUT_PAST = "past rewards may be confounded (trust below 1), and there are too few rewards without them"
+WITHOUT_PAST = "past rewards may be confounded (trust_past below 1), and there are too few rewards without them"
 """Why there is no interval where only past rewards would allow for one."""
 
 
 @dataclass(frozen=True, repr=False)
 class Recommendation:
-    """The action with the largest estimated mean reward less its cost; mean and interval are of the reward alone.
+    """The action with the largest estimated mean reward minus cost, with an interval for its mean reward.
 
-    Under a budget, the best action among those that cost no more than the `allowance`.
+    >>> import causalbandits as cb
+    >>> env = cb.zoo.email_campaign()
+    >>> agent = cb.Agent(env.problem, "c-ts(prior=beta)", seed=1)
+    >>> recommendation = agent.recommend()
+    >>> recommendation.kind, recommendation.confidence, recommendation.lower <= recommendation.mean
+    ('credible', 0.95, True)
 
-    `probability` and `expected_loss` are posterior beliefs. `error_probability` is an anytime-valid bound on the
-    probability that another action is better by more than the tolerance, however actions were chosen; `stop` says
-    whether it is at most 1 - `confidence`. Each is None where it is not available. `table()` ranks all actions.
+    It prints as lines *label: value*. Under a budget, it is the best action that costs no more than the `allowance`.
+
+    Attributes:
+        intervention: The recommended action.
+        mean: The estimated mean reward, without subtracting the cost.
+        lower: The lower end of the interval for the mean reward.
+        upper: The upper end of the interval for the mean reward.
+        confidence: The probability of the interval, and of the stopping rule.
+        kind: The kind of the interval: "credible" (of a posterior) or "confidence".
+        seen: The probability, under this action, of a configuration with rewards; None for linear policies.
+        runner_up: The second-best action, its mean and its cost; None if there is none.
+        assumes: The assumptions of the interval.
+        caveats: Contradictions between the outcomes and the assumptions.
+        cost: The cost of the action.
+        allowance: The amount that the budget has for each decision; None without a budget.
+        context: The known values of the context.
+        certainty: The fields `probability`, `expected_loss` and `error_probability`, with the reasons for missing ones.
+        past: The past rows with a `trust_past` below 1; None if there are none.
+        ranking: The function that `table` calls.
     """
 
     intervention: Intervention
@@ -288,33 +343,33 @@ class Recommendation:
     certainty: Certainty = field(default_factory=Certainty)
     """How certain it is that this is the best action."""
     past: PastData | None = None
-    """Rows of the past that are counted with a trust below 1; None without any."""
+    """Rows of the past that are counted with a trust_past below 1; None without any."""
     ranking: Callable[[int | None, int], ActionTable] | None = field(default=None, compare=False)
     """Where `table` has its rows from."""
 
     @property
     def probability(self) -> float | None:
-        """The posterior probability of being the best, to within the tolerance."""
+        """The posterior probability of being the best action, to within the tolerance; None if it is not available."""
         return self.certainty.probability
 
     @property
     def expected_loss(self) -> float | None:
-        """The posterior expectation of the mean that is lost per decision because another action may be better."""
+        """The posterior expected simple regret per decision; None if it is not available."""
         return self.certainty.expected_loss
 
     @property
     def error_probability(self) -> float | None:
-        """An anytime-valid bound on the probability that another action is better by more than the tolerance."""
+        """A bound on the probability that another action is better by more than the tolerance; None without one."""
         return self.certainty.error_probability
 
     @property
     def stop(self) -> bool | None:
-        """Whether the stopping rule is met, with probability `confidence`; None where no stopping rule is valid."""
+        """Whether the stopping rule is met with probability `confidence`; None if no stopping rule is valid."""
         return self.certainty.stop(self.confidence)
 
     @property
     def stop_reason(self) -> str:
-        """The error bound and its limit; where no stopping rule is valid, the reason and the way out."""
+        """The error bound and its limit; if no stopping rule is valid, the reason and the remedy."""
         return self.certainty.stop_reason(self.confidence)
 
     @property
@@ -323,22 +378,30 @@ class Recommendation:
         return math.isfinite(self.lower) or math.isfinite(self.upper)
 
     def table(self, *, limit: int | None = None, offset: int = 0) -> ActionTable:
-        """All actions, ranked, each with its mean, interval, probability of being best and number of times chosen.
+        """Rank all actions, each with its mean, interval, probability of being best and number of times chosen.
 
-        With `limit`, that many rows, from `offset` on.
+        The table is computed from the outcomes known at the time of the call, with the same context, confidence and
+        tolerance. If there are more than 10,000 actions, it lists those that were chosen and the two best.
 
-        It is computed when you call it, from the outcomes known by then, with the same context, confidence and
-        tolerance. Of more than 10,000 actions it lists those that were chosen, and the two best.
+        Args:
+            limit: The number of rows. Default: all.
+            offset: The number of rows to skip.
+
+        Returns:
+            The table, with the recommended action first; it prints as text.
+
+        Raises:
+            CausalBanditsError: If `limit` or `offset` is out of range, or the recommendation was not made by
+                `recommend` or `recommendations`.
         """
         if self.ranking is None:
             raise CausalBanditsError(
-                "This recommendation has no table because it was not created by recommend() or recommendations() "
-                "of an agent or a study. Call recommend() again."
+                "This recommendation has no table, because it was not made by an agent or a study. Request a new one."
             )
         return self.ranking(limit, offset)
 
     def format_lines(self) -> list[str]:
-        """The recommendation as lines `label: value`."""
+        """The recommendation as lines *label: value*."""
         values = ", ".join(f"{name}={value}" for name, value in self.context.items())
         lines = [f"Context: {values}"] if values else []
         lines.append(f"Action: {self.intervention}")
@@ -367,9 +430,10 @@ class Recommendation:
 
 
 class Recommendations(tuple[tuple[float, Recommendation], ...]):
-    """Pairs of a context's share of the decisions and the recommendation for it.
+    """Pairs of a context's probability and the recommendation for it.
 
-    `refused` has the shares of contexts in which no action is allowed, with the reason.
+    Attributes:
+        refused: The probabilities of contexts in which no action is allowed, with the reasons.
     """
 
     refused: tuple[tuple[float, str], ...]
@@ -429,11 +493,15 @@ def recommend(
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
     estimate = estimate_mean(policy, situation, statistic, incumbent, confidence, diagnostics.moments)
-    bounds, runner_up = estimate.bounds, incumbent.runner_up
+    bounds, runner_up, doubts = estimate.bounds, incumbent.runner_up, tuple[str, ...]()
     if runner_up is not None:  # estimated as the best is, and as the ranking of all actions is
         rival = Incumbent(runner_up.action, runner_up.mean)
         rival_estimate = estimate_mean(policy, situation, statistic, rival, confidence, diagnostics.moments)
         runner_up = runner_up._replace(mean=rival_estimate.mean)
+        lead = estimate.mean - problem.cost(incumbent.action) - (runner_up.mean - runner_up.cost)
+        if lead < -TIE * max(1.0, abs(estimate.mean), abs(runner_up.mean)):
+            only_rival = problem.situation(eligible=[rival.action], any_tables=True)
+            doubts = (_explain_order(incumbent.seen, policy.incumbent(only_rival, statistic).seen),)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # A budget pays for a mixture of two actions, of which none need be the best.
     obstacle = f"{BUDGET_MIXES}, and error bounds cover single actions only"
@@ -457,10 +525,30 @@ def recommend(
         bounds.kind,
         incumbent.seen,
         runner_up,
-        bounds.assumes,
-        (*diagnostics.caveats, *estimate.caveats),
+        bounds.assumes + (_cpt_trust(policy, problem) if math.isfinite(bounds.lower + bounds.upper) else ""),
+        (*diagnostics.caveats, *estimate.caveats, *doubts),
         cost,
         allowance,
         context,
         incumbent_certainty,
     )
+
+
+def _explain_order(seen: float | None, rival_seen: float | None) -> str:
+    """Why an action is recommended whose estimate is below that of the runner-up."""
+    if seen is None or rival_seen is None or rival_seen >= seen:
+        return "the estimates of the two best actions are too uncertain to rank them"
+    return (
+        f"the estimate of the runner-up is larger, but rests on the prior: its coverage is {rival_seen:.1%}, and "
+        f"{seen:.1%} for the recommended action"
+    )
+
+
+def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
+    """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
+    if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
+        return ""
+    if not policy.doubts_tables(problem):
+        return ""
+    trust = f"{policy.trust_in(problem):g}"
+    return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"

@@ -1,5 +1,5 @@
-"""The moments of the rewards of each cell: what they say against the scales that a policy assumes, and a posterior with
-a noise scale for every configuration.
+"""The moments of the rewards of each cell: checks of assumed scales, and a posterior with a noise scale per
+configuration.
 
 Policies that estimate scales pool one noise scale over all configurations. Where the rewards contradict that, what is
 said of the best action is said by a posterior that does not:

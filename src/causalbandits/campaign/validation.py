@@ -1,4 +1,4 @@
-"""What a user gives an agent or a study, checked: contexts, batch sizes, seeds, outcomes.
+"""Validation of the inputs of an agent or a study: contexts, batch sizes, seeds, outcomes.
 
 What cannot be accepted is refused with the reason, before anything is changed. Outcomes come back in codes.
 """
@@ -30,8 +30,8 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
     conditioned = problem if context is None else problem.condition(context)
     if not accept_impossible and not conditioned.can_occur:
         raise CausalBanditsError(
-            f"The model gives the context {dict(context or {})} probability 0. If its CPTs are estimates, create the "
-            'agent or the study with zero_probability="allow".'
+            f"The model gives the context {dict(context or {})} probability 0. If the model's CPTs are estimates, "
+            'create the agent or the study with zero_probability="allow".'
         )
     return conditioned
 
@@ -247,16 +247,18 @@ def _refuse_incomplete(
         )
     if unreported := [name for name in missing if name in needed and name not in lost]:
         knobs = [name for name in unreported if name in problem.manipulable]
-        always = f" Or set {', '.join(map(repr, knobs))} in every action: take it out of optional=." if knobs else ""
+        always = (
+            (f" Or set {', '.join(map(repr, knobs))} in every action: remove the name from optional=.") if knobs else ""
+        )
         declaration = len(knobs) < len(unreported) and (
-            " If it can never be observed, declare the observable variables, Problem(..., can_observe=[...]); the "
-            "others are marginalised out."
+            " If the variable can never be observed, declare the observable variables, Problem(..., "
+            "can_observe=[...]); the others are marginalised out."
         )
         raise TellError(
             f"The outcome lacks {', '.join(map(repr, unreported))}: the policy {policy.id!r} learns CPTs from "
-            f"{', '.join(problem.must_observe)}. Report it, tell(decision, reward=..., observed={{{names}}}); if its "
-            f"value was lost, say so, observed={{{unreported[0]!r}: None}}.{always}{declaration or ''} Nothing was "
-            "changed."
+            f"{', '.join(problem.must_observe)}. Report every missing value, tell(decision, reward=..., "
+            f"observed={{{names}}}). For a value that was lost, report None, observed={{{unreported[0]!r}: None}}."
+            f"{always}{declaration or ''} Nothing was changed."
         )
 
 

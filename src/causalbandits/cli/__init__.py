@@ -23,7 +23,7 @@ __all__ = ["app", "main", "run"]
 
 app = typer.Typer(
     name="causalbandits",
-    help="Find the best intervention with the fewest tries, because the causal graph is known.",
+    help="Causal bandits: find the best intervention with few trials by using a causal graph.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -76,8 +76,8 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def settings(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")] = False,
 ) -> None:
-    """Find the best intervention with the fewest tries, because the causal graph is known."""
+    """Causal bandits: find the best intervention with few trials by using a causal graph."""

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from causalbandits.study import Study
 
 CampaignFile = Annotated[
-    str, typer.Argument(help="A study's file, or its address; or a file that agent.save() wrote.", show_default=False)
+    str,
+    typer.Argument(
+        help=("A study's file or PostgreSQL address, or a file written by agent.save()."), show_default=False
+    ),
 ]
 TypedValues = Annotated[
-    list[str] | None, typer.Option(metavar="A=x", help="A value, as often as you like.", show_default=False)
+    list[str] | None, typer.Option(metavar="A=x", help="The value of a variable; repeatable.", show_default=False)
 ]
-IdKind = Annotated[
-    str | None, typer.Option(help='What the decision is named by, "number" or "key", where digits could be both.')
-]
+IdKind = Annotated[str | None, typer.Option(help='Whether ID is a "number" or a "key"; required if it could be both.')]
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -36,15 +37,19 @@ def ask(
     context: TypedValues = None,
     key: Annotated[
         str | None,
-        typer.Option(help="Of a study: an idempotency key, one for each exposure. Asked again, the same decision."),
+        typer.Option(
+            help=("Idempotency key, one for each exposure: a repeated request returns the same decision. Studies only.")
+        ),
     ] = None,
     unit: Annotated[
         str | None,
-        typer.Option(help="Of a study: the visitor, patient or machine. Its later decisions repeat its action."),
+        typer.Option(help="The visitor, patient or machine: its later decisions repeat its action. Studies only."),
     ] = None,
-    sticky: Annotated[bool, typer.Option("--sticky/--no-sticky", help="Whether they do.")] = True,
+    sticky: Annotated[
+        bool, typer.Option("--sticky/--no-sticky", help=("Whether later decisions of the unit repeat its action."))
+    ] = True,
 ) -> None:
-    """Ask for a decision; prints it as JSON.
+    """Choose an action for the next decision, and print the decision as JSON.
 
     [bold]Example[/bold]
 
@@ -55,7 +60,9 @@ def ask(
         if isinstance(agent_or_study, Agent):
             reject_key(key)
             if unit is not None:
-                raise CausalBanditsError("--unit is for studies: causalbandits study create makes one.")
+                raise CausalBanditsError(
+                    "--unit requires a study, and this file holds an agent. Create a study: causalbandits study create."
+                )
             decision = agent_or_study.ask(context=context_states)
         else:
             decision = agent_or_study.ask(context=context_states, key=key, unit=unit, sticky=sticky)
@@ -65,43 +72,59 @@ def ask(
 
 def tell(
     file: CampaignFile,
-    id: Annotated[str, typer.Argument(help="The decision's number or, of a study, its id or key.")],
-    reward: Annotated[float, typer.Argument(help="The reward.")],
+    id: Annotated[str, typer.Argument(help="The decision's number; in a study, also its id or key.")],
+    reward: Annotated[
+        float | None,
+        typer.Argument(
+            help="The reward. In a study, it may be left out if only --observed is new.", show_default=False
+        ),
+    ] = None,
     observed: TypedValues = None,
     by: IdKind = None,
 ) -> None:
-    """Report the outcome of a decision; prints its status as JSON.
+    """Report the outcome of a decision, and print its status as JSON.
 
-    [bold]Example[/bold]
+    An outcome that is "incomplete" is completed by the values that are missing, without its reward.
+
+    [bold]Examples[/bold]
 
       causalbandits tell campaign.db 17 1 --observed subject=short --observed template=1
+
+      causalbandits tell campaign.db 17 --observed subject=short
     """
     with open_campaign(file) as agent_or_study:
         observed_states = None if observed is None else parse_states(agent_or_study.problem, observed)
+        if reward is None and (observed is None or isinstance(agent_or_study, Agent)):
+            raise CausalBanditsError(
+                f"The reward is missing: causalbandits tell FILE {id} REWARD. Nothing was changed."
+            )
         if isinstance(agent_or_study, Agent):
+            assert reward is not None
             reject_key(None if id.isascii() and id.isdigit() and by != "key" else id)
             agent_or_study.tell(int(id), reward=reward, observed=observed_states)
-            receipt = {"status": "applied", "why": "", "missing": []}
+            record: dict[str, Any] = {"status": "applied", "why": "", "missing": []}
         else:
-            receipt = agent_or_study.tell(
-                agent_or_study.id_of(id, by), reward=reward, observed=observed_states
-            )._asdict()
-    typer.echo(json.dumps(receipt))
+            receipt = agent_or_study.tell(agent_or_study.id_of(id, by), reward=reward, observed=observed_states)
+            record = receipt._asdict()
+            if receipt.status == "incomplete":
+                values = " ".join(f"--observed {name}=..." for name in receipt.missing)
+                record["why"] += f": causalbandits tell FILE {id} {values}"
+    typer.echo(json.dumps(record))
 
 
 def recommend(
     file: CampaignFile,
     context: TypedValues = None,
     confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Confidence of the interval and of the stopping rule.")
+        float, typer.Option(min=0, max=1, help="Confidence level of the interval and the stopping rule, such as 0.95.")
     ] = 0.95,
     tolerance: Annotated[
-        float, typer.Option(min=0, help="How much worse than the best is good enough, in the reward's units.")
+        float, typer.Option(min=0, help="Acceptable loss in mean reward, in the reward's units.")
     ] = 0.0,
-    table: Annotated[bool, typer.Option("--table", help="Rank all actions.")] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the ranking of all actions with intervals.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """The best action so far: its mean reward with an interval, the probability of being best, the stopping rule.
+    """Print the best action so far: mean reward with an interval, probability of being best, stopping rule.
 
     [bold]Examples[/bold]
 
@@ -149,15 +172,17 @@ def _is_study(file: str) -> bool:
         with Path(file).open("rb") as stream:
             return stream.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError as error:
-        raise StateError(f"Cannot read {file}: {error.strerror}. causalbandits study create makes a study.") from None
+        raise StateError(
+            f"Cannot read {file}: {error.strerror}. To create a study: causalbandits study create."
+        ) from None
 
 
 def reject_key(key: object) -> None:
     """An agent knows its decisions by number alone."""
     if isinstance(key, str):
         raise CausalBanditsError(
-            f"An agent's decisions have numbers, and no keys; got {key!r}. A study has both: "
-            "causalbandits study create."
+            f"The decisions of an agent have numbers and no keys; got {key!r}. Pass the number, or create a study, "
+            "whose decisions have both: causalbandits study create."
         )
 
 
@@ -167,6 +192,6 @@ def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any
     for name, text in parse_assignments(arguments, "A=x").items():
         states_by_text = {str(state): state for state in problem.variable(name).states}
         if text not in states_by_text:
-            raise CausalBanditsError(f"{name} is one of {', '.join(states_by_text)}; got {text!r}.")
+            raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.")
         values[name] = states_by_text[text]
     return values

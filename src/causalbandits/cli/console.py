@@ -50,7 +50,7 @@ def print_plain(console: Console, text: str) -> None:
 
 def print_report(console: Console, folder: Path) -> None:
     """Where the report is."""
-    print_plain(console, f"The report: {folder / 'report.html'}")
+    print_plain(console, f"Report: {folder / 'report.html'}")
 
 
 # Commands about the library itself: its policies, and the schema of its files.

@@ -15,48 +15,60 @@ from causalbandits.formats import read, write
 from causalbandits.model import State
 
 GraphFile = Annotated[
-    Path, typer.Argument(help="A graph, in DOT or as dagitty writes it (.dot, .gv), or a model.", show_default=False)
+    Path,
+    typer.Argument(
+        help=("A graph in DOT or dagitty syntax (.dot, .gv), or a model (.json, .bif, .xml)."), show_default=False
+    ),
 ]
-DataFile = Annotated[Path, typer.Argument(help="Rows: .csv, .csv.gz or .parquet.", show_default=False)]
+DataFile = Annotated[Path, typer.Argument(help="The data: a .csv, .csv.gz or .parquet file.", show_default=False)]
 HiddenOption = Annotated[
     list[str] | None,
-    typer.Option("--hidden", help="What has no column: U; or what shares a hidden cause: A,B. As often as you like."),
+    typer.Option(
+        "--hidden",
+        help=("An unobserved variable (U), or observed variables with an unobserved common cause (A,B); repeatable."),
+    ),
 ]
 InterventionsOption = Annotated[
     str | None,
-    typer.Option("--interventions", help="The column that names the variables that were set, empty where none was."),
+    typer.Option(
+        "--interventions",
+        help=("The column that names the variables set in each row; an empty cell marks an observational row."),
+    ),
 ]
 BinsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--bins",
-        help="Bins of a numeric column: edges (age=0,30,45,60), or how many quantiles (age=4). As often as you like.",
+        help="Bins of a numeric column: edges (age=0,30,45,60) or the number of quantiles (age=4); repeatable.",
     ),
 ]
 NaOption = Annotated[
-    list[str] | None, typer.Option("--na", help="A value that stands for a missing one; as often as you like.")
+    list[str] | None, typer.Option("--na", help="A value that marks a missing value, such as N/A; repeatable.")
 ]
-DelimiterOption = Annotated[str | None, typer.Option(help="What stands between the fields of a CSV file.")]
+DelimiterOption = Annotated[str | None, typer.Option(help="The field separator of a CSV file, such as ';'.")]
 
 
 def fit(
     graph: GraphFile,
     data: DataFile,
-    out: Annotated[Path, typer.Option(help="The model to write: model.json.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The file for the model, such as model.json.", dir_okay=False)],
     hidden: HiddenOption = None,
     interventions: InterventionsOption = None,
     bins: BinsOption = None,
-    prior: Annotated[float, typer.Option(min=0, help="The pseudo-count of every cell; 0 for plain frequencies.")] = 1.0,
+    prior: Annotated[
+        float, typer.Option(min=0, help=("Pseudo-count of every CPT cell; 0 gives relative frequencies."))
+    ] = 1.0,
     missing: Annotated[
-        str, typer.Option(help="Rows that lack a value: refuse, drop, or em to fill them in.")
+        str, typer.Option(help="Treatment of rows with missing values: refuse, drop, or em (expectation maximisation).")
     ] = "refuse",
     na: NaOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
-    """Estimate tables from data, given a graph, and write the model.
+    """Estimate the CPTs of a graph from data, and write the model.
 
-    Where causes are hidden, what is observed is fitted, and problems made of it compute what actions do where that can
-    be computed. Problems are made by Problem(cb.read("model.json"), ...).
+    If the graph has unobserved variables, the model describes the observed variables, and the effects of actions are
+    computed if they are identified. All commands that take a model accept the file; in Python, use
+    Problem(cb.read("model.json"), ...).
 
     [bold]Examples[/bold]
 
@@ -71,7 +83,7 @@ def fit(
     from causalbandits import fitting
 
     if out.name.removesuffix(".gz").rpartition(".")[2].lower() != "json":
-        raise CausalBanditsError(f"--out: only a .json file keeps the counts of a fit; got {str(out)!r}.")
+        raise CausalBanditsError(f"--out must be a .json file, which keeps the counts of the fit; got {str(out)!r}.")
     model = fitting.fit(
         _load_graph(graph, hidden or ()),
         data,
@@ -84,7 +96,7 @@ def fit(
     )
     write(model, out)
     console = Console()
-    print_plain(console, f"{model!r}\nThe model: {out}")
+    print_plain(console, f"{model!r}\nModel: {out}")
 
 
 def check(
@@ -93,14 +105,12 @@ def check(
     hidden: HiddenOption = None,
     interventions: InterventionsOption = None,
     bins: BinsOption = None,
-    alpha: Annotated[
-        float, typer.Option(min=0, max=1, help="Significance level: the expected share of false contradictions.")
-    ] = 0.05,
-    drop: Annotated[bool, typer.Option("--drop", help="Leave out rows that lack a value.")] = False,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="False discovery rate of the rejected claims.")] = 0.05,
+    drop: Annotated[bool, typer.Option("--drop", help="Leave out rows with missing values.")] = False,
     na: NaOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
-    """Do data contradict a graph, or a model's tables? Every claim is tested, the worst come first.
+    """Test the independence claims of a graph, and the CPTs of a model, against data.
 
     [bold]Examples[/bold]
 

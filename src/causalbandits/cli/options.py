@@ -25,7 +25,7 @@ from causalbandits.planning import SpecFile, parse_environment, read_spec_file
 from causalbandits.problem import EXPERIMENT_TABLES, SPEC_ENTRIES, Problem, SpecTerms, read_spec_content
 
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Replications played at once; as many as processors if left out.")
+    int | None, typer.Option(min=1, help="Number of parallel processes. Default: the number of processors.")
 ]
 
 
@@ -50,7 +50,7 @@ def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[S
         entries = _parse_values(text, "--manipulable") if "=" in text else dict.fromkeys(_parse_names(text))
         for name, values in entries.items():
             if name in values_by_knob:
-                raise CausalBanditsError(f"--manipulable: expected every name once; {name!r} is there twice.")
+                raise CausalBanditsError(f"--manipulable: expected every name once; {name!r} occurs twice.")
             values_by_knob[name] = values
     return values_by_knob if any(values_by_knob.values()) else list(values_by_knob)
 
@@ -61,7 +61,8 @@ def _parse_values(text: str, flag: str) -> dict[str, list[State] | None]:
     if not name or "," in name or "=" in values or not _parse_names(values):
         names = "names, A,B, or " if flag == "--manipulable" else ""
         raise CausalBanditsError(
-            f"{flag}: expected {names}one name with its values, A=x,y; give the option again for more; got {text!r}."
+            f"{flag}: expected {names}one name with its values, A=x,y; got {text!r}. Repeat the option for each "
+            "further variable."
         )
     return {name: [_parse_state(value) for value in _parse_names(values)]}
 
@@ -134,7 +135,7 @@ def parse_assignments(arguments: Sequence[str], flag: str) -> dict[str, str]:
         if not name or not equals:
             raise CausalBanditsError(f"{flag}: expected a name and a value, such as A=x; got {text!r}.")
         if name in values_by_name:
-            raise CausalBanditsError(f"{flag}: expected every name once; {name!r} is there twice.")
+            raise CausalBanditsError(f"{flag}: expected every name once; {name!r} occurs twice.")
         values_by_name[name] = value
     return values_by_name
 
@@ -143,84 +144,93 @@ OPTIONS: dict[str, OptionSpec] = {
     "manipulable": OptionSpec(
         "--manipulable",
         "A,B",
-        "Variables that can be set. A=x,y for one that can be set to these values only; as often as you like.",
+        "Manipulable variables. A=x,y restricts A to these values; repeatable.",
         list[str],
         _parse_manipulable,
     ),
     "values": OptionSpec(
         "--values",
         "C=x,y",
-        "The values of a variable that is observed and not set, where neither graph nor data have them; as often as "
-        "you like.",
+        "The values of an observed variable, if neither the graph nor the data have them; repeatable.",
         list[str],
         _parse_values_by_name,
     ),
-    "reward": OptionSpec("--reward", "Y", "The reward: a variable of the graph, or a name with --reward-parents."),
+    "reward": OptionSpec(
+        "--reward", "Y", ("The reward: a variable of the graph, or any name if --reward-parents is given.")
+    ),
     "reward_parents": OptionSpec(
-        "--reward-parents", "A,B", "The reward's direct causes, where it is not in the graph.", parse=_parse_names
+        "--reward-parents", "A,B", "The reward's direct causes, if the reward is not in the graph.", parse=_parse_names
     ),
     "adjust": OptionSpec("--adjust", "smallest", "Use the smallest adjustment set in place of the reward's parents."),
     "can_observe": OptionSpec(
         "--can-observe",
         "A,B",
-        "The variables that can be observed: where an adjustment set is sought; where CPTs are learned online, the "
-        "others are marginalised out.",
+        "The variables that can be observed: candidates for --adjust. If CPTs are learned online, the others are "
+        "marginalised out.",
         parse=_parse_names,
     ),
-    "max_set": OptionSpec("--max-set", "2", "At most so many variables are set at once.", int),
+    "max_set": OptionSpec("--max-set", "2", "Maximum number of variables that an action sets.", int),
     "optional": OptionSpec(
         "--optional",
         "A,B",
         'Variables that an action may leave to their natural mechanism; "all" for all. The others are always set.',
         parse=_parse_optional,
     ),
-    "context": OptionSpec("--context", "A,B", "Variables that may be known before a decision.", parse=_parse_names),
+    "context": OptionSpec(
+        "--context", "A,B", ("Context: variables that may be known before a decision."), parse=_parse_names
+    ),
     "actions": OptionSpec(
-        "--action", "A=x,B=y", "An action, as often as you like: only these may be tried.", list[str], _parse_actions
+        "--action",
+        "A=x,B=y",
+        ("An allowed action; repeatable. Default: all combinations of values."),
+        list[str],
+        _parse_actions,
     ),
     "reduce": OptionSpec(
-        "--reduce/--no-reduce", "", "Whether causal policies search only the actions that can be the best.", bool
+        "--reduce/--no-reduce", "", "Whether causal policies search only the actions that can be optimal.", bool
     ),
     "reward_range": OptionSpec(
         "--reward-range",
         "0,1",
-        "The least and the largest possible reward: a declaration that makes a stopping rule possible.",
+        "Declared bounds of the reward; they enable a stopping rule.",
         parse=_parse_reward_range,
     ),
     "noise_scale": OptionSpec(
         "--noise-scale",
         "0.5",
-        "The scale for which rewards are sub-Gaussian given their parents: another such declaration.",
+        "Declared sub-Gaussian scale of the reward given its parents; it enables a stopping rule.",
         float,
     ),
     "max_probability": OptionSpec(
         "--max-probability",
         "C:y=0.01",
-        "C may be y with probability 0.01 at most; as often as you like.",
+        "Chance constraint: actions under which P(C=y) exceeds 0.01 are excluded; repeatable.",
         list[str],
         _parse_max_probability,
     ),
     "costs": OptionSpec(
         "--cost",
         "A=0.1",
-        "What it costs to set A, or with A:x=0.1 to set it to x; as often as you like.",
+        "Cost of setting A; A:x=0.1 is the cost of setting A to x. Repeatable.",
         list[str],
         _parse_costs,
     ),
     "data": OptionSpec(
-        "--data", "past.csv", "Past rows (.csv, .csv.gz or .parquet) from which the CPTs of a graph are estimated."
+        "--data", "past.csv", "Past rows (.csv, .csv.gz or .parquet), from which the CPTs of the graph are estimated."
     ),
     "bins": OptionSpec(
         "--bins",
         "age=0,30,60",
-        "Bins of a numeric column: edges (age=0,30,60), or the number of quantiles (age=4); as often as you like.",
+        "Bins of a numeric column: edges (age=0,30,60) or the number of quantiles (age=4); repeatable.",
         list[str],
         bins_from_texts,
     ),
     "interventions": OptionSpec(
-        "--interventions", "was_set", "The column of the data that names the variables that were set at random."
+        "--interventions", "was_set", "The column of the data that names the variables set at random in each row."
     ),
-    "missing": OptionSpec("--missing", "drop", "Rows of the data with missing values: refuse, drop or em."),
+    "missing": OptionSpec(
+        "--missing", "drop", ("Treatment of rows with missing values: refuse, drop, or em (expectation maximisation).")
+    ),
 }
 
 FILE_ENTRIES = ("graph", "model", "prior")
@@ -229,13 +239,15 @@ FILE_ENTRIES = ("graph", "model", "prior")
 Model = Annotated[
     str,
     typer.Argument(
-        help="A specification (.toml, .json), a graph (.dot, or a text such as 'A, B -> C -> Y'), a model (.json, "
-        ".bif, .xml), or a world of the zoo such as email_campaign."
+        help=(
+            "A specification (.toml, .json), a graph (.dot, or a text such as 'A, B -> C -> Y'), a model (.json, "
+            ".bif, .xml), or an example environment such as email_campaign."
+        )
     ),
 ]
 Parameter = Annotated[
     list[str] | None,
-    typer.Option(metavar="m=3", help="A parameter of a world of the zoo, as it would be in a specification."),
+    typer.Option(metavar="m=3", help="A parameter of an example environment, in TOML syntax; repeatable."),
 ]
 
 
@@ -290,8 +302,13 @@ class OptionTerms(SpecTerms):
         return f"{self.name(entry)} {re.sub(r': ', '=', re.sub(r'[^.,:=/ A-Za-z0-9_-]', '', value))}".rstrip()
 
 
-def parse_target(model: str, parameters: Sequence[str], options: Mapping[str, Any]) -> CommandTarget:
-    """The problem or environment that the arguments of a command describe."""
+def parse_target(
+    model: str, parameters: Sequence[str], options: Mapping[str, Any], *, inspecting: bool = False
+) -> CommandTarget:
+    """The problem or environment that the arguments of a command describe.
+
+    With `inspecting`, a graph needs neither manipulable variables nor their values; see `parse_environment`.
+    """
     entries = {entry: OPTIONS[entry].parse(argument) for entry, argument in options.items() if argument is not None}
     values = {n: _parse_parameter(n, value) for n, value in parse_assignments(parameters, "--parameter").items()}
     if _is_spec(model):
@@ -303,14 +320,14 @@ def parse_target(model: str, parameters: Sequence[str], options: Mapping[str, An
     if model in zoo.__all__:
         return CommandTarget(parse_environment(entries, {"zoo": model, **values}, terms=terms))
     if parameters:
-        raise CausalBanditsError(f"--parameter is for worlds of the zoo; {model} is a model.")
+        raise CausalBanditsError(f"--parameter is for example environments; {model} is a model.")
     is_text = "->" in model or "<-" in model
     if "." not in Path(model).name and not is_text:
         raise CausalBanditsError(
-            unknown_name_message("world of the zoo, and no file with an extension:", model, zoo.__all__)
+            unknown_name_message("example environment (and not a file name with an extension):", model, zoo.__all__)
         )
     return CommandTarget(
-        parse_environment({"graph" if is_text else "model": model, **entries}, terms=terms, inspecting=True)
+        parse_environment({"graph" if is_text else "model": model, **entries}, terms=terms, inspecting=inspecting)
     )
 
 
@@ -358,14 +375,15 @@ def _parse_parameter(name: str, text: str) -> Any:
     return value
 
 
-def with_problem_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first parameter is `asked`, the argument and the options that say what it is asked."""
+def with_problem_options(command: Callable[..., None], *, inspecting: bool = False) -> Callable[..., None]:
+    """Give a command, whose first parameter is `target`, the argument and the options that describe its problem."""
     _, *command_parameters = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
     def run(*, model: str, parameter: list[str] | None, **values: Any) -> None:
         problem_options = {entry: values.pop(entry) for entry in OPTIONS}
-        command(parse_target(model, parameter or [], problem_options), **values)
+        target = parse_target(model, parameter or [], problem_options, inspecting=inspecting)
+        command(target, **values)
 
     options = {entry: _option_annotation(option) for entry, option in OPTIONS.items()} | {"parameter": Parameter}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what Typer reads

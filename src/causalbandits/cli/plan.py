@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,25 +15,26 @@ from causalbandits.cli.console import print_plain, print_report
 from causalbandits.cli.options import CommandTarget, Workers, with_problem_options
 from causalbandits.errors import CausalBanditsError
 
-Horizon = Annotated[int | None, typer.Option(min=10, help="How many rounds; if left out, the file's, else 5000.")]
+Horizon = Annotated[int | None, typer.Option(min=10, help="Number of rounds. Default: the specification's, else 5000.")]
 DEFAULT_HORIZON = 5000
 
 
-@with_problem_options
+@partial(with_problem_options, inspecting=True)
 def inspect(
     target: CommandTarget,
     horizon: Horizon = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for the report and the graph.", file_okay=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report and the graph.", file_okay=False)] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="The graph alone, as a picture: graph.svg, .png or .pdf.", dir_okay=False)
+        Path | None,
+        typer.Option(help=("File for a picture of the graph, such as graph.svg (.svg, .png, .pdf)."), dir_okay=False),
     ] = None,
 ) -> None:
-    """Look at a problem before anything is tried.
+    """Describe a problem before the first decision.
 
-    Prints which manipulable variables can matter, how many means the graph saves, adjustment sets that can replace the
-    reward's parents, regret bounds, and a first command. Of a graph without CPTs (a .dot file, dagitty's too): what can
-    be learned with and without data. All causes of the reward are manipulable there, with two values each, unless
-    options say otherwise. Options replace entries of a specification.
+    Prints the variables that can affect the reward, the number of means that the graph saves, adjustment sets, regret
+    bounds and the recommended policy. For a graph without CPTs (.dot, also from dagitty), it prints the options for
+    learning with and without data. There, every cause of the reward counts as manipulable with two values, unless
+    options state something else. Options replace entries of a specification.
 
     [bold]Examples[/bold]
 
@@ -63,7 +65,7 @@ def inspect(
         print_report(console, out)
     if picture is not None:
         plot_graph(description.problem, picture)
-        print_plain(console, f"The picture: {picture}")
+        print_plain(console, f"Picture: {picture}")
 
 
 @with_problem_options
@@ -71,38 +73,45 @@ def forecast(
     target: CommandTarget,
     horizon: Horizon = None,
     prior: Annotated[
-        str, typer.Option(help="Beta(a, b) for the mean of a reward that is 0 or 1: a,b. 2,50 for rates around 4%.")
+        str, typer.Option(help="Parameters a,b of the Beta prior of the mean rewards; 2,50 for rates around 4%.")
     ] = "1,1",
     tolerance: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="How much worse than the best is good enough, in the reward's units; if left out, a tenth of what an "
-            "action chosen blindly would lose.",
+            help=(
+                "Acceptable loss in mean reward, in the reward's units. Default: a tenth of the median loss of a "
+                "random action."
+            ),
         ),
     ] = None,
     stops: Annotated[
-        bool, typer.Option("--stops", help="Also say after how many rounds you may stop, and be right 19 times in 20.")
+        bool,
+        typer.Option(
+            "--stops", help=("Also print the number of rounds until the stopping rule is met (error probability 0.05).")
+        ),
     ] = False,
     budget: Annotated[
-        float | None, typer.Option(help="What may be spent in all rounds together; if left out, the file's.")
+        float | None, typer.Option(help="Total budget of all rounds (requires costs). Default: the specification's.")
     ] = None,
-    replications: Annotated[int, typer.Option(min=2, help="How many possible worlds.")] = 200,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same numbers; if left out, the file's, else 0.")
-    ] = None,
+    replications: Annotated[int, typer.Option(min=2, help="Number of simulated problem instances.")] = 200,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed. Default: the specification's, else 0.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="A policy, as often as you like; else the file's, or the default, TS and uniform."),
+        typer.Option(
+            help=(
+                "A policy; repeatable. Default: the specification's, else the problem's default policy, ts and uniform."
+            )
+        ),
     ] = None,
     workers: Workers = None,
-    out: Annotated[Path | None, typer.Option(help="A picture to write: forecast.png.", dir_okay=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="File for a plot, such as forecast.png.", dir_okay=False)] = None,
 ) -> None:
-    """How many rounds would it take, and what would be lost on the way?
+    """Estimate by simulation how many rounds a campaign needs, and its regret.
 
-    Policies are played on many worlds drawn from a prior on the reward, and compared with a uniform test of actions.
-    It can take minutes: --replications 50 takes a quarter of the time, and is less precise. Options replace the
-    problem, policies, horizon, seed and budget of a specification.
+    Policies are simulated on problem instances whose mean rewards are drawn from a prior, and compared with uniform
+    allocation. A run can take minutes: --replications 50 takes a quarter of the time and is less precise. Options
+    replace the problem, policies, horizon, seed and budget of a specification.
 
     [bold]Examples[/bold]
 
@@ -123,7 +132,7 @@ def forecast(
         a, b = (float(part) for part in prior.split(","))
     except ValueError:
         raise CausalBanditsError(f"--prior must be two numbers, such as 2,50; got {prior!r}.") from None
-    with progress_lines("Fewer --replications take less time."):
+    with progress_lines("To reduce the time, lower --replications."):
         result = run(
             target.problem,
             policy or (target.file and target.file.policies) or None,
@@ -140,4 +149,4 @@ def forecast(
     print_plain(console, repr(result))
     if out is not None:
         result.plot(out)
-        print_plain(console, f"The picture: {out}")
+        print_plain(console, f"Picture: {out}")

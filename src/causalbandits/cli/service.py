@@ -9,24 +9,32 @@ import typer
 
 from causalbandits.errors import StateError
 
-keys = typer.Typer(help="Who may reach a service: keys with roles.", no_args_is_help=True)
+keys = typer.Typer(help="Manage the API keys of a service.", no_args_is_help=True)
 
-KeysFile = Annotated[Path, typer.Argument(help="The file of keys; a service looks for keys.json beside its study.")]
+KeysFile = Annotated[
+    Path,
+    typer.Argument(help=("The file of keys. A service uses keys.json in the folder of its first study by default.")),
+]
 
 
 @keys.command()
 def make(
     file: KeysFile,
-    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    name: Annotated[str, typer.Argument(help="Name of the key's holder.")],
     role: Annotated[
         str,
-        typer.Option(metavar="reader|writer|admin", help="A reader looks, a writer asks and tells, an admin corrects."),
+        typer.Option(
+            metavar="reader|writer|admin",
+            help=(
+                "reader: read only. writer: also ask and tell. admin: also correct outcomes, change modes and policies."
+            ),
+        ),
     ] = "writer",
     study: Annotated[
-        list[str] | None, typer.Option(help="A study that it opens, as often as you like; all, if left out.")
+        list[str] | None, typer.Option(help="A study that the key may access; repeatable. Default: all studies.")
     ] = None,
 ) -> None:
-    """Make a key; it is shown this once.
+    """Create a key, and print it. The key is printed only once.
 
     [bold]Example[/bold]
 
@@ -38,8 +46,8 @@ def make(
 
 
 @keys.command()
-def revoke(file: KeysFile, name: Annotated[str, typer.Argument(help="Whose key.")]) -> None:
-    """A key opens nothing any more, from now on."""
+def revoke(file: KeysFile, name: Annotated[str, typer.Argument(help="Name of the key's holder.")]) -> None:
+    """Revoke a key. The service rejects it from now on."""
     from causalbandits.service import Keys
 
     Keys(file).revoke(name)
@@ -47,7 +55,7 @@ def revoke(file: KeysFile, name: Annotated[str, typer.Argument(help="Whose key."
 
 @keys.command("list")
 def list_keys(file: KeysFile) -> None:
-    """Whose keys there are."""
+    """List the keys: name, role and studies."""
     from causalbandits.service import Keys
 
     for record in Keys(file):
@@ -57,19 +65,25 @@ def list_keys(file: KeysFile) -> None:
 def serve(
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="The studies' files, or addresses, each served by its name; or a directory."),
+        typer.Argument(
+            help=(
+                "Files or PostgreSQL addresses of the studies, or one directory of studies. Each study is served "
+                "under its file's name."
+            )
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; other than 127.0.0.1 only with keys.")
+        str, typer.Option(help="The address to listen on. Addresses other than 127.0.0.1 require keys.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
     keys: Annotated[
-        Path | None, typer.Option(help="The file of keys; keys.json beside the first study if left out.")
+        Path | None, typer.Option(help="The file of keys. Default: keys.json in the folder of the first study.")
     ] = None,
     directory: Annotated[
         Path | None,
         typer.Option(
-            help="Also serve the studies (.db) of a directory; admins may make others there.", file_okay=False
+            help=("Also serve the studies (.db) in this directory; admins can create further studies there over HTTP."),
+            file_okay=False,
         ),
     ] = None,
     drain_seconds: Annotated[
@@ -77,25 +91,29 @@ def serve(
         typer.Option(
             min=0,
             max=3600,
-            help="On SIGTERM, answer requests for so many seconds more, while GET /readyz answers 503.",
+            help=(
+                "After SIGTERM, continue to answer requests for this number of seconds, while GET /readyz answers 503."
+            ),
         ),
     ] = 0.0,
     log_format: Annotated[
-        str, typer.Option(metavar="text|json", help="One line per event on stderr, as text or as JSON.")
+        str, typer.Option(metavar="text|json", help="Format of the log on stderr, one line per event.")
     ] = "text",
     log_level: Annotated[
         str | None,
         typer.Option(
             metavar="info|warning|error",
-            help="info logs every request; if left out, info for json and warning for text.",
+            help="Log level; info logs every request. Default: info for json, warning for text.",
         ),
     ] = None,
     without_keys: Annotated[
         bool,
         typer.Option(
             "--without-keys",
-            help="Everybody who reaches the service is an admin, through proxies and from other machines, too; "
-            "CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin has to say the same.",
+            help=(
+                "Serve without keys: every client is an admin, also through proxies and from other machines. "
+                "Requires the environment variable CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin."
+            ),
         ),
     ] = False,
 ) -> None:
@@ -111,9 +129,9 @@ def serve(
         from causalbandits.service import serve as run
     except ImportError as error:
         raise StateError(
-            f"A service needs more than the library ({error.name}): pip install 'causalbandits[service]'."
+            f"The service requires further packages ({error.name} is missing): pip install 'causalbandits[service]'."
         ) from None
-    address = f"http://{host}:{port} (Ctrl-C stops it)"
+    address = f"Serving on http://{host}:{port} (press Ctrl-C to stop)"
     run(
         files or [],
         host=host,

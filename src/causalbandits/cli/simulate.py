@@ -17,21 +17,19 @@ from causalbandits.errors import CausalBanditsError
 
 
 def reproduce(
-    experiments: Annotated[
-        list[str] | None, typer.Argument(help="Which experiments; all of them if none is named.")
-    ] = None,
+    experiments: Annotated[list[str] | None, typer.Argument(help="Names of the experiments. Default: all.")] = None,
     replications: Annotated[
-        int | None, typer.Option(min=2, help="Of every setting; 20, the paper's, if left out.")
+        int | None, typer.Option(min=2, help="Number of replications of every setting. Default: 20, as in the paper.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     workers: Workers = None,
-    out: Annotated[Path, typer.Option(help="The folder for the results.", file_okay=False)] = Path("results/paper"),
-    quick: Annotated[bool, typer.Option("--quick", help="Five replications, for a first look.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("results/paper"),
+    quick: Annotated[bool, typer.Option("--quick", help="Run five replications instead of 20.")] = False,
 ) -> None:
-    """Run the paper's experiments again, and judge its claims.
+    """Reproduce the experiments of Lu et al. (2020), and test the paper's claims.
 
-    The experiments are figure1, figure2, figure3, figure4, figure5, figure6, lower-bound, or all. The folder then has
-    report.html, the figures, every number as CSV, and claims.json. Interrupt it as you like: the same command goes on.
+    The experiments are figure1, figure2, figure3, figure4, figure5, figure6, lower-bound, or all. The command writes
+    report.html, the figures, the data as CSV, and claims.json. After an interruption, the same command continues.
 
     [bold]Examples[/bold]
 
@@ -47,7 +45,7 @@ def reproduce(
     from causalbandits.paper import reproduce as run
 
     if quick and replications is not None:
-        raise CausalBanditsError("Give --quick or --replications, not both.")
+        raise CausalBanditsError("--quick and --replications exclude each other. Pass one of them.")
     refuse_unwritable_folder(out)
     console = Console()
     with report_interruption(), ExperimentProgress(console) as progress:
@@ -71,21 +69,22 @@ def reproduce(
 def simulate(
     spec: Annotated[
         Path,
-        typer.Argument(help="A specification (.toml or .json) with a problem, its environment, policies and horizon."),
+        typer.Argument(help="A specification (.toml or .json) with a problem, an environment, policies and a horizon."),
     ],
     workers: Workers = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for the results; results/NAME for NAME.toml if left out.", file_okay=False),
+        typer.Option(help="Folder for the results. Default: results/NAME for NAME.toml.", file_okay=False),
     ] = None,
 ) -> None:
-    """Compare policies on a world of yours, and write a report.
+    """Simulate and compare policies on a specified environment, and write a report.
 
-    A file begins with the problem: graph or model, reward or reward_parents, manipulable, and any other argument of
-    Problem. \\[environment] says how rewards are drawn, reward = "bernoulli" and mean = \\[...], or has a world of the
-    zoo with its parameters, zoo = "email_campaign", in place of the problem. \\[simulation] has horizon, replications
-    and seed. \\[policies] has a line for each policy: c-ts = {} or quiet = { policy = "c-ucb", noise_scale = 0.1 }.
-    The commands inspect, forecast and study create take the same file.
+    The specification begins with the problem: graph or model, reward or reward_parents, manipulable, and any other
+    entry of a problem. \\[environment] states how rewards are drawn, reward = "bernoulli" and mean = \\[...], or
+    names an example environment with its parameters, zoo = "email_campaign", in place of the problem.
+    \\[simulation] has horizon, replications and seed. \\[policies] has a line for each policy: c-ts = {} or
+    quiet = { policy = "c-ucb", noise_scale = 0.1 }. The commands inspect, forecast and study create accept the same
+    file.
 
     [bold]Example[/bold]
 
@@ -139,5 +138,5 @@ def report_interruption() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("\nInterrupted. What has been run is kept: the same command goes on from there.", err=True)
+        typer.echo("\nInterrupted. Finished replications are kept. Run the same command again to continue.", err=True)
         raise typer.Exit(130) from None

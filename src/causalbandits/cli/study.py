@@ -16,7 +16,7 @@ from causalbandits.cli.service import keys
 from causalbandits.errors import CausalBanditsError
 
 study = typer.Typer(
-    help="A campaign that goes on: decisions and outcomes in a file, for many processes.",
+    help="Run a durable campaign: decisions and outcomes in a file or a database, for many processes.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -25,11 +25,14 @@ for command in (ask, tell, recommend):
     study.command()(command)
 
 StudyFile = Annotated[
-    str, typer.Argument(help="The study's file, or its address, postgresql://host/database?study=name.")
+    str, typer.Argument(help="The study's file, or its address postgresql://host/database?study=name.")
 ]
 PosteriorSamples = Annotated[
     int | None,
-    typer.Option(min=1, help="Posterior samples for a decision of a Thompson policy: above 1, propensities are known."),
+    typer.Option(
+        min=1,
+        help=("Posterior samples per decision of a Thompson sampling policy; with 2 or more, propensities are logged."),
+    ),
 ]
 
 
@@ -41,49 +44,64 @@ def user_name() -> str:
         return ""
 
 
-POLICY_HELP = 'A family with options, such as "c-ts(prior=beta)"; `causalbandits policies` lists them.'
+POLICY_HELP = 'A policy family with options, such as "c-ts(prior=beta)"; `causalbandits policies` lists them.'
 
 
 @study.command()
 @with_problem_options
 def create(
     target: CommandTarget,
-    to: Annotated[str, typer.Option(help="The study's file, or its address, where there must be none yet.")],
-    policy: Annotated[str, typer.Option(help=f"{POLICY_HELP} auto: chosen for the problem.")] = "auto",
+    to: Annotated[str, typer.Option(help="The study's file or address, which must not exist yet.")],
+    policy: Annotated[str, typer.Option(help=f"{POLICY_HELP} auto: the problem's default policy.")] = "auto",
     horizon: Annotated[
-        int | None, typer.Option(min=1, help="For how many decisions, for a policy that wants to know.")
+        int | None, typer.Option(min=1, help="Planned number of decisions, for policies that use it.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Drawn by chance if left out.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help=("Random seed. Default: a random one, which the study stores."))
+    ] = None,
     attribution_window: Annotated[
         float | None,
-        typer.Option(help="Seconds after which a decision without an outcome may be given --default-reward."),
+        typer.Option(help="Outcome timeout in seconds: `study expire` then assigns --default-reward (requires it)."),
     ] = None,
     default_reward: Annotated[
-        float | None, typer.Option(help="The reward of a decision without an outcome after --attribution-window.")
+        float | None,
+        typer.Option(help=("Reward of a decision without an outcome after --attribution-window (requires it).")),
     ] = None,
     late_outcomes: Annotated[
         str,
-        typer.Option(help='Outcomes after that replace the default reward, "apply", or are only recorded, "ignore".'),
+        typer.Option(
+            help=('Outcomes after the timeout replace the default reward ("apply") or are only recorded ("ignore").')
+        ),
     ] = "apply",
     hold_until_window: Annotated[
-        bool, typer.Option("--hold-until-window", help="Outcomes count only when their window has passed.")
+        bool,
+        typer.Option(
+            "--hold-until-window", help=("Delay updates until the attribution window of the decision has passed.")
+        ),
     ] = False,
     zero_probability: Annotated[
-        str, typer.Option(help='Observed values to which the model gives probability 0: "raise" (refuse) or "allow".')
+        str,
+        typer.Option(
+            help=('Treatment of observed values that have probability 0 in the model: "raise" (reject) or "allow".')
+        ),
     ] = "raise",
     samples: PosteriorSamples = None,
     min_propensity: Annotated[
         float,
-        typer.Option(help="The probability that is spread over all actions, so that the log can be weighted by them."),
+        typer.Option(
+            help=("Probability that is spread uniformly over all actions, for off-policy evaluation by actions.")
+        ),
     ] = 0.0,
     holdout: Annotated[
-        float, typer.Option(help="The share of units in the control group, which always gets --baseline.")
+        float, typer.Option(help="Share of units in the control group, which always receives --baseline (requires it).")
     ] = 0.0,
     baseline: TypedValues = None,
-    budget: Annotated[float | None, typer.Option(help="So much may be spent; with --rounds.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="In so many decisions.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Total budget (requires --rounds).")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help=("Number of decisions that the budget must last (requires --budget)."))
+    ] = None,
 ) -> None:
-    """Make a study of a model and its knobs.
+    """Create a study of a problem.
 
     [bold]Examples[/bold]
 
@@ -97,7 +115,10 @@ def create(
     from causalbandits.study import Study
 
     if (budget is None) != (rounds is None):
-        raise CausalBanditsError("--budget and --rounds belong together: so much to spend in so many decisions.")
+        raise CausalBanditsError(
+            "--budget and --rounds require each other: the total budget, and the number of decisions that it "
+            "must last. Pass both or neither."
+        )
     parsed_policy = parse_policy(policy) if samples is None else parse_policy(policy, samples=samples)
     total_budget = None if budget is None or rounds is None else Budget(budget, rounds)
     outcome_rules = {
@@ -117,12 +138,12 @@ def create(
         "budget": total_budget,
     }
     with translate_errors(*rules), Study.create(to, target.problem, parsed_policy, **rules) as new_study:
-        typer.echo(f"{to}: {new_study.problem!r}, decided by {new_study.policy}.")
+        typer.echo(f"Study: {to}\nProblem: {new_study.problem!r}\nPolicy: {new_study.policy}")
 
 
 @study.command()
 def report(file: StudyFile) -> None:
-    """How a study stands."""
+    """Print the status of a study: decisions, outcomes, past data, mean reward and budget."""
     from rich.console import Console
 
     from causalbandits.study import Study
@@ -138,15 +159,17 @@ def mode(
         str | None,
         typer.Argument(
             metavar="[MODE]",
-            help="online, shadow, uniform, frozen, paused or closed; left out, the modes so far are listed.",
+            help="online, shadow, uniform, frozen, paused or closed. Without it, the command lists all modes so far.",
             show_default=False,
         ),
     ] = None,
     baseline: TypedValues = None,
-    by: Annotated[str | None, typer.Option(help="Who wants it; left out, the user of this machine.")] = None,
-    why: Annotated[str, typer.Option(help="For the record.")] = "",
+    by: Annotated[
+        str | None, typer.Option(help=("Name that the study logs for the change. Default: the user of this machine."))
+    ] = None,
+    why: Annotated[str, typer.Option(help="Reason for the change, which the study stores.")] = "",
 ) -> None:
-    """How decisions come about from now on, or the modes so far; every change is kept.
+    """Change the mode of a study, or list all modes so far. The study logs every change.
 
     [bold]Examples[/bold]
 
@@ -168,11 +191,11 @@ def mode(
 def correct(
     file: StudyFile,
     id: Annotated[str, typer.Argument(help="The decision's id, number or key.")],
-    reward: Annotated[float, typer.Argument(help="The reward that counts from now on.")],
+    reward: Annotated[float, typer.Argument(help="The new reward, which replaces the reported one.")],
     observed: TypedValues = None,
     by: IdKind = None,
 ) -> None:
-    """Tell another outcome than the one that counts."""
+    """Replace the reported outcome of a decision."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
@@ -186,17 +209,22 @@ def correct(
 @study.command()
 def learn(
     file: StudyFile,
-    past: Annotated[Path, typer.Argument(help="Rounds of the past, .csv or .parquet, a line each.", dir_okay=False)],
-    reward: Annotated[str | None, typer.Option(help="The column of the rewards; left out, the problem's own.")] = None,
+    past: Annotated[Path, typer.Argument(help="Past rounds, one row each (.csv or .parquet).", dir_okay=False)],
+    reward: Annotated[
+        str | None, typer.Option(help=("The column of the rewards. Default: the problem's reward."))
+    ] = None,
     interventions: Annotated[
-        str | None, typer.Option(help="The column that says what was set; left out, nothing was in any line.")
+        str | None,
+        typer.Option(
+            help=("The column that names the variables set in each row. Default: all rows are observational.")
+        ),
     ] = None,
     trust_past: Annotated[
         float | None,
-        typer.Option(help="The prior probability that past rewards are not confounded; 1 for a randomised experiment."),
+        typer.Option(help="Prior probability that past rewards are not confounded; 1 for a randomised experiment."),
     ] = None,
 ) -> None:
-    """Learn from rounds of the past that the study did not decide; the same ones again change nothing.
+    """Learn from past rounds that the study did not decide. Learning the same rows again changes nothing.
 
     [bold]Example[/bold]
 
@@ -213,11 +241,11 @@ def use(
     file: StudyFile,
     policy: Annotated[
         str | None,
-        typer.Argument(help=f"{POLICY_HELP} Left out, the policies so far are listed.", show_default=False),
+        typer.Argument(help=f"{POLICY_HELP} Without it, the command lists all policies so far.", show_default=False),
     ] = None,
     samples: PosteriorSamples = None,
 ) -> None:
-    """Let another policy decide from now on, starting with all that was learnt; or list the policies so far."""
+    """Change the policy of a study, or list all policies so far. The new policy starts with all outcomes so far."""
     from causalbandits.policies import policy as parse_policy
     from causalbandits.study import Study
 
@@ -228,14 +256,17 @@ def use(
             return
         new_policy = parse_policy(policy) if samples is None else parse_policy(policy, samples=samples)
         current_study.use(new_policy, by=user_name())
-        typer.echo(f"{file}: decided by {current_study.policy}.")
+        typer.echo(f"Study: {file}\nPolicy: {current_study.policy}")
 
 
 @study.command()
 def retract(
     file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's id, number or key.")], by: IdKind = None
 ) -> None:
-    """Take back what was told: the decision waits again. By a key, also an outcome that came before its decision."""
+    """Remove the outcome of a decision, which is then pending again.
+
+    A key can also name an outcome that was reported before its decision.
+    """
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
@@ -244,7 +275,9 @@ def retract(
 
 @study.command()
 def early(file: StudyFile) -> None:
-    """List outcomes that came before their decision, as JSON, one a line; retract takes one back by its key.
+    """List outcomes that were reported before their decision, as JSON, one per line.
+
+    To remove one, pass its key to retract.
 
     [bold]Example[/bold]
 
@@ -264,7 +297,7 @@ def early(file: StudyFile) -> None:
 def cancel(
     file: StudyFile, id: Annotated[str, typer.Argument(help="The decision's id, number or key.")], by: IdKind = None
 ) -> None:
-    """Stop waiting for an outcome: the decision was not carried out."""
+    """Cancel a decision that was not carried out. It no longer waits for an outcome."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
@@ -273,7 +306,7 @@ def cancel(
 
 @study.command()
 def verify(file: StudyFile) -> None:
-    """Fold the log again, and compare with what is kept, bit for bit."""
+    """Replay the event log, and compare the result with the stored state bit for bit."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
@@ -285,9 +318,13 @@ def verify(file: StudyFile) -> None:
 
 @study.command()
 def export(
-    file: StudyFile, to: Annotated[Path, typer.Argument(help="decisions.csv, .parquet or .dsjson", dir_okay=False)]
+    file: StudyFile,
+    to: Annotated[
+        Path,
+        typer.Argument(help=("The file to write, such as decisions.csv (.csv, .parquet, .dsjson)."), dir_okay=False),
+    ],
 ) -> None:
-    """Write a line for each decision, with what came of it."""
+    """Export all decisions with their outcomes, one row each."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
@@ -296,9 +333,10 @@ def export(
 
 @study.command()
 def backup(
-    file: StudyFile, to: Annotated[Path, typer.Argument(help="The copy, which must not exist yet.", dir_okay=False)]
+    file: StudyFile,
+    to: Annotated[Path, typer.Argument(help=("The file for the copy, which must not exist yet."), dir_okay=False)],
 ) -> None:
-    """Copy a study while it is used, and verify the copy."""
+    """Copy a study while it is in use, and verify the copy."""
     from causalbandits.study import back_up
 
     typer.echo(f"{to}: {back_up(file, to)!r}")
@@ -306,8 +344,8 @@ def backup(
 
 @study.command()
 def expire(file: StudyFile) -> None:
-    """Take the silence of decisions whose window has passed for the default outcome; for a cron job."""
+    """Assign the default reward to decisions without an outcome after the attribution window; for a cron job."""
     from causalbandits.study import Study
 
     with Study.open(file) as current_study:
-        typer.echo(f"{current_study.expire()} decisions whose window has passed.")
+        typer.echo(f"Expired: {current_study.expire()} decisions")

@@ -52,7 +52,7 @@ class Checkpoint:
         if not path.exists():
             foreign_files = [p for p in self._folder.iterdir() if not any(map(p.match, UNFINISHED))]
             if foreign_files and not path.exists():  # it may have come while we looked
-                raise StateError(f"{self._folder} is neither empty nor a checkpoint. Choose another folder.")
+                raise StateError(f"{self._folder} is not empty and is not a checkpoint. Choose another folder.")
             write_if_absent(path, json.dumps(about).encode())
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
@@ -77,11 +77,13 @@ class Checkpoint:
         try:
             tables = read_arrays(path)
         except StateError as error:
-            raise StateError(f"{error} Delete it, and it is run again.") from None
+            raise StateError(f"{error} Delete the file; the replications are then run again.") from None
         names, size = ("regret", *self._plan.measures), (len(self._plan.policies), len(self._plan.rounds))
         shapes = {name: table.shape for name, table in tables.items()}
         if set(tables) != set(names) or any(shape[:2] != size for shape in shapes.values()):
-            raise StateError(f"{path} is corrupted: it holds {shapes}. Delete it, and it is run again.")
+            raise StateError(
+                f"{path} is corrupted: it holds {shapes}. Delete the file; the replications are then run again."
+            )
         return {policy: {name: tables[name][i] for name in names} for i, policy in enumerate(self._plan.policies)}
 
     def add(self, replication: int, values: ReplicationValues) -> None:

@@ -154,7 +154,7 @@ class Moments(dict[Z, Moment]):
         infeasible = {codes: share for codes, share in contexts.items() if not self._is_playable(codes)}
         if len(infeasible) == len(contexts):
             raise ProblemError(
-                f"Nothing may be done in any context. {self.infeasibility_reason(next(iter(infeasible)))}"
+                f"No action is allowed in any context. {self.infeasibility_reason(next(iter(infeasible)))}"
             )
         return infeasible
 

@@ -1,4 +1,4 @@
-"""What is to be simulated: environments, policies, rounds, seed. A replication of it can be run anywhere."""
+"""The plan of a simulation: environments, policies, rounds, seed. A replication of it can be run anywhere."""
 
 from __future__ import annotations
 
@@ -129,20 +129,20 @@ class Plan:
         for policy in self.policies.values():
             if self._is_compiled(env, policy):
                 problem = self._problem_for(policy, env)
-                with Notice(f"Compiling the simulator for {policy.id} (once; it is kept on disk) ..."):
+                with Notice(f"Compiling the simulator for {policy.id} (once; the result is cached on disk) ..."):
                     play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
 
     def check(self) -> None:
         """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
         env = self.environment(0)
         if "plays" in self.measures:
-            env.problem.actions.refuse_enumeration("How often each action was played is kept for every action", LISTED)
+            env.problem.actions.refuse_enumeration("The counts of plays are stored for every action", LISTED)
         if self.budget is not None:
             self._check_budget(env, self._believed_problem(env), self.budget)
         for policy in self.policies.values():
             if policy.traits.unit_rewards and env.reward.bounded is False:
                 raise PolicyError(
-                    f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} leaves that range. Use a "
+                    f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} can leave that range. Use a "
                     "Gaussian prior or a UCB policy."
                 )
             problem = self._problem_for(policy, env)
@@ -156,8 +156,8 @@ class Plan:
             size = max(abs(bound) for bound in env.mean.range())
             if moments.infeasible:
                 warn(
-                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds in which nothing may be "
-                    f"done, {sum(moments.infeasible.values()):.0%} of those that come, are left out.",
+                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds without an allowed action "
+                    f"are skipped ({sum(moments.infeasible.values()):.0%} of all rounds).",
                     ProblemWarning,
                     stacklevel=3,
                 )
@@ -168,17 +168,16 @@ class Plan:
     def _check_rule(self, policy: AnyPolicy, moments: Moments, env: Environment, statistic: Any) -> None:
         if self.budget is not None:
             raise BudgetError(
-                "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
-                "the measure 'error probability' out, or the budget."
+                "A stopping rule is about a single best action, and under a budget the optimum is a mixture of two "
+                "actions. Leave out the measure 'error probability', or the budget."
             )
         _, moment = weigh_moments(moments, env)[0]
         best = find_incumbent(policy, moment.situation, statistic).action
         if policy.error_probability(moment.situation, statistic, best, self.tolerance) is None:
-            reason = stopping_obstacle(policy, moment.situation.problem) or "it defines none"
+            reason = stopping_obstacle(policy, moment.situation.problem) or "the policy defines none"
             raise PolicyError(
-                f"The policy {policy.id!r} has no rule that says when to stop: {reason}. Otherwise leave the measure "
-                "'error probability' out, or take a policy that has a rule, such as 'c-ts(prior=beta)', 'c-ucb' or "
-                "'cl-ts'."
+                f"The policy {policy.id!r} has no valid stopping rule: {reason}. Leave out the measure 'error "
+                "probability', or use a policy with a stopping rule, such as 'c-ts(prior=beta)', 'c-ucb' or 'cl-ts'."
             )
 
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
@@ -192,7 +191,7 @@ class Plan:
         """Whether it lasts, and everybody knows what is paid."""
         BudgetedRegret(env, Budget(total, int(self.rounds[-1])).per_round)
         if problem.costs != env.problem.costs:
-            raise BudgetError("The believed problem must have the environment's costs where there is a budget.")
+            raise BudgetError("With a budget, the believed problem must have the environment's costs.")
 
     def _believed_problem(self, env: Environment) -> Problem:
         if self.believed is None:
@@ -200,7 +199,7 @@ class Plan:
         for name in self.believed.context:
             if name not in env.problem.context:
                 raise ProblemError(
-                    f"The believed problem has {name!r} as context, which the environment's has not: "
+                    f"The believed problem has {name!r} as context, and the environment's problem does not: "
                     f"{list(env.problem.context)}."
                 )
         believed_knobs, true_knobs = self.believed.manipulable, env.problem.manipulable
@@ -211,23 +210,23 @@ class Plan:
             )
         if self.believed.costs is not None and env.problem.costs is None:
             raise ProblemError(
-                "The believed problem has costs, and the environment has none: regret would be that of rewards alone. "
-                "Make the environment with costs, too: Environment.from_model(..., costs=...), or of a Problem "
-                "that has them."
+                "The believed problem has costs, and the environment has none: regret would ignore the costs. Create "
+                "the environment with costs, too: Environment.from_model(..., costs=...), or from a Problem with "
+                "costs=."
             )
         unseen = [name for name in self.believed.parents if name not in env.problem.parents]
         if unseen:
             raise ProblemError(
-                f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: only "
-                f"these are drawn; {unseen[0]!r} is not."
+                f"The believed problem's parents must be among the environment's, {list(env.problem.parents)}: the "
+                f"environment draws only these; {unseen[0]!r} is not among them."
             )
         for name in (*believed_knobs, *self.believed.parents, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states
             if believed_states != true_states:
                 raise ProblemError(
-                    f"The believed problem must have the environment's states, in the same order: {name!r} has "
-                    f"{list(true_states)} there and {list(believed_states)} here. Give fit() the states, or the model "
-                    "as its graph."
+                    f"The believed problem must have the environment's values, in the same order: {name!r} has "
+                    f"{list(true_states)} there and {list(believed_states)} here. Pass values= to fit(), or pass the "
+                    "environment's model as the graph."
                 )
         return self.believed
 

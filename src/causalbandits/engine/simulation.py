@@ -53,34 +53,11 @@ def simulate(
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Run:
-    """Play every policy `replications` times for `horizon` rounds.
+    """Simulate policies on an environment: every policy, `replications` times, for `horizon` rounds.
 
-    Policies are objects, texts such as "c-ts(prior=beta)", or a mapping from names of your own to either; "auto" is
-    the default of the environment's problem. `env` is an environment, or a function that draws one from a random
-    generator: then each replication has its own, the same for every policy (Bayesian regret). `believed` is the
-    problem that the policies assume, where that differs from the truth; its manipulable variables must be the
-    environment's, and its parents among the environment's: an arrow that it lacks is a parent that it leaves out.
-
-    `measures` is what to keep beside regret: "simple regret", how much worse than the best the action is that the
-    policy would recommend; "error probability", the least delta at which it might stop and recommend that action, as
-    good as the best to within `tolerance` (see `Run.stopping`; the largest of all contexts'); "reward", the sum of
-    rewards; "plays", how often each action was played. `rounds` are those after which they are kept, the last of them
-    the horizon; if they are left out, all up to a horizon of 1000, else 500. `replications=range(100, 200)` plays just
-    these, a part of a larger run (see `Run.merged`).
-
-    With a `budget`, what may be spent in all rounds together, costs only limit (see `Budget`), and regret is what the
-    best mixture of actions for that money would have brought more; where there is a context, all contexts share it,
-    and regret is against what is best in the context then. Such runs are not compiled.
-
-    `checkpoint` is a folder that remembers finished replications: the same call, after a crash, goes on from there and
-    ends with the same numbers. `workers` is how many replications are played at the same time, one if it is left alone;
-    inside `joblib.parallel_config(backend="dask")`, or another of joblib's backends, it is left to that. `progress` is
-    whether to show a bar when it takes more than two seconds, or a function to call with the number of rounds done
-    since the last call.
-
-    Randomness belongs to the replication: the same seed gives the same numbers for any number of `workers`,
-    more replications extend fewer, and a policy's numbers do not depend on which others are there. Within a
-    replication all policies face the same random numbers of the world.
+    The same seed gives the same numbers for any number of `workers`. More replications extend fewer, and the numbers of
+    a policy do not depend on the other policies. Within a replication, all policies face the same random numbers of the
+    environment.
 
     >>> from causalbandits import zoo
     >>> run = simulate(zoo.email_campaign(), ["c-ts(prior=beta)", "uniform"], horizon=300, replications=5, seed=1)
@@ -89,12 +66,50 @@ def simulate(
     -----------------------------------------------------------------
     c-ts(prior=beta)               20.8             2.9  [12.7, 29.0]
     uniform                        48.9             1.0  [46.1, 51.7]
+
+    Args:
+        env: The environment, or a function that draws one from a random generator. With a function, each replication
+            has its own environment, the same for every policy (Bayesian regret).
+        policies: One policy or several: objects, texts such as "c-ts(prior=beta)", or a mapping from names of your own
+            to either. "auto" is the default policy of the environment's problem.
+        horizon: The number of rounds.
+        replications: The number of replications, or a range of their numbers as a part of a larger run (see
+            `Run.merged`).
+        seed: The seed of all random numbers; an integer of at least 0.
+        workers: The number of replications played in parallel. Default: one; inside `joblib.parallel_config(...)`, the
+            choice of the joblib backend.
+        believed: The problem that the policies assume, if it differs from the truth. Its manipulable variables must be
+            the environment's, and its parents among the environment's parents. Default: the environment's problem.
+        measures: The measures to keep besides regret: "simple regret" (of the action that the policy would recommend),
+            "error probability" (the smallest delta at which it may stop, see `Run.stopping`), "reward" (the sum of
+            rewards) and "plays" (the number of plays of each action). Default: none.
+        rounds: The rounds after which measures are kept; the last is the horizon. Default: all up to a horizon of 1000,
+            otherwise 500 of them.
+        budget: The total cost of all rounds that may be spent. Costs then only limit the choice, and regret is relative
+            to the best mixture of actions for that budget. Such runs are not compiled. Default: no budget.
+        tolerance: The acceptable loss in mean reward of the measure "error probability", in units of the reward.
+        checkpoint: A folder that keeps finished replications, so that the same call resumes after an interruption.
+            Default: none.
+        progress: Whether to show a progress bar if the run takes more than two seconds, or a function that is called
+            with the number of rounds since its last call.
+
+    Returns:
+        The run, with the measures of every policy and replication.
+
+    Raises:
+        CausalBanditsError: If a setting is out of range.
+        PolicyError: If a policy is unknown, cannot be used on the problem, or has no stopping rule although "error
+            probability" is measured.
+        ProblemError: If `believed` does not fit the environment.
+        BudgetError: If a budget is combined with "error probability".
+        SizeError: If the run is too long.
+        StateError: If `checkpoint` cannot be used, or belongs to another run.
     """
     numbers = _replication_numbers(replications)
     integers = {"horizon": horizon, "seed": seed, **({} if workers is None else {"workers": workers})}
     _check_settings(env, believed, **integers)
     if horizon > HORIZON_LIMIT:
-        raise SizeError(f"A horizon of {horizon} rounds would take days or years; the limit is {HORIZON_LIMIT}.")
+        raise SizeError(f"horizon is {horizon} rounds; the limit is {HORIZON_LIMIT}.")
     policies_by_name = name_policies(policies)
     checkpoint_rounds = checkpoints(int(horizon)) if rounds is None else _parse_rounds(rounds, int(horizon))
     extra_measures = _parse_measures(measures)
@@ -102,7 +117,7 @@ def simulate(
     compiled = len(policies_by_name) * len(numbers) * horizon >= least
     if not is_real(tolerance) or not 0 <= tolerance < math.inf:
         raise CausalBanditsError(
-            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+            f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {tolerance!r}."
         )
     total_budget = None if budget is None else Budget(budget, int(horizon)).total
     plan = Plan(
@@ -179,8 +194,8 @@ def _parse_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
         or checkpoint_rounds != sorted(set(checkpoint_rounds))
     ):
         raise CausalBanditsError(
-            "rounds, at which numbers are kept, must be whole numbers, 1 or more, that increase up to the horizon, "
-            f"{horizon}; got {rounds!r}."
+            "rounds, the checkpoints at which measures are stored, must be whole numbers, 1 or more, that increase up "
+            f"to the horizon, {horizon}; got {rounds!r}."
         )
     return np.array(checkpoint_rounds, dtype=np.int64)
 
@@ -203,8 +218,8 @@ def _check_size(plan: Plan, replications: int) -> None:
     if numbers > RESULT_LIMIT:
         raise SizeError(
             f"{len(plan.policies)} policies x {replications} replications x {len(plan.rounds)} checkpoints x "
-            f"{numbers_each} numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer "
-            "replications, or keep fewer rounds (rounds=)."
+            f"{numbers_each} numbers at each are {numbers}; the limit is {RESULT_LIMIT}. Run fewer replications, or "
+            "store fewer checkpoints (rounds=)."
         )
 
 

@@ -1,4 +1,4 @@
-"""Who runs the replications: this thread, other threads or processes here, or a cluster; the numbers are the same."""
+"""Workers that run replications, with equal results: this thread, other threads or processes, or a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world of your own as one function: what is observed after an intervention, and the reward.
+"""A user's environment as one function, from an intervention to observations and the reward.
 
 For worlds that are no model with a reward on top: another simulator, a system with feedback, a graph that is wrong on
 purpose. What such a function does cannot be seen, so what each action is worth in the mean must be said, or measured.
@@ -46,13 +46,13 @@ class ActionMeans(MeanReward):
         self.table.setflags(write=False)
 
     def at(self, z: Z) -> NoReturn:
-        refuse_mechanism("no mean for a configuration, which this needs")
+        refuse_mechanism("no mean reward per configuration, which this call requires")
 
     def under(self, choices: Choices) -> float:
         return float(self.table[self._space.rank(choices)])
 
     def of_actions(self, projection: Projection) -> NoReturn:
-        refuse_mechanism("no mean for P(z | a), only for its own actions")
+        refuse_mechanism("mean rewards for its own actions only, not for P(z | a)")
 
     def content(self) -> bytes:
         return self.table.tobytes()
@@ -69,24 +69,24 @@ def refuse_mechanism(missing_part: str) -> NoReturn:
     )
 
 
-def parse_draws(problem: Problem, means: StepMeans | None, draws: Any) -> int:
+def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> int:
     """How often each action is tried beforehand."""
-    if (means is None) == (draws is None):
+    if (means is None) == (samples is None):
         raise ProblemError(
-            "Regret needs to know what each action is worth: give means=, or draws=1000 to measure it, and not both."
+            "Regret requires the mean reward of each action. Pass means=, or samples=1000 to estimate them, not both."
         )
-    if draws is None:
+    if samples is None:
         return 0
-    if not is_integer(draws) or draws < 2:
-        raise ProblemError(f"draws must be a whole number, 2 or more; got {draws!r}.")
+    if not is_integer(samples) or samples < 2:
+        raise ProblemError(f"samples must be a whole number, 2 or more; got {samples!r}.")
     size = problem.actions.size * problem.contexts.size
-    if draws * size > STEP_LIMIT:
+    if samples * size > STEP_LIMIT:
         units = "actions in every context" if problem.context else "actions"
         raise SizeError(
-            f"{draws} draws of each of {size} {units} are {draws * size} steps; the limit is {STEP_LIMIT}. "
-            "Give means=, or fewer draws."
+            f"{samples} samples of each of {size} {units} are {samples * size} steps; the limit is {STEP_LIMIT}. Pass "
+            "means=, or fewer samples."
         )
-    return int(draws)
+    return int(samples)
 
 
 def parse_means(problem: Problem, means: StepMeans) -> Array:
@@ -133,7 +133,7 @@ DrawContext = Callable[[np.random.Generator], Mapping[str, State]]
 
 
 class BlackBoxEnvironment(Environment):
-    """A problem together with a function `step(intervention, rng)` that gives the parents' values and the reward.
+    """An environment whose mechanism is a function `step(intervention, rng)` that returns parents and reward.
 
     >>> from causalbandits import Problem, CausalModel, Variable
     >>> coin = Variable("coin", ["heads", "tails"], table=[.5, .5])
@@ -145,18 +145,20 @@ class BlackBoxEnvironment(Environment):
     >>> env.best(), env.pull({"coin": "tails"}, rng=0)
     (Best(intervention=do(coin=heads), mean=1.0), Observation(parents={'coin': 'tails'}, reward=0.0))
 
-    Regret needs to know what each action is worth: `means`, one number per action in the order of their numbers, a
-    mapping from interventions, or a function of an intervention. If nobody knows, `draws=1000` tries each action so
-    many times beforehand and takes the averages. `standard_error` is then the largest of their standard errors; a
-    round's regret is a difference of two averages, and known no better than that.
+    It is assumed, not checked, that the step follows the problem's graph. Pass either `means` or `samples`, because
+    regret needs the mean reward of each action.
 
-    Where the problem has a context, it comes first, and the step is told: `step(intervention, rng, context)`. It comes
-    as the model says, or as `draw_context(rng)` gives it. `means` are then an array with a row for each context, in the
-    order of `problem.contexts`, or a function of an intervention and a context; with `draws` each action is tried in
-    each context. What an action is worth where the context is not known is the mean over P(c), the model's.
+    Args:
+        problem: The problem.
+        step: A function of an intervention and a generator (and the context, if the problem has one) that returns the
+            parents' values by variable, and the reward.
+        means: The mean reward of each action: an array in the order of their numbers (one row per context, if there is
+            one), a mapping from interventions, or a function of an intervention (and a context).
+        samples: The number of trials of each action (in each context) by which the means are measured instead.
+        draw_context: A function of a generator that returns a context. Default: contexts follow the model.
 
-    `describe` and bounds take what actions are worth from it. That the step follows the problem's graph, and how
-    rewards vary, cannot be seen, and is taken for granted.
+    Raises:
+        ProblemError: If an argument is malformed, or not exactly one of `means` and `samples` is given.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class BlackBoxEnvironment(Environment):
         step: Step,
         *,
         means: StepMeans | None = None,
-        draws: int | None = None,
+        samples: int | None = None,
         draw_context: DrawContext | None = None,
     ) -> None:
         if not isinstance(problem, Problem) or not callable(step):
@@ -179,20 +181,18 @@ class BlackBoxEnvironment(Environment):
                 f"{draw_context!r}, and the context is {list(problem.context)}."
             )
         if problem.context_codes is not None:
-            raise ProblemError(
-                "A BlackBoxEnvironment needs a problem of whose context nothing is known yet: problem.whole."
-            )
-        problem.actions.refuse_enumeration("What an action is worth is kept for every action", LISTED)
+            raise ProblemError("A BlackBoxEnvironment requires a problem without a known context. Pass problem.whole.")
+        problem.actions.refuse_enumeration("Mean rewards are stored for every action", LISTED)
         if problem.contexts.size * problem.actions.size > LISTED:
             raise SizeError(
-                f"What an action is worth is kept for every action in every context, {problem.contexts.size} x "
+                f"Mean rewards are stored for every action in every context, {problem.contexts.size} x "
                 f"{problem.actions.size} of them; the limit is {LISTED}. Name fewer variables as context."
             )
         self.problem, self.step, self._draw_context = problem, step, draw_context
         self.reward = BlackBoxReward(step, draw_context)
         self._interventions: BoundedCache[Choices, Intervention] = BoundedCache(ACTION_CACHE_SIZE)
         self._views: dict[Z, BlackBoxEnvironment] = {}
-        self.draws = parse_draws(problem, means, draws)
+        self.samples = parse_samples(problem, means, samples)
         table, self.standard_error = (parse_means(problem, means), 0.0) if means is not None else self._measure_means()
         self._by_context = table
         """What actions are worth, a row for each context."""
@@ -215,7 +215,7 @@ class BlackBoxEnvironment(Environment):
             shared_attributes = (
                 "step",
                 "reward",
-                "draws",
+                "samples",
                 "standard_error",
                 "_draw_context",
                 "_interventions",
@@ -232,39 +232,62 @@ class BlackBoxEnvironment(Environment):
         return self.means[list(search.numbers)] if isinstance(search, ListedActions) else self.means
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The next context, as the model or a function of your own gives it."""
+        """Sample a context, as codes, from the model or from `draw_context`.
+
+        Args:
+            rng: The generator.
+
+        Returns:
+            The position of each context variable's value.
+
+        Raises:
+            ProblemError: If `draw_context` returns something else than a context.
+        """
         if self._draw_context is None:
             return super().draw_codes(rng)
         try:
             codes = self.problem.unconditional.condition(self._draw_context(rng)).context_codes
         except CausalBanditsError as error:
-            raise ProblemError(f"draw_context must give the context's values: {error}") from error
+            raise ProblemError(f"draw_context must return the context's values: {error}") from error
         except Exception as error:
             raise ProblemError(
                 f"draw_context must be a function of a generator; it raised {type(error).__name__}: {error}"
             ) from error
         if codes is None or min(codes) < 0:
-            raise ProblemError(f"draw_context must give all of the context: {', '.join(self.problem.context)}.")
+            raise ProblemError(
+                f"draw_context must return a value of every context variable: {', '.join(self.problem.context)}."
+            )
         return codes
 
     def __repr__(self) -> str:
-        accuracy = f", means from {self.draws} draws each, to {self.standard_error:.2g}" if self.draws else ""
+        accuracy = f", means from {self.samples} samples each, to {self.standard_error:.2g}" if self.samples else ""
         return f"BlackBoxEnvironment({self.problem!r}{accuracy})"
 
     @cached_property
     def means(self) -> Array:
-        """The mean reward of every action, as given or measured, where so much is known."""
+        """The mean reward of every action, as given or measured."""
         return self.mean.table
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very environment: its problem, its means, and the code of its step."""
+        """A hash of the environment: its problem, its means, and the code of its step."""
         means = self._by_context if self.problem.context else self.mean.table
         content = f"{self.problem.fingerprint} {self.reward.code()}".encode() + means.tobytes()
         return hashlib.sha256(content).hexdigest()[:16]
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
-        """The parents' codes and the reward, as the step gives them; a context that is not known comes first."""
+        """Sample the parents and the reward by calling the step; an unknown context is sampled first.
+
+        Args:
+            choices: The position of each manipulable variable's choice.
+            rng: The generator.
+
+        Returns:
+            The positions of the parents' values, and the reward.
+
+        Raises:
+            ProblemError: If the step returns something else than parents and a reward.
+        """
         if self.problem.context and self.problem.context_number is None:
             return self._take_step(self.problem.condition_codes(self._complete_context(rng)), choices, rng)
         return self._take_step(self.problem, choices, rng)
@@ -278,20 +301,20 @@ class BlackBoxEnvironment(Environment):
             parents, reward = self.step(do, rng, context) if context else self.step(do, rng)
             codes, number = problem.encode_parents(parents), float(reward)
         except CausalBanditsError as error:
-            raise ProblemError(f"step must give the parents' values; after {do}: {error}") from error
+            raise ProblemError(f"step must return the parents' values; after {do}: {error}") from error
         except Exception as error:
             takes = "an intervention, rng and the context" if context else "an intervention and rng"
             raise ProblemError(
-                f"step must be a function of {takes} that gives the parents' values and a number; "
-                f"after {do} it raised {type(error).__name__}: {error}"
+                f"step must be a function of {takes} that returns the parents' values and a number; after {do} it "
+                f"raised {type(error).__name__}: {error}"
             ) from error
         if not math.isfinite(number):
-            raise ProblemError(f"step must give finite rewards; after {do} it gave {reward!r}.")
+            raise ProblemError(f"step must return finite rewards; after {do} it returned {reward!r}.")
         for name, value in problem.known_parents.items():
             if parents[name] != value:
                 raise ProblemError(
-                    f"step must give the parents that are known as they are: {name!r} is {value!r} in this context, "
-                    f"and after {do} it gave {parents[name]!r}."
+                    f"step must return the known values of context variables unchanged: {name!r} is {value!r} in this "
+                    f"context, and after {do} step returned {parents[name]!r}."
                 )
         return codes, number
 
@@ -305,7 +328,7 @@ class BlackBoxEnvironment(Environment):
             if all(known_code in (-1, code) for known_code, code in zip(known_codes, codes, strict=True)):
                 return codes
         raise ProblemError(
-            f"draw_context gave {CONTEXTS_TRIED} contexts, and in none was "
+            f"draw_context returned {CONTEXTS_TRIED} contexts, and none of them had "
             f"{self.problem.contexts.format_context(known_codes)}."
         )
 
@@ -317,9 +340,9 @@ class BlackBoxEnvironment(Environment):
             for number in range(problem.actions.size):
                 rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(*codes, number)))
                 choices = problem.actions.choices(number)
-                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.draws)])
+                rewards = np.array([self._take_step(here, choices, rng)[1] for _ in range(self.samples)])
                 means.append(float(rewards.mean()))
-                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.draws))
+                errors.append(float(rewards.std(ddof=1)) / math.sqrt(self.samples))
         return np.array(means).reshape(problem.contexts.size, -1), max(errors)
 
 
@@ -336,7 +359,7 @@ class BlackBoxReward(Reward):
         return code_hash(self._step if self._draw_context is None else (self._step, self._draw_context))
 
     def mean_on(self, problem: Problem) -> NoReturn:
-        refuse_mechanism("no mean for given parents that another problem could use")
+        refuse_mechanism("no mean reward given the parents that another problem could use")
 
     def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> NoReturn:
         refuse_mechanism("no reward for given parents")

@@ -1,4 +1,4 @@
-"""Budgeted regret: what an action brings less than the best mixture that a budget pays for."""
+"""Budgeted regret: the difference between the best mixture within a budget and the played action."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class BudgetedRegret:
         cheapest = largest_cheapest_cost([_situation(world) for world in worlds])
         if cheapest > allowance * (1 + SLACK):
             raise BudgetError(
-                f"The cheapest action costs {cheapest:g}, and the budget has {allowance:g} for each round: it does not "
-                "last for all of them. Give a larger budget, or a shorter horizon."
+                f"The cheapest action costs {cheapest:g}, and the budget has {allowance:g} per round: the budget does "
+                "not last for all rounds. Pass a larger budget or a shorter horizon."
             )
         self._allowance = max(allowance, cheapest)
         self._best: BoundedCache[Z | None, float] = BoundedCache(max(len(worlds), CONTEXT_CACHE_SIZE))

@@ -1,4 +1,4 @@
-"""The world that only a simulator knows: a problem together with its reward's mechanism."""
+"""Environment: a problem together with the mechanism of its reward, which only a simulator knows."""
 
 from __future__ import annotations
 
@@ -118,21 +118,31 @@ MEAN_CACHE_SIZE = 2**16
 
 
 class Observation(NamedTuple):
-    """What one pull shows: the parents' values and the reward."""
+    """The result of one pull.
+
+    Attributes:
+        parents: The values of the reward's parents, by variable.
+        reward: The reward.
+    """
 
     parents: Mapping[str, State]
     reward: float
 
 
 class Best(NamedTuple):
-    """The first of the best actions, and its mean reward, less its cost where it has one."""
+    """The best action.
+
+    Attributes:
+        intervention: The action; the first of several that are equal.
+        mean: Its mean reward minus its cost.
+    """
 
     intervention: Intervention
     mean: float
 
 
 class Environment(Cached):
-    """A problem together with its reward: what a simulator needs and no learner sees.
+    """A problem with its reward mechanism, for simulation; policies never see the mechanism.
 
     >>> from causalbandits import zoo
     >>> env = zoo.figure2()
@@ -140,6 +150,17 @@ class Environment(Cached):
     (do(X1=1, X2=2, X3=2, X4=3), 0.2)
     >>> round(env.mean_reward({}), 10)
     0.0025
+
+    Args:
+        problem: The problem; it must have parents.
+        reward: The reward mechanism, such as `rewards.BernoulliReward`.
+
+    Attributes:
+        problem: The problem.
+        reward: The reward mechanism.
+
+    Raises:
+        ProblemError: If the arguments do not fit together, or the problem has no parents.
     """
 
     cache_size = 16  # what truly happens in a problem that is believed may take megabytes
@@ -151,8 +172,9 @@ class Environment(Cached):
             )
         if problem.unit == "actions":
             raise ProblemError(
-                "A world knows what its reward depends on, and this problem has no parents. Make the world of the "
-                "whole model, and let policies believe in this problem: simulate(env, policies, believed=problem, ...)."
+                "An environment requires the reward's parents, and this problem has none. Create the environment from "
+                "the whole model, and pass this problem as the policies' belief: simulate(env, policies, "
+                "believed=problem, ...)."
             )
         self.problem = problem
         self.reward = reward
@@ -174,14 +196,25 @@ class Environment(Cached):
         shown: Iterable[str] = (),
         **problem_arguments: Any,
     ) -> Environment:
-        """An environment in which the reward, a variable of the model that is 0 or 1, is drawn from its own CPT.
+        """The environment of a model in which the reward is one of the variables.
 
-        Beside the reward's parents, the variables that are `shown` are drawn: a learner's parents may be any of these
-        (`simulate(env, policies, believed=...)`), so that what causes the reward need not be among them. Further
-        arguments are those of `Problem`, such as `optional=` and `max_set=`.
+        Args:
+            model: The model.
+            manipulable: The manipulable variables, as for `Problem`.
+            reward: The name of the reward, a variable with the values 0 and 1.
+            shown: Further variables that are sampled with the reward's parents, for learners that assume other parents
+                (`simulate(env, policies, believed=...)`). Default: none.
+            **problem_arguments: Further arguments of `Problem`, such as `optional` and `max_set`.
+
+        Returns:
+            The environment.
+
+        Raises:
+            ProblemError: If the reward is not a variable with the values 0 and 1, or the arguments do not form a
+                problem.
         """
         if not isinstance(model, CausalModel):
-            raise ProblemError(f"A world is made from a CausalModel, with all its tables; got {model!r}.")
+            raise ProblemError(f"An environment is created from a CausalModel, with all CPTs; got {model!r}.")
         reward_variable = model[reward]
         if sorted(map(repr, reward_variable.states)) not in (["0", "1"], ["0.0", "1.0"], ["False", "True"]):
             raise ProblemError(f"The reward {reward!r} must be 0 or 1; its states are {list(reward_variable.states)}.")
@@ -203,11 +236,29 @@ class Environment(Cached):
         return cls(problem, BernoulliReward(np.broadcast_to(means, problem.shape)))
 
     def condition(self, context: Mapping[str, State]) -> Environment:
-        """The same world once some or all of the context is known; remembered."""
+        """The environment once values of its context are known; cached.
+
+        Args:
+            context: The known values by variable.
+
+        Returns:
+            The conditioned environment.
+
+        Raises:
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context.
+        """
         return self.condition_codes(self.problem.condition(context).context_codes)
 
     def condition_codes(self, codes: Z | None) -> Environment:
-        """The same, given by codes as `Problem.condition_codes` takes them."""
+        """The environment once values of its context are known, given as codes.
+
+        Args:
+            codes: The position of each context variable's value, -1 for unknown ones; None for no context.
+
+        Returns:
+            The conditioned environment.
+        """
         if codes is None or codes == self.problem.context_codes:
             return self
         env = self._conditioned_cache.get(codes)
@@ -216,11 +267,25 @@ class Environment(Cached):
         return env
 
     def draw_context(self, rng: Seed = None) -> dict[str, State]:
-        """What is known before a decision: values of the context, as they come."""
+        """Sample a context.
+
+        Args:
+            rng: The seed or generator. Default: a random seed.
+
+        Returns:
+            The values of the context, by variable.
+        """
         return self.problem.contexts.values(self.draw_codes(random_generator(rng)))
 
     def draw_codes(self, rng: np.random.Generator) -> Z:
-        """The same as codes."""
+        """Sample a context, as codes.
+
+        Args:
+            rng: The generator.
+
+        Returns:
+            The position of each context variable's value.
+        """
         return self.problem.contexts.sample(rng)
 
     def _at_context(self, context: Mapping[str, State] | None) -> Environment:
@@ -230,11 +295,33 @@ class Environment(Cached):
         return f"Environment({self.problem!r}, {self.reward!r})"
 
     def mean_reward(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
-        """The exact mean reward of an action, in a context if one is given."""
+        """The exact mean reward of an action.
+
+        Args:
+            action: The action: a mapping from variables to values, or its number.
+            context: The known values of the context. Default: marginal over the context.
+
+        Returns:
+            The mean reward, without subtracting the cost.
+
+        Raises:
+            InterventionError: If the action is not part of the action space.
+        """
         return self._at_context(context).mean.under(self.problem.choices(action))
 
     def value(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
-        """The exact mean reward of an action, less what it costs; in a context, if one is given."""
+        """The exact mean reward of an action minus its cost.
+
+        Args:
+            action: The action: a mapping from variables to values, or its number.
+            context: The known values of the context. Default: marginal over the context.
+
+        Returns:
+            The mean reward minus the cost.
+
+        Raises:
+            InterventionError: If the action is not part of the action space.
+        """
         return self._at_context(context)._value(self.problem.choices(action))
 
     def _value(self, choices: Choices) -> float:
@@ -243,21 +330,27 @@ class Environment(Cached):
 
     @cached_property
     def means(self) -> Array:
-        """The exact mean reward of every action."""
+        """The exact mean reward of every action, in the order of their numbers."""
         means = self.mean.of_actions(self.problem.projection)
         means.setflags(write=False)
         return means
 
     @cached_property
     def values(self) -> Array:
-        """The same, less what each action costs."""
+        """The exact mean reward minus cost of every action, in the order of their numbers."""
         costs = self.problem.costs
         return self.means if costs is None else self.means - costs.costs_of(self.problem.actions.array())
 
     def best(self, context: Mapping[str, State] | None = None) -> Best:
-        """The first action with the largest mean, less its cost, to within rounding; in a context, if one is given.
+        """The best action: the first with the largest mean reward minus cost, up to rounding.
 
-        Of more than `LISTED` actions, the first of those that can be the only best (see `Problem.reduction`).
+        If there are too many actions to list, only actions that can be optimal are searched (see `Problem.reduction`).
+
+        Args:
+            context: The known values of the context. Default: marginal over the context.
+
+        Returns:
+            The intervention and its mean reward minus cost.
         """
         if context is not None:
             return self.condition(context).best()
@@ -272,7 +365,14 @@ class Environment(Cached):
         return Best(situation.action(position).intervention, float(values.values[position]))
 
     def means_in(self, situation: Situation) -> Array:
-        """The exact mean reward of every action that is searched."""
+        """The exact mean reward of every searched action.
+
+        Args:
+            situation: The situation.
+
+        Returns:
+            The means, in the order of the searched actions.
+        """
         lists_all_actions = self.problem.actions.size <= LISTED and not self.problem.is_restricted
         return self.means if lists_all_actions else self.mean.of_actions(situation.candidates.projection)
 
@@ -298,11 +398,22 @@ class Environment(Cached):
         return tuple(choices)
 
     def gaps(self) -> Array:
-        """How much worse than the best each action is, in the mean and less its cost."""
+        """The gap of every action: the loss in mean reward minus cost relative to the best action."""
         return self._all_gaps if self.problem.is_restricted else np.asarray(self.values.max() - self.values)
 
     def gap(self, action: Mapping[str, State] | int, context: Mapping[str, State] | None = None) -> float:
-        """How much worse than the best one action is, in a context if one is given; the others are not looked at."""
+        """The gap of one action: its loss in mean reward minus cost relative to the best action.
+
+        Args:
+            action: The action: a mapping from variables to values, or its number.
+            context: The known values of the context. Default: marginal over the context.
+
+        Returns:
+            The gap.
+
+        Raises:
+            InterventionError: If the action is not part of the action space.
+        """
         if context is not None:
             return self.condition(context).gap(action)
         if self._lists_gaps and type(action) is int and 0 <= action < len(self._all_gaps):
@@ -319,7 +430,15 @@ class Environment(Cached):
         return gap
 
     def gaps_in(self, projection: Projection, costs: Array | None = None) -> Array:
-        """How much worse than the best each action of a set is; `costs` are theirs."""
+        """The gaps of a set of actions.
+
+        Args:
+            projection: The projection of the actions.
+            costs: The costs of the actions. Default: none.
+
+        Returns:
+            The gaps, in the order of the actions.
+        """
         means = self.mean.of_actions(projection)
         return np.maximum(0.0, self._best_value - (means if costs is None else means - costs))
 
@@ -334,12 +453,12 @@ class Environment(Cached):
 
     @cached_property
     def configuration_means(self) -> Array:
-        """E[Y | z] of every configuration, in the order of their numbers."""
+        """The mean reward E[Y | z] of every configuration, in the order of their numbers."""
         return np.array([self.mean.at(z) for z in np.ndindex(*self.problem.shape)])
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very environment: its problem, its means, and the code of a sampler of your own."""
+        """A hash of the environment: its problem, its means, and the code of a custom sampler."""
         content = f"{self.problem.fingerprint} {self.reward!r} {self.reward.code()}".encode() + self.mean.content()
         return hashlib.sha256(content).hexdigest()[:16]
 
@@ -350,21 +469,48 @@ class Environment(Cached):
     def pull(
         self, action: Mapping[str, State] | int, rng: Seed = None, context: Mapping[str, State] | None = None
     ) -> Observation:
-        """Try an action once, in a context if one is given; in whatever context comes if not.
+        """Play an action once.
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().pull({"send_time": "morning"}, rng=1)
         Observation(parents={'subject': 'short', 'template': '2', 'send_time': 'morning'}, reward=1.0)
+
+        Args:
+            action: The action: a mapping from variables to values, or its number.
+            rng: The seed or generator. Default: a random seed.
+            context: The known values of the context. Default: a sampled context.
+
+        Returns:
+            The values of the reward's parents, and the reward.
+
+        Raises:
+            InterventionError: If the action is not part of the action space.
         """
         z, reward = self._at_context(context).draw(self.problem.choices(action), random_generator(rng))
         return Observation(self.problem.decode_parents(z), reward)
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> tuple[Z, float]:
-        """The parents' codes and the reward: one uniform per block, in order, then the reward's own draw."""
+        """Sample the parents and the reward under an action.
+
+        Args:
+            choices: The position of each manipulable variable's choice.
+            rng: The generator: one uniform number per block of parents, then the reward's own.
+
+        Returns:
+            The positions of the parents' values, and the reward.
+        """
         return self._draw_reward(choices, rng, self._sample_parents)
 
     def draw_all(self, choices: Choices, rng: np.random.Generator) -> tuple[dict[str, int], Z, float]:
-        """The same, and the codes of every variable on the way: causes first, one uniform for each that is not set."""
+        """Sample the parents, their ancestors and the reward under an action.
+
+        Args:
+            choices: The position of each manipulable variable's choice.
+            rng: The generator: one uniform number per variable that is not set, causes first, then the reward's own.
+
+        Returns:
+            The positions of all sampled values by variable, those of the parents, and the reward.
+        """
         observed: dict[str, int] = {}
 
         def sample_parents(choices: Choices, rng: np.random.Generator) -> Z:
@@ -390,7 +536,7 @@ class Environment(Cached):
 
     @property
     def mechanisms(self) -> list[Mechanism]:
-        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
+        """The mechanisms of the parents, of constrained variables and of their ancestors, causes first."""
         return self._ancestral_sampler.mechanisms
 
     @cached_property

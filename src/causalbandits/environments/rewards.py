@@ -159,31 +159,58 @@ class AdditiveMean(MeanReward):
 
 
 class Reward(ABC):
-    """How the reward comes about, given the parents."""
+    """The base class of reward mechanisms: the distribution of the reward given its parents.
+
+    >>> from causalbandits import Environment, zoo
+    >>> problem = zoo.email_campaign().problem
+    >>> Environment(problem, GaussianReward(lambda subject, **others: float(subject == "short"), sd=0.1)).reward
+    GaussianReward(mean=<function>, sd=0.1)
+    """
 
     bounded: bool | None = None
-    """True: always in [0, 1]. False: it may leave it. None: not known."""
+    """Whether rewards always lie in [0, 1]; None if that is not known."""
 
     @abstractmethod
     def mean_on(self, problem: Problem) -> MeanReward:
-        """E[Y | z] on a problem; raises if the two do not fit."""
+        """The mean reward of every configuration of a problem's parents.
+
+        Args:
+            problem: The problem.
+
+        Returns:
+            The means E[Y | z] and their averages under actions.
+
+        Raises:
+            ProblemError: If the reward does not fit the problem.
+        """
 
     @abstractmethod
     def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
-        """One reward, given E[Y | z] and (on call) the parents' values."""
+        """Sample a reward.
+
+        Args:
+            mean: The mean reward E[Y | z] of the configuration.
+            values: A function that returns the parents' values by variable.
+            rng: The generator.
+
+        Returns:
+            The reward.
+        """
 
     def code(self) -> str:
-        """A hash of the code that draws rewards, where it is not this library's."""
+        """A hash of the code that samples rewards; empty for the classes of this library."""
         return "" if is_ours(type(self)) else code_hash(self)
 
 
 class BernoulliReward(Reward):
-    """Y is 1 with probability `mean` (an array over the parents' axes, or a function of their values), else 0.
-
-    A function takes the values by the parents' names, in any order, or, if it has other names for them, in their order.
+    """A reward of 1 with probability `mean`, and 0 otherwise.
 
     >>> BernoulliReward(lambda subject: {"short": .3, "long": .1}[subject])
     BernoulliReward(mean=<function>)
+
+    Args:
+        mean: The probabilities: an array with one axis per parent, or a function of the parents' values. Its parameters
+            are matched by name if they are the parents' names, otherwise by position.
     """
 
     bounded = True
@@ -204,7 +231,18 @@ class BernoulliReward(Reward):
 
 
 class GaussianReward(Reward):
-    """Y = `mean` + N(0, `sd`^2)."""
+    """A Gaussian reward with mean `mean` and standard deviation `sd`.
+
+    >>> GaussianReward([0.1, 0.4], sd=0.5)
+    GaussianReward(mean=<array (2,)>, sd=0.5)
+
+    Args:
+        mean: The means: an array with one axis per parent, or a function of the parents' values.
+        sd: The standard deviation, in units of the reward; 0 or more.
+
+    Raises:
+        ProblemError: If `sd` is out of range.
+    """
 
     def __init__(self, mean: Means, sd: float = 1.0) -> None:
         self.mean, self.sd = mean, validate_sd(sd)
@@ -221,7 +259,20 @@ class GaussianReward(Reward):
 
 
 class LinearReward(Reward):
-    """Y = <theta, f(z)> + N(0, `sd`^2); features default to the parents' values (one-hot where not numbers)."""
+    """A reward with mean <theta, f(z)>, linear in features of the parents, and Gaussian noise.
+
+    >>> LinearReward([0.25, -0.25], sd=0.1).theta
+    array([ 0.25, -0.25])
+
+    Args:
+        theta: The coefficients, one per feature.
+        features: A function of the parents' values that returns a vector, or a mapping from each parent to a function
+            of its value. Default: the parents' values, one-hot encoded unless they are numbers.
+        sd: The standard deviation of the noise, in units of the reward; 0 or more.
+
+    Raises:
+        ProblemError: If `theta` is not a vector of finite numbers, or `sd` is out of range.
+    """
 
     def __init__(self, theta: npt.ArrayLike, features: FeatureSpec = None, sd: float = 1.0) -> None:
         try:
@@ -252,10 +303,19 @@ class LinearReward(Reward):
 
 
 class CustomReward(Reward):
-    """Your own sampler of the parents' values and a generator, with its `mean` given for the regret's sake.
+    """A reward that your own function samples.
 
-    Both take the values by the parents' names, `sample(send_time, subject, rng)`, or, if they have other names for
-    them, in the order of the problem's parents, the generator last.
+    >>> mean = {"short": 0.3, "long": 0.1}
+    >>> CustomReward(lambda subject: mean[subject], sample=lambda subject, rng: rng.exponential(mean[subject]))
+    CustomReward(mean=<function>)
+
+    Args:
+        mean: The means, which regret needs: an array with one axis per parent, or a function of the parents' values.
+        sample: A function of the parents' values and a generator `rng` that returns a reward. Parameters are matched by
+            name if they are the parents' names, otherwise by position, with the generator last.
+
+    Raises:
+        ProblemError: If `sample` is not a function.
     """
 
     def __init__(self, mean: Means, sample: Callable[..., float]) -> None:
@@ -282,11 +342,11 @@ class CustomReward(Reward):
             reward = float(self._call_sampler(parents, rng))
         except Exception as error:
             raise ProblemError(
-                "sample must be a function of the parents' values and rng that gives a number; at "
+                "sample must be a function of the parents' values and rng that returns a number; at "
                 f"{tuple(parents.values())} it raised {type(error).__name__}: {error}"
             ) from error
         if not math.isfinite(reward):
-            raise ProblemError(f"sample must give finite rewards; at {tuple(parents.values())} it gave {reward}.")
+            raise ProblemError(f"sample must return finite rewards; at {tuple(parents.values())} it returned {reward}.")
         return reward
 
     def _call_sampler(self, parents: Mapping[str, State], rng: np.random.Generator) -> float:
@@ -357,13 +417,21 @@ MOST_DEGREES = 100
 
 
 class StudentReward(Reward):
-    """Y = `mean` + `scale` T, with T of Student's t distribution with so many `degrees` of freedom.
+    """A heavy-tailed reward: `mean` plus `scale` times a Student's t variable.
 
-    Its standard deviation is `scale` sqrt(degrees / (degrees - 2)), 1.73 `scale` with three degrees and infinite with
-    two.
+    Its standard deviation is scale x sqrt(degrees / (degrees - 2)): 1.73 x scale for three degrees of freedom, and
+    infinite for two.
 
     >>> StudentReward([0.1, 0.4], scale=0.1)
     StudentReward(mean=<array (2,)>, scale=0.1, degrees=3)
+
+    Args:
+        mean: The means: an array with one axis per parent, or a function of the parents' values.
+        scale: The scale, in units of the reward; 0 or more.
+        degrees: The degrees of freedom; an integer from 2 to 100.
+
+    Raises:
+        ProblemError: If `scale` or `degrees` is out of range.
     """
 
     def __init__(self, mean: Means, scale: float = 1.0, degrees: int = 3) -> None:

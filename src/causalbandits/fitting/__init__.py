@@ -1,4 +1,4 @@
-"""From data to models: estimating conditional probability tables, and testing a graph's independences against data."""
+"""From data to models: estimation of conditional probability tables, and tests of a graph's independences."""
 
 from causalbandits.fitting.bins import Bins, bin_labels, bins_from_texts
 from causalbandits.fitting.check import (

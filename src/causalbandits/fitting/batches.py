@@ -1,4 +1,4 @@
-"""Data in batches of columns: what every source of data gives."""
+"""Data in batches of columns, as every source of data yields them."""
 
 from __future__ import annotations
 
@@ -78,4 +78,4 @@ def import_arrow(subject: str, module: str = "pyarrow") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise DataError(f"Reading {subject} needs pyarrow: pip install 'causalbandits[data]', or use CSV.") from None
+        raise DataError(f"Reading {subject} requires pyarrow: pip install 'causalbandits[data]', or use CSV.") from None

@@ -43,15 +43,15 @@ def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None)
             raise DataError(f"{_RULE}; for {name!r} it is {short_repr(number)}.")
         if name in structure.states:
             raise DataError(
-                f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and so quantiles of "
-                "the data cannot be its states. Leave it out of bins=: where its states are intervals, each number is "
-                "put into its interval."
+                f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, so quantiles of "
+                f"the data cannot be its states. Leave {name} out of bins=. If its states are intervals, each number "
+                "is assigned to its interval."
             )
     for name, own in intervals.items():
         if structure.states.get(name, own.labels) != own.labels:
             raise DataError(
                 f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its "
-                f"bins {short_repr(own.labels, most=80)}. Leave it out of bins=, or out of values=."
+                f"bins {short_repr(own.labels, most=80)}. Leave {name} out of bins= or out of values=."
             )
     if numbers:
         intervals |= _find_quantiles(numbers, source)
@@ -91,11 +91,11 @@ def _parse_edges(name: str, edges: Any) -> Intervals:
 def _find_quantiles(numbers: Mapping[str, int], source: DataSource | None) -> dict[str, Intervals]:
     if source is None:
         raise DataError(
-            f"Without data there are no quantiles: give the edges, bins={{{next(iter(numbers))!r}: [...]}}."
+            f"Quantiles require data. Without data, pass the edges: bins={{{next(iter(numbers))!r}: [...]}}."
         )
     if not source.can_read_again:
         raise DataError(
-            "Quantiles need two passes over the data, and these can be read once only: give the edges, "
+            "Quantiles require two passes over the data, and this stream can be read only once. Pass the edges, "
             f"bins={{{next(iter(numbers))!r}: [...]}}, or a table or a file instead of a stream."
         )
     names = list(numbers)
@@ -113,20 +113,21 @@ def _quantile_intervals(name: str, values: Array, number: int) -> Intervals:
     """Bins with about equally many values, each edge one of the values; beyond the data they go on for ever."""
     ordered = np.sort(values)
     if not len(ordered):
-        raise DataError(f"No value of {name!r} was ever observed: it has no quantiles. Give the edges of its bins.")
+        raise DataError(f"No value of {name!r} was observed, so there are no quantiles. Pass the edges of its bins.")
     candidates = [float(ordered[len(ordered) * i // number]) for i in range(1, number)]
     inner = sorted({edge for edge in candidates if edge > ordered[0]})
     if not inner:
         share = np.count_nonzero(ordered == ordered[0]) / len(ordered)
         raise DataError(
-            f"bins={{{name!r}: {number}}}: {share:.0%} of the values of {name!r} are {format_edge(float(ordered[0]))}, "
-            f"so that its {number} quantiles are one. Give the edges of its bins, bins={{{name!r}: [...]}}."
+            f"bins={{{name!r}: {number}}}: {share:.0%} of the values of {name!r} are "
+            f"{format_edge(float(ordered[0]))}, so that its {number} quantiles coincide. Pass the edges of its bins, "
+            f"bins={{{name!r}: [...]}}."
         )
     intervals = Intervals([-np.inf, *inner, np.inf])
     if len(intervals.labels) < number:
         warn(
             f"{name!r} has {len(intervals.labels)} bins instead of {number}, because many of its values are equal: "
-            f"{', '.join(intervals.labels)}. For other bins give their edges, bins={{{name!r}: [...]}}.",
+            f"{', '.join(intervals.labels)}. To choose other bins, pass their edges, bins={{{name!r}: [...]}}.",
             DataWarning,
             stacklevel=caller_stacklevel(),
         )
@@ -180,8 +181,8 @@ def _is_hashable(value: Any) -> bool:
 
 def _number_error(name: str, place: str, value: Any) -> DataError:
     return DataError(
-        f"bins= is for columns of finite numbers; in {place} {name!r} is {short_repr(value)}. Correct the data, say "
-        "that it stands for a missing value (na_values=[...]), or leave the variable out of bins=."
+        f"bins= is for columns of finite numbers; in {place} {name!r} is {short_repr(value)}. Correct the data, "
+        "declare the value as missing (na_values=[...]), or leave the variable out of bins=."
     )
 
 
@@ -200,7 +201,7 @@ def _parse_bin_texts(texts: Sequence[str]) -> Iterator[tuple[str, int | list[flo
         edges = [parse_number_text(part) for part in entry.split(",")]
         if not name or None in edges or (len(edges) == 1 and not entry.strip().isdigit()):
             raise DataError(
-                "bins are written as age=0,30,45,60, which has the edges, or as age=4, which makes 4 quantiles; got "
+                "bins are written as edges, age=0,30,45,60, or as a number of quantiles, age=4; got "
                 f"{short_repr(text)}."
             )
         yield name, int(entry) if len(edges) == 1 else [edge for edge in edges if edge is not None]

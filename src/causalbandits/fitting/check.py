@@ -93,8 +93,9 @@ def find_separations(structure: Structure, graph: CausalGraph) -> Separations:
     ]  # fmt: skip
     if len(pairs) > PAIR_LIMIT:
         raise SizeError(
-            f"{len(pairs):,} pairs of variables may be independent; where causes are hidden, the limit is "
-            f"{PAIR_LIMIT:,}. Check parts of the graph: graph.projected([...]) keeps what it says of some variables."
+            f"{len(pairs):,} pairs of variables may be independent; with unobserved confounders, the limit is "
+            f"{PAIR_LIMIT:,}. Check parts of the graph: graph.projected([...]) keeps its claims about the given "
+            "variables."
         )
     costs: dict[Hashable, int] = {
         name: graphs.product_cost(max(2, len(structure.states.get(name, (0, 1))))) for name in names
@@ -239,7 +240,7 @@ class Check:
         try:
             import pandas
         except ImportError:
-            raise DataError("Data frames need pandas: pip install 'causalbandits[data]'.") from None
+            raise DataError("Data frames require pandas: pip install 'causalbandits[data]'.") from None
         return pandas.DataFrame(list(self.findings), columns=list(Finding._fields))
 
 
@@ -274,7 +275,10 @@ def check(
     delimiter: str | None = None,
     alpha: float = 0.05,
 ) -> Check:
-    """Test what a graph, or a model with its tables, says of the data; `data` and the rest are as for `fit`.
+    """Test the independencies of a graph, or the CPTs of a model, against data.
+
+    A claim that is not rejected is not confirmed: few rows reject little. With many rows small deviations are rejected;
+    `strength` shows their size.
 
     >>> from causalbandits import zoo
     >>> model = zoo.email_campaign().problem.model
@@ -283,8 +287,23 @@ def check(
     Graph: 1 of 2 claims rejected
       purpose and template should be independent: p-value 4.9e-29, strength 0.26, rejected
 
-    A claim that was not contradicted is not thereby true: few rows contradict little. With very many rows the smallest
-    deviation is found; `strength` says whether it matters.
+    Args:
+        graph: The graph, as for `fit`, or a model whose CPTs are tested, too.
+        data: The data, as for `fit`.
+        values: The allowed values of some variables, as for `fit`.
+        bins: The bins of numeric columns, as for `fit`.
+        interventions: The variables that were set in each row, as for `fit`.
+        missing: The treatment of missing values: "refuse" raises an error, "drop" skips rows with one.
+        na_values: Values that stand for missing ones.
+        delimiter: The delimiter of a CSV file. Default: a comma.
+        alpha: The false discovery rate, above 0 and below 1.
+
+    Returns:
+        The claims with their p-values, smallest first; it prints as text.
+
+    Raises:
+        DataError: If the data cannot be read or do not fit the graph, or `alpha` is out of range.
+        ModelError: If the graph is malformed.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop"]))
@@ -330,7 +349,7 @@ def check(
     used = rows.count - rows.incomplete
     posterior = graph.posterior if isinstance(graph, CausalModel | LatentModel) else None
     overconfidence = "" if posterior is None else posterior.overconfidence
-    remark = f"{overconfidence} p-values of its tables are too small." if overconfidence else ""
+    remark = f"{overconfidence} The p-values of its CPTs are too small." if overconfidence else ""
     unclaimed = None if separated is None else separated.unclaimed
     return Check((*adjust_findings(pairwise, alpha), *adjust_findings(tables, alpha)), used, alpha, remark, unclaimed)
 
@@ -351,7 +370,8 @@ def _check_size(structure: Structure) -> None:
     if claims > CLAIM_LIMIT:
         raise SizeError(
             f"A graph of {len(structure.names)} variables and {arrows} arrows makes {claims:,} claims; the limit is "
-            f"{CLAIM_LIMIT:,}. Check parts of it: some variables with all their causes make the same claims alone."
+            f"{CLAIM_LIMIT:,}. Check parts of the graph: a set of variables with all their causes makes the same "
+            "claims alone."
         )
 
 
@@ -384,7 +404,7 @@ def find_cpt_deviations(
     model: CausalModel | LatentModel, name: str, table_counts: npt.NDArray[Any]
 ) -> Iterator[Finding]:
     """What counts of a variable's values, row by row of its table, say to that."""
-    v = model.tables[name] if isinstance(model, LatentModel) else model[name]
+    v = model.cpts[name] if isinstance(model, LatentModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
     nothing_to_compare = independence_test(np.zeros((0, 2, len(v.states))))
@@ -397,11 +417,11 @@ def find_cpt_deviations(
             before = model.posterior.counts[name].reshape(counts.shape)[row]
             both = np.stack([before, row_counts])[None]
             test = independence_test(both) if row_counts.any() else nothing_to_compare
-            yield build_finding("tables", f"{row_label} should be as it was fitted", (v.name,), v.parents, test)
+            yield build_finding("tables", f"{row_label} should equal the fitted row", (v.name,), v.parents, test)
         elif expected.any():  # of what was never observed, nothing is said
             impossible = [v.states[i] for i in np.flatnonzero((row_counts > 0) & (expected == 0)).tolist()]
-            remark = f" (it says that {impossible[0]!r} is impossible)" if impossible else ""
-            claim = f"{row_label} should be as in its table{remark}"
+            remark = f" (which gives {impossible[0]!r} probability 0)" if impossible else ""
+            claim = f"{row_label} should equal the row of the CPT{remark}"
             yield build_finding("tables", claim, (v.name,), v.parents, goodness_of_fit_test(row_counts, expected))
 
 

@@ -1,4 +1,4 @@
-"""Pearson's statistic for thin tables, by its exact moments: two variables, or counts against probabilities.
+"""Pearson's statistic for sparse tables, by its exact moments: two variables, or counts against probabilities.
 
 Two moments say little of a law that one rare value dominates: a single outcome of a new value would contradict
 anything. So values are put together until every cell may expect something. Which ones depends on the margins alone,

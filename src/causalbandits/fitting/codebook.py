@@ -76,7 +76,7 @@ class Reading:
 TYPED = Reading()
 """Values that have types."""
 
-_CONVERT = "Make it text or a number first; of a date, take the part that matters, such as the month."
+_CONVERT = "Convert it to text or a number first; from a date, extract the relevant part, such as the month."
 
 
 class _UnfitError(Exception):
@@ -138,12 +138,12 @@ class Codebook:
             place = self._reading.place(first_row + at)
             if self.intervals is not None:
                 raise DataError(
-                    f"The value of {self.name!r} in {place} must be a number {self.intervals.range}, as its bins are; "
-                    f"it is {short_repr(value)}. Correct the data, or give other bins: the outer edges may be -inf and "
-                    "inf."
+                    f"The value of {self.name!r} in {place} must be a number {self.intervals.range}, the range of its "
+                    f"bins; it is {short_repr(value)}. Correct the data, or pass other bins: the outer edges may be "
+                    "-inf and inf."
                 )
             message = unknown_name_message(f"value of {self.name!r} in {place}:", value, self.values)
-            raise DataError(f"{message} Correct the data, or name all the values (values=...).")
+            raise DataError(f"{message} Correct the data, or pass all values (values=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
         if not self.text:  # in text, a later value may be no number
@@ -163,9 +163,10 @@ class Codebook:
         edges = sorted({float(math.floor(low)), *inner, float(math.ceil(high))})
         raise DataError(
             f"{self.name!r} is a column of numbers with {len(numbers)} distinct values in {rows:,} rows, from "
-            f"{format_edge(low)} to {format_edge(high)}; a table needs {NUMBER_LIMIT} or fewer. Put them into bins: "
-            f"bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, bins={{{self.name!r}: 4}} "
-            f"makes 4 quantiles. Or declare that every value is a category: values={{{self.name!r}: [...]}}."
+            f"{format_edge(low)} to {format_edge(high)}; a CPT allows at most {NUMBER_LIMIT}. Discretise them with "
+            f"edges, bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, "
+            f"bins={{{self.name!r}: 4}} makes 4 quantiles. Or declare that every value is a category: "
+            f"values={{{self.name!r}: [...]}}."
         )
 
     def _numbers(self) -> list[float] | None:
@@ -181,7 +182,7 @@ class Codebook:
         if self.has_given_states:
             return tuple(self.values), np.arange(len(self.values))
         if not self.values:
-            raise DataError(f"No value of {self.name!r} was ever observed: its states are not known. Use values=...")
+            raise DataError(f"No value of {self.name!r} was observed, so its states are unknown. Pass values=...")
         values = _parse_texts(self.values) if self.text else self.values
         ranking = None if self._ranking is None else {value: rank for rank, value in enumerate(self._ranking)}
         try:
@@ -190,7 +191,7 @@ class Codebook:
             by_type = {type(value).__name__: value for value in values}
             kinds = ", ".join(f"{kind} ({value!r})" for kind, value in by_type.items())
             raise DataError(
-                f"The values of {self.name!r} have no common order: {kinds}. Make them of one kind, or give the "
+                f"The values of {self.name!r} have no common order: {kinds}. Convert them to one type, or pass the "
                 "states in the order you want (values=...)."
             ) from None
         place = {state: i for i, state in enumerate(states)}
@@ -231,7 +232,7 @@ class Codebook:
             self._ranking = list(values)
         elif self._ranking != list(values) and not self.has_given_states:
             raise DataError(
-                f"The categories of {self.name!r} have another order in another part of the data: give the states in "
+                f"The categories of {self.name!r} have another order in another part of the data. Pass the states in "
                 "the order you want (values=...)."
             )
 
@@ -358,13 +359,13 @@ class Codebook:
                 examples = ", ".join(format_edge(float(number)) for number in self.values[:3])  # type: ignore[arg-type]
                 raise DataError(
                     f"{self.name!r} is a column of numbers with more than {STATE_LIMIT} distinct values ({examples}, "
-                    f"...); a table needs {NUMBER_LIMIT} or fewer. Put them into bins: bins={{{self.name!r}: [0, 30, "
-                    f"45, 60]}} has the edges, bins={{{self.name!r}: 4}} makes 4 quantiles."
+                    f"...); a CPT allows at most {NUMBER_LIMIT}. Discretise them with edges, bins={{{self.name!r}: "
+                    f"[0, 30, 45, 60]}} has the edges, bins={{{self.name!r}: 4}} makes 4 quantiles."
                 )
             examples = ", ".join(map(repr, self.values[:3]))
             raise DataError(
-                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...): a table needs a few. "
-                "Merge them first, or name all the values (values=...)."
+                f"{self.name!r} has more than {STATE_LIMIT} different values ({examples}, ...), too many for a CPT. "
+                "Merge values first, or pass all values (values=...)."
             )
         self._code_of_state[value] = len(self.values)
         self.values.append(value)
@@ -445,8 +446,7 @@ def _near_duplicates(texts: Sequence[str]) -> Iterator[str]:
         if len(variants) > 1:
             yield (
                 f"has states that differ in case or blanks only: {_format_texts(variants)}. If they mean the same, "
-                "make them the "
-                "same in the data; if not, name all the values (values=...)."
+                "unify them in the data; if not, pass all values (values=...)."
             )
 
 
@@ -456,12 +456,14 @@ def _missing_value_markers(texts: Sequence[str]) -> Iterator[str]:
     if suspects:
         yield f"has the state{'s' * (len(suspects) > 1)} {_format_texts(suspects)}: {_MARKER_ADVICE.format(suspects)}"
     elif len(words) == 1 and len(texts) > 2:
-        yield f"has numbers and {short_repr(words[0])}, so that all of it is text: {_MARKER_ADVICE.format(words)}"
+        yield (
+            f"has numbers and {short_repr(words[0])}, so that the whole column is text: {_MARKER_ADVICE.format(words)}"
+        )
 
 
 _MARKER_ADVICE = (
-    "if that stands for a missing value, leave such cells empty in the data, or fit(..., na_values={}); if not, name "
-    "all the values (values=...)."
+    "if that marks a missing value, leave such cells empty in the data, or pass fit(..., na_values={}); if not, pass "
+    "all values (values=...)."
 )
 
 

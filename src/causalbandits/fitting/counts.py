@@ -326,9 +326,9 @@ class TableCounts:
             if tally.too_large and self._structure.hidden is not None:
                 *conditioning, name = tally.axes
                 raise SizeError(
-                    f"P({name} | {len(conditioning)} variables): hidden causes tie {name} to some of "
-                    f"{', '.join(conditioning)}, and "
-                    f"its table has more than {TALLY_LIMIT} cells. Use fewer states, or observe a hidden cause."
+                    f"P({name} | {len(conditioning)} variables): {name} is confounded with some of these variables, "
+                    f"and its table has more than {TALLY_LIMIT} cells. Use fewer states, or observe an unobserved "
+                    "confounder."
                 )
             tally.check_size()
 
@@ -350,8 +350,8 @@ def refuse_large_cpts(families: Iterable[Family], shapes: Mapping[str, tuple[int
 def _table_size_error(axes: tuple[str, ...]) -> SizeError:
     *parents, name = axes
     return SizeError(
-        f"The table of {name!r} given {', '.join(map(repr, parents))} has more than {TALLY_LIMIT} cells. Give it fewer "
-        "parents, or these fewer states."
+        f"The table of {name!r} given {', '.join(map(repr, parents))} has more than {TALLY_LIMIT} cells. Use fewer "
+        "parents, or fewer states of the parents."
     )
 
 

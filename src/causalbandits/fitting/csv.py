@@ -1,4 +1,4 @@
-"""CSV files, compressed or not, block by block; what is wrong in one has its line."""
+"""CSV files, compressed or not, block by block; errors have the line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ OTHER_DELIMITERS = ";\t|"
 def csv_source(path: Path, delimiter: str | None) -> DataSource:
     """A CSV file, with a line of column names; commas stand between its fields unless another sign is given."""
     if delimiter is not None and not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter in _DELIMITERS):
-        raise DataError(
-            f"delimiter must be one sign that stands between fields, such as ';'; got {short_repr(delimiter)}."
-        )
+        raise DataError(f"delimiter must be a single character, such as ';'; got {short_repr(delimiter)}.")
     file = _CsvFile(path, delimiter or ",")
     header = file.header()
     if not header:
@@ -35,9 +33,9 @@ def csv_source(path: Path, delimiter: str | None) -> DataSource:
     likely_delimiter = next((sign for sign in OTHER_DELIMITERS if sign in header[0]), None)
     if delimiter is None and len(header) == 1 and likely_delimiter:
         raise DataError(
-            f"{str(path)!r} has a single column, {short_repr(header[0])}: its fields seem to have "
-            f"{likely_delimiter!r} between them. "
-            f"Say so, delimiter={likely_delimiter!r}; or delimiter=',' if it is one column."
+            f"{str(path)!r} has a single column, {short_repr(header[0])}: its fields seem to be separated by "
+            f"{likely_delimiter!r}. Pass delimiter={likely_delimiter!r}; or pass delimiter=',' if the file has a "
+            "single column."
         )
     return DataSource(tuple(header), file.batches, Reading(text=True, missing=MISSING_TEXTS, place=file.place))
 

@@ -1,4 +1,4 @@
-"""Tables from rows with missing values: expectation and maximisation, exactly.
+"""CPTs from rows with missing values, by exact expectation maximisation.
 
 The E-step completes each distinct incomplete row in every possible way, weighted by its probability under the tables;
 the M-step is the usual estimate from the expected counts. Each step raises
@@ -58,8 +58,8 @@ class IncompleteRows:
         for name, codes, mask in zip(self._names, columns, masks, strict=True):
             if ((codes < 0) & mask).any():
                 raise DataError(
-                    f"Where a variable was set, its value must be known; rows that set {name!r} lack its value. "
-                    "Use missing='drop', or fill it in."
+                    f"The value of a variable that was set must be known; in some rows {name!r} was set and its value "
+                    "is missing. Use missing='drop', or fill in the values."
                 )
         codes_and_masks = np.stack([*columns, *masks], axis=1)
         width = len(self._names)
@@ -107,8 +107,8 @@ def maximise(
     while change > TOLERANCE:
         if len(objective) == ITERATIONS:
             raise DataError(
-                f"The EM fit has not settled after {ITERATIONS} steps: probabilities still change by {change:.2g} a "
-                "step. Too much is missing for the graph; use missing='drop', or a larger prior."
+                f"The EM fit has not converged after {ITERATIONS} steps: probabilities still change by {change:.2g} "
+                "per step. Too many values are missing for this graph. Use missing='drop', or a larger prior."
             )
         expected, observed = _expected_counts(tables, counts, groups)
         objective.append(observed + _log_likelihood({name: counts[name] + prior[name] for name in counts}, tables))
@@ -169,7 +169,7 @@ def _build_completions(
     if completions > COMPLETION_LIMIT:
         raise SizeError(
             f"The incomplete rows, {len(incomplete)} different ones, have {completions} completions; the limit is "
-            f"{COMPLETION_LIMIT}. Drop the rows in which most is missing, or use missing='drop'."
+            f"{COMPLETION_LIMIT}. Remove the rows with the most missing values, or use missing='drop'."
         )
     groups = []
     for (gaps, was_set), rows in by_gaps.items():

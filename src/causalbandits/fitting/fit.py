@@ -1,4 +1,4 @@
-"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM where values are missing."""
+"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM if values are missing."""
 
 from __future__ import annotations
 
@@ -37,52 +37,50 @@ def fit(
     na_values: Iterable[State] = (),
     delimiter: str | None = None,
 ) -> CausalModel | LatentModel:
-    """Estimate every variable's table from data, given the graph.
+    """Estimate every variable's CPT from data, given the graph.
 
-    `graph` maps each variable to its parents; a CausalGraph, a networkx.DiGraph or a CausalModel (whose tables are
-    ignored) will do as well. `data` is a pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from
-    names to columns, or the path of a .csv, .csv.gz or .parquet file, which is read by batches and may be larger than
-    memory. Columns that the graph lacks are not read. `delimiter` is what stands between the fields of a CSV file, if
-    that is no comma.
+    The graph must be correct, and unobserved confounders must be part of it. Rows count for a CPT only if its variable
+    was not set.
 
     >>> data = {"purpose": ["Promo", "Promo", "Nurture", "Promo"], "subject": ["short", "short", "long", "long"]}
     >>> model = fit({"purpose": [], "subject": ["purpose"]}, data)
     >>> model["subject"].states, model["subject"].table.round(2).tolist()
     (('long', 'short'), [[0.67, 0.33], [0.4, 0.6]])
 
-    `values` are the allowed values of some variables, in order; other variables have those found in the data: numbers
-    by size, text by its characters, ordered categories in their order.
-
-    A column of more than 20 distinct numbers is refused unless it has `values` or `bins`. `bins={"age": [0, 30, 45,
-    60]}` has the edges of intervals, closed on the left, the last on both sides; the outer edges may be -inf and inf.
-    `bins={"age": 4}` makes quantiles of the data, which are read twice then. The states are texts such as "[30, 45)",
-    and wherever the variable's value is given or read later, a number stands for its interval.
+    A numeric column needs bins:
 
     >>> fit({"age": []}, {"age": [18, 29, 30, 60]}, bins={"age": [0, 30, 45, 60]})["age"].states
     ('[0, 30)', '[30, 45)', '[45, 60]')
 
-    `prior` is the pseudo-count of every cell (1:
-    all distributions are equally likely beforehand; 0: plain frequencies, if every row of every table was seen), a
-    mapping from variables to such numbers or arrays, or an earlier fit, whose posterior is then the prior.
+    Args:
+        graph: A mapping from each variable to its parents, a `CausalGraph`, a `networkx.DiGraph` or a `CausalModel`
+            (whose CPTs are ignored).
+        data: A pandas or polars DataFrame, an Arrow table, reader or dataset, a mapping from names to columns, or the
+            path of a .csv, .csv.gz or .parquet file (read in batches). Columns that are not in the graph are not read.
+        values: The allowed values of some variables, in order. Default: those found in the data; numbers and texts are
+            sorted, ordered categories keep their order.
+        bins: For a numeric column the edges of its intervals, such as `[0, 30, 45, 60]`, or the number of quantiles.
+            Intervals are closed on the left, the last one on both sides; the outer edges may be infinite. A column with
+            more than 20 distinct numbers needs `values` or `bins`.
+        prior: The pseudo-count of every CPT entry: a number (0 gives plain frequencies), a mapping from variables to
+            numbers or arrays, or an earlier fit whose posterior becomes the prior.
+        interventions: The variables that were set in each row: the name of a column with their names
+            ("purpose,send_time", empty for none), or a mapping from variables to columns of truth values. Default: none
+            were set.
+        missing: The treatment of missing values: "refuse" raises an error, "drop" skips rows with one, and "em" finds
+            the CPTs with the largest likelihood (EM). Posteriors after EM treat filled-in values as observed.
+        na_values: Values that stand for missing ones, such as `["-", -999]`.
+        delimiter: The delimiter of a CSV file. Default: a comma.
 
-    `interventions` says in which rows variables were set: the name of a column with their names ("purpose" or
-    "purpose,send_time", empty if none), or a mapping from variables to columns of truth values. Such rows count for the
-    children of what was set, and not for its own table.
+    Returns:
+        The model with its `posterior`: a `CausalModel`, or a `LatentModel` if the graph has unobserved confounders. The
+        latter has a CPT of each variable given its Markov pillow, and further CPTs such as `sale | do(ad)` from rows in
+        which variables were set.
 
-    Missing values are refused, with their number in each column. `missing="drop"` leaves out the rows that have one,
-    `missing="em"` finds the tables that make the observed values most likely (with the pseudo-counts as further rows).
-    The model then says how many values were filled in, and that its posteriors take these for observed.
-    `na_values` are values that stand for missing ones, such as ["-", -999].
-
-    A DataWarning says what looks odd in values that were not named as states: `Google` and `google`, or `-`.
-
-    Fitting assumes that the graph is right and that no two variables have a common cause outside it.
-
-    The model has a `posterior`: counts, pseudo-counts, the number of rows. Where the graph hides causes, it is a
-    LatentModel: each variable's table is given its district among what comes before it, and that district's causes.
-    Rows in which something was set (at random, not by what is hidden) count for the tables that they leave as they are;
-    where a table becomes another one, that is fitted, too, under a name like `sale | do(ad)`. With `prior=0` rows of
-    tables may stay unseen: what needs them is refused when it is asked for."""
+    Raises:
+        DataError: If the data cannot be read, lack a column, or have missing or unexpected values.
+        ModelError: If the graph is malformed.
+    """
     if not isinstance(missing, str) or missing not in ("refuse", "drop", "em"):
         raise DataError(unknown_name_message("way to treat missing values:", missing, ["refuse", "drop", "em"]))
     if data is None:
@@ -109,14 +107,14 @@ def fit(
         tables.add(coded)
     tables.finish()
     if missing == "refuse":
-        rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' to fit what was observed.")
+        rows.check_complete("Use missing='drop' to leave these rows out, or missing='em' for expectation maximisation.")
     warn_of_odd_values(rows.books.values())
     used = rows.count - (rows.incomplete if missing == "drop" else 0)
     if not used:
         raise DataError(f"Every one of the {rows.count} rows has a missing value; by column: {rows.format_missing()}.")
     for name, book in rows.books.items():
         if book.missing == rows.count:
-            raise DataError(f"No value of {name!r} was ever observed: nothing can be said of its table.")
+            raise DataError(f"No value of {name!r} was observed, so its CPT cannot be estimated.")
     books_arranged = {name: book.arrange() for name, book in rows.books.items()}
     states_by_name = {name: values for name, (values, _) in books_arranged.items()}
     orders = {name: order for name, (_, order) in books_arranged.items()}
@@ -156,10 +154,11 @@ def prior_model(
         confounded = marginal_graph(structure.hidden.graph, structure.hidden.names).confounded
         if confounded:
             raise DataError(
-                f"Without data, a hidden variable must have one observed effect at most; {', '.join(confounded[0])} "
-                "have a hidden common cause. If none of them is manipulable, fit the graph in which nothing is hidden "
-                "and declare what can be observed: Problem(..., can_observe=[...]). Otherwise give data, or learn a "
-                "mean per action: Problem(graph, ..., reward_parents=[])."
+                "Without data, an unobserved variable must have at most one observed effect; "
+                f"{', '.join(confounded[0])} have an unobserved common cause. If none of them is manipulable, declare "
+                "the variables that can be observed: Problem(..., can_observe=[...]) with a graph that marks no "
+                "variable as unobserved. Otherwise pass data, or learn a mean per action: Problem(graph, ..., "
+                "reward_parents=[])."
             )
         structure = Structure(structure.parents, structure.states)
     missing = [name for name in structure.names if name not in structure.states]
@@ -184,8 +183,8 @@ def prior_model(
 def _require_posterior(prior: CausalModel | LatentModel) -> DirichletPosterior:
     if prior.posterior is None:
         raise ModelError(
-            f"A model that is to be the prior must have a posterior; the tables of {prior!r} are given, not estimated "
-            "(model.posterior is None). Give pseudo-counts, or fit it to earlier data, fit(graph, data)."
+            f"A model used as the prior must have a posterior; the CPTs of {prior!r} are given, not estimated "
+            "(model.posterior is None). Pass pseudo-counts, or a model fitted to earlier data, fit(graph, data)."
         )
     return prior.posterior
 
@@ -202,7 +201,8 @@ def _structure_of_prior(structure: Structure, prior: CausalModel | LatentModel) 
         or any(states[name] != required_states for name, required_states in structure.states.items())
     ):
         raise ModelError(
-            "A fit that is to be the prior must have the same variables, parents (in order), hidden causes and states."
+            "A model used as the prior must have the same variables, parents (in order), unobserved confounders and "
+            "states."
         )
     return Structure(structure.parents, states, hidden)
 
@@ -223,9 +223,9 @@ def _pseudo_counts(prior: Prior, shapes: Mapping[str, tuple[int, ...]]) -> dict[
             array = np.array(np.nan)
         if not (np.isfinite(array).all() and (array >= 0).all()):
             raise ModelError(
-                "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to numbers "
-                f"or arrays of their tables' shapes, or an earlier fit, a model that has a posterior; "
-                f"for {name!r} (shape {shape}) it is {short_repr(pseudo_count)}."
+                "prior must be a pseudo-count for every cell, 0 or more: a number, a mapping from variables to "
+                f"numbers or arrays with the shapes of their CPTs, or a fitted model (with a posterior); for {name!r} "
+                f"(shape {shape}) it is {short_repr(pseudo_count)}."
             )
         pseudo[name] = array
     return pseudo
@@ -240,6 +240,6 @@ def _check_rows_seen(
         examples = ", ".join(format_table_row(name, parents, states, row.tolist()) for row in unseen[:3])
         ellipsis_text = ", ..." if len(unseen) > 3 else ""
         raise DataError(
-            f"{len(unseen)} of the {rows} rows of the table of {name!r} were never seen, and with a prior of 0 have no "
-            f"estimate: {examples}{ellipsis_text}. Use a prior above 0, such as prior=1."
+            f"{len(unseen)} of the {rows} rows of the CPT of {name!r} do not occur in the data, and with a prior of 0 "
+            f"have no estimate: {examples}{ellipsis_text}. Use a prior above 0, such as prior=1."
         )

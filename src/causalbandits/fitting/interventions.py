@@ -63,14 +63,15 @@ class _NameColumn(NoInterventions):
         if parts is None:
             raise DataError(
                 f"The column {self.columns[0]!r} must name the variables that were set, such as 'x' or 'x,y', and be "
-                f"empty where none was; it holds {short_repr(value)}."
+                f"empty in observational rows; it holds {short_repr(value)}."
             )
         names = frozenset(part.strip() for part in parts) - {""}
         for name in sorted(names):
             if name not in self._names:
                 column = self.columns[0]
                 flags = (
-                    f" If it is true or 1 where a variable was set, say which: interventions={{'x': {column!r}}}."
+                    " If the column marks the rows in which one variable was set, name the variable: "
+                    f"interventions={{'x': {column!r}}}."
                     if name.casefold() in FLAG_TEXTS
                     else ""
                 )
@@ -114,7 +115,7 @@ class _FlagColumns(NoInterventions):
         codes = self._books[column].encode(values, first_row)
         if codes.min(initial=0) < 0:
             place = self._place(first_row + int(np.argmax(codes < 0)))
-            raise DataError(f"The column {column!r} must say whether a variable was set; in {place} it says nothing.")
+            raise DataError(f"The column {column!r} must state whether a variable was set; in {place} it is empty.")
         return np.asarray(codes == 1)
 
     def check_length(self, rows: int) -> None:
@@ -135,6 +136,6 @@ def parse_interventions(interventions: Interventions, names: Sequence[str], sour
     if isinstance(interventions, Mapping):
         return _FlagColumns(interventions, names, source)
     raise DataError(
-        "interventions must be the name of a column that says which variables were set, or a mapping from variables to "
-        f"columns of True and False; got {short_repr(interventions)}."
+        "interventions must be the name of a column with the names of the variables that were set, or a mapping from "
+        f"variables to columns of True and False; got {short_repr(interventions)}."
     )

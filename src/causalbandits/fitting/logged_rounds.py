@@ -1,4 +1,4 @@
-"""Rounds of the past: what was set, what was seen, and the reward, row by row."""
+"""Logged rounds: interventions, observations and rewards, row by row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def read_logged_rounds(
 ) -> LoggedRounds:
     """The rows of whatever `fit` reads: these variables, with their states, and a column of rewards."""
     if reward in states:
-        raise DataError(f"The column of rewards, {reward!r}, is one of the variables; name another: reward='...'.")
+        raise DataError(
+            f"The column of rewards, {reward!r}, is one of the variables. Pass the name of another column: "
+            "reward='...'."
+        )
     structure = Structure(
         {**dict.fromkeys(states, ()), reward: ()}, {name: tuple(state_list) for name, state_list in states.items()}
     )

@@ -43,12 +43,11 @@ def _memory_source(data: Any) -> DataSource:
         return _pandas_source(data, pandas)
     if (pandas and isinstance(data, pandas.Series)) or (polars and isinstance(data, polars.Series)):
         raise DataError(
-            f"A Series is a single column ({short_repr(data.name)}): give the data frame with a column for every "
-            "variable, "
-            "or {'x': series}."
+            f"A Series is a single column ({short_repr(data.name)}): pass the data frame with a column for every "
+            "variable, or {'x': series}."
         )
     if polars and isinstance(data, polars.LazyFrame):
-        raise DataError("A polars.LazyFrame has not been computed yet: give data.collect().")
+        raise DataError("A polars.LazyFrame has not been computed yet. Pass data.collect().")
     if polars and isinstance(data, polars.DataFrame):
         return _polars_source(data)
     if arrow and isinstance(data, arrow.RecordBatch):

@@ -1,4 +1,4 @@
-"""What is known before the data are read: the variables, their parents, and perhaps their states."""
+"""The structure before the data are read: the variables, their parents, and perhaps their values."""
 
 from __future__ import annotations
 
@@ -110,7 +110,11 @@ def check_columns(names: Iterable[str], columns: Sequence[str], subject: str = "
     """Every name must be a column, once."""
     for name in names:
         if name not in columns:
-            or_hidden = f" If it is never observed, mark it hidden: {name} [hidden]." if subject == "variable" else ""
+            or_hidden = (
+                (f" If the variable is never observed, mark it in the graph: {name} [hidden].")
+                if subject == "variable"
+                else ""
+            )
             raise DataError(
                 f"The data need a column for every {subject}; {name!r} has none. "
                 f"{unknown_name_message('column', name, columns)}{or_hidden}"

@@ -1,4 +1,4 @@
-"""Models and graphs in files and in other libraries' hands: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
+"""Models and graphs in files and in other libraries: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
 A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
 """
@@ -71,10 +71,25 @@ FORMATS = {
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """The CausalModel in a file, by its extension: .bif, .xml, .xmlbif, .bifxml or .json, and any of these with .gz.
+    """Read a model or a graph from a file.
 
-    DOT and dagitty's language (.dot, .gv) hold no tables: they give a CausalGraph. JSON gives what was written, a
-    CausalModel, a LatentModel or a CausalGraph.
+    >>> import os, tempfile
+    >>> from causalbandits import zoo
+    >>> path = os.path.join(tempfile.mkdtemp(), "campaign.bif")
+    >>> write(zoo.email_campaign().problem.model, path)
+    >>> read(path) == zoo.email_campaign().problem.model
+    True
+
+    Args:
+        path: The path; its suffix selects the format: .bif, .xml, .xmlbif, .bifxml, .json, .dot or .gv (also dagitty's
+            language), each also with .gz.
+
+    Returns:
+        A `CausalModel`. DOT files have no CPTs and give a `CausalGraph`; JSON files give a `CausalModel`, a
+        `LatentModel` or a `CausalGraph`, as written.
+
+    Raises:
+        FormatError: If the file cannot be read, has an unknown suffix, or does not follow its format.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -98,11 +113,26 @@ def read_dot(text: str) -> CausalGraph:
 
 
 def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: str | os.PathLike[str]) -> None:
-    """The model into a file, by its extension as for `read`; the file is there whole or not at all.
+    """Write a model or a graph to a file; the write is atomic.
 
-    Only JSON keeps the types of states: elsewhere they become text. A CausalGraph or a LatentModel goes into JSON or
-    DOT. DOT gets the graph alone, also of a model or a networkx.DiGraph; states are drawn in it, and not read back. A
-    file that holds anything but a model (or a graph) in the same format is not overwritten.
+    Only JSON keeps the types of values; other formats turn them into text. DOT keeps the graph alone. A file that does
+    not hold a model or a graph of the same format is not overwritten.
+
+    >>> import os, tempfile
+    >>> from causalbandits import CausalGraph
+    >>> path = os.path.join(tempfile.mkdtemp(), "graph.dot")
+    >>> write(CausalGraph.from_text("ad -> sale; ad <-> sale"), path)
+    >>> read(path)
+    CausalGraph('ad -> sale; ad <-> sale')
+
+    Args:
+        model: The model or graph. A `CausalGraph` or a `LatentModel` needs JSON or DOT; a `networkx.DiGraph` needs DOT.
+        path: The path; its suffix selects the format, as for `read`.
+
+    Raises:
+        StateError: If the file cannot be written or holds something else.
+        FormatError: If the suffix is unknown.
+        ModelError: If the format cannot hold the model.
     """
     file = parse_path(path, "model.bif")
     format = _find_format(file)
@@ -112,8 +142,8 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         format = _JSON_OF[type(model)] if format is _JSON else _DOT
     elif format is not _DOT or not isinstance(model, nx.DiGraph):
         raise ModelError(
-            "A file holds a CausalModel (JSON and DOT also a CausalGraph or a LatentModel, DOT a networkx.DiGraph); "
-            f"got {short_repr(model)} for {file.name}."
+            "write() takes a CausalModel (for JSON and DOT also a CausalGraph or a LatentModel, for DOT also a "
+            f"networkx.DiGraph); got {short_repr(model)} for {file.name}."
         )
     content_source = model.graph if format is _DOT and not isinstance(model, nx.DiGraph) else model
     try:
@@ -122,7 +152,7 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
         position_text = f"{error.object[error.start : error.end]!r} after {error.object[: error.start][-20:]!r}"
         raise ModelError(f"{file.name}: UTF-8 cannot hold {position_text}; JSON can.") from None
     if len(content) > FILE_LIMIT:
-        raise SizeError(f"{file.name}: a file holds {FILE_LIMIT:,} bytes; this model takes {len(content):,}.")
+        raise SizeError(f"{file.name}: the limit of a file is {FILE_LIMIT:,} bytes; this model needs {len(content):,}.")
     if file.suffix.lower() == ".gz":
         content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
     refuse_other_kind(file, format.kind, format.recognises, compressed=file.suffix.lower() == ".gz")
@@ -139,13 +169,13 @@ def _find_format(file: Path) -> _Format:
 def _read_content(file: Path) -> bytes:
     """The bytes of a file, decompressed, up to the limit."""
     if os.path.exists(file) and not os.path.isfile(file):
-        raise FormatError("expected a file, found something else.", file=file.name)
+        raise FormatError("expected a regular file, found a folder or a device.", file=file.name)
     opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
     try:
         with opener(file, "rb") as source:
             content = b"".join(itertools.islice(iter(partial(source.read, _PIECE), b""), FILE_LIMIT // _PIECE + 1))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(f"expected a gzip file, found one that is broken: {error}.", file=file.name) from None
+        raise FormatError(f"expected a gzip file, found a corrupted one: {error}.", file=file.name) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}.", file=str(file)) from None
     if len(content) > FILE_LIMIT:
@@ -159,11 +189,13 @@ def _check_limits(model: CausalModel) -> None:
     axes = max(v.table.ndim for v in model.variables.values())
     if entries > NUMBER_LIMIT or axes > AXES_LIMIT:
         raise SizeError(
-            f"A file holds {NUMBER_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
+            f"A file is limited to {NUMBER_LIMIT:,} numbers in all, in tables of at most {AXES_LIMIT - 1} parents; "
             f"this model has {entries:,} and {axes - 1}."
         )
     texts = [*model.names, *(text for texts in model.properties.values() for text in texts)]
     texts += [str(state) for v in model.variables.values() for state in v.states]
     for text in texts:
         if len(text) > LABEL_LIMIT:
-            raise ModelError(f"A file holds names, states and properties of {LABEL_LIMIT:,} characters: {clip(text)}.")
+            raise ModelError(
+                f"Names, states and properties in a file are limited to {LABEL_LIMIT:,} characters: {clip(text)}."
+            )

@@ -1,4 +1,4 @@
-"""What a file says of a network, checked and made into a model when all of it is known."""
+"""A network while it is read from a file; it is checked, and made into a model at the end."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Draft:
         if not name:
             self.refuse(place, "expected a name, found ''.")
         if name in self._states:
-            self.refuse(place, f"expected a variable that is new, found {clip(name)} again.")
+            self.refuse(place, f"expected a new variable, found {clip(name)} again.")
         if not states:
             self.refuse(place, f"expected at least one state of {clip(name)}, found none.")
         labels_seen: dict[str, None] = {}
         for state, where in states:
             if state in labels_seen:
-                self.refuse(where, f"expected states that differ, found {clip(state)} twice.")
+                self.refuse(where, f"expected distinct states, found {clip(state)} twice.")
             labels_seen[state] = None
         self._states[name], self._places[name] = tuple(labels_seen), place
 
@@ -108,7 +108,7 @@ class Draft:
             for parent, where in parents:
                 self._require_declared(parent, where)
                 if parent in parents_seen:
-                    self.refuse(where, f"expected parents that differ, found {clip(parent)} twice.")
+                    self.refuse(where, f"expected distinct parents, found {clip(parent)} twice.")
                 parents_seen.add(parent)
             total += math.prod(len(self._states[axis]) for axis in (name, *parents_seen))
             if total > NUMBER_LIMIT:
@@ -148,8 +148,8 @@ def state_labels(v: Variable) -> list[str]:
         text = str(state)
         if text in texts:
             raise ModelError(
-                f"This format holds states as text: {texts[text]!r} and {state!r} of {v.name!r} would be the same. "
-                "JSON keeps them apart."
+                f"This format stores states as text, so {texts[text]!r} and {state!r} of {v.name!r} would be equal. "
+                "Use JSON, which distinguishes them."
             )
         texts[text] = state
     return list(texts)

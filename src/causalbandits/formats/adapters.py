@@ -29,7 +29,8 @@ def from_pgmpy(network: Any) -> CausalModel:
             )
             if cpd_states != parent_states:
                 raise ModelError(
-                    f"The CPD of {name!r} has states {cpd_states} of {parent!r}, whose own are {parent_states}."
+                    f"The CPD of {name!r} has the states {cpd_states} of {parent!r}, and the CPD of {parent!r} has "
+                    f"{parent_states}."
                 )
     return CausalModel(variables)
 
@@ -90,7 +91,7 @@ def _import_library(package: str, module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise CausalBanditsError(f"This needs {package}: pip install {package}. ({error})") from None
+        raise CausalBanditsError(f"This conversion requires {package}: pip install {package}. ({error})") from None
 
 
 def _query_network(network: Any, library: str, query: Any) -> Any:

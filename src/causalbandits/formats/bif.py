@@ -140,7 +140,7 @@ def _read_variable(scanner: Scanner, draft: Draft) -> None:
             state = scanner.label("a state or '}'")
             states.append((state.text, state.at))
         if len(states) != int(size.text):
-            problem_text = f"{len(states)}. A state with a space or a comma in it needs quotes"
+            problem_text = f"{len(states)}. A state with a space or a comma requires quotes"
             scanner.fail(size.at, f"{int(size.text)} states of {clip(name.text)}", problem_text)
         scanner.expect("}")
         scanner.expect(";")

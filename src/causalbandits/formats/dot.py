@@ -1,4 +1,4 @@
-"""DOT, the language of Graphviz, and dagitty's, which is much like it: the graph alone, without tables.
+"""DOT, the language of Graphviz, and that of dagitty: the graph without CPTs.
 
 Read are `digraph`s and dagitty's `dag`s: names, chains a -> b <- c, groups {a b} -> c and subgraphs. `a <-> b`, or an
 edge with dir=both, says that both have a hidden cause; dir=back turns an arrow. A node is hidden if it says `latent`,
@@ -31,9 +31,9 @@ _TOKEN = re.compile(
 _KEYWORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
 _ARROWS = ("->", "<-", "<->")
 _OTHER_KINDS = {
-    "mag": "a maximal ancestral graph, whose arrows say what is an ancestor of what",
-    "pag": "a partial ancestral graph, which stands for many graphs",
-    "pdag": "a partially directed graph, which stands for many graphs",
+    "mag": "a maximal ancestral graph, whose arrows mean ancestry",
+    "pag": "a partial ancestral graph, which represents many graphs",
+    "pdag": "a partially directed graph, which represents many graphs",
 }
 _FLAGS = {"latent": True, "unobserved": True, "hidden": True, "observed": False}
 """What a node may say of itself, and whether it is hidden if that is so."""
@@ -215,15 +215,17 @@ class _DotReader:
 
     def read_direction(self, current: _Attributes, attribute: Token, value: str) -> _Attributes:
         if value == "none":
-            problem_text = "dir=none, an edge without direction: write it from the cause to the effect, or leave it out"
-            self.scanner.fail(attribute.at, "an arrow from cause to effect", problem_text)
+            problem_text = (
+                "dir=none, an edge without direction. Write the edge from the cause to the effect, or leave it out"
+            )
+            self.scanner.fail(attribute.at, "an arrow from a cause to its effect", problem_text)
         return replace(current, dir=value, at=attribute.at)
 
     def read_flag(self, current: _Attributes, attribute: Token, value: str) -> _Attributes:
         word = _DAGITTYS_SHORT.get(attribute.text, attribute.text) if self.of_dagitty else attribute.text
         if self.of_dagitty and word == "selected":
-            problem_text = f"{attribute.text!r}: data that were chosen by it tell of no other"
-            self.scanner.fail(attribute.at, "a variable that selects nothing", problem_text)
+            problem_text = f"{attribute.text!r}: effects in selected data do not carry over to other data"
+            self.scanner.fail(attribute.at, "a variable that is not a selection node", problem_text)
         if word not in _FLAGS:
             return current
         hidden = _FLAGS[word] != (value in _NO)

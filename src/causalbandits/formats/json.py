@@ -35,7 +35,7 @@ def loads(text: str, file: str = "JSON") -> Readable:
         kind = next((kind for format, kind in _OTHER_KINDS.items() if json_recogniser(format)(head)), CausalModel)
         return kind.from_json(text)
     except RecursionError:
-        raise FormatError("expected lists as deep as a table, found deeper ones.", file=file) from None
+        raise FormatError("expected lists nested as deeply as a table, found deeper nesting.", file=file) from None
     except ValueError as error:
         _refuse_broken(text, file)
         if isinstance(error, CausalBanditsError):

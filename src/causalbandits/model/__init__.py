@@ -1,4 +1,4 @@
-"""What is known of the world: variables, their conditional probability tables, the causal graph, and interventions.
+"""Causal models: variables, their conditional probability tables, the causal graph, and interventions.
 
 `causal_model` has the graph with all tables, `latent_model` the graph with hidden causes and the distribution of what
 is observed, `graph` the graph alone; `posterior` is what data say of tables; `knowledge` is what a problem takes.

@@ -1,4 +1,4 @@
-"""Discrete causal models: a table P(v | parents) for every variable of a directed acyclic graph."""
+"""Discrete causal models: a CPT P(v | parents) for every variable of a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -59,13 +59,7 @@ MODEL_FORMAT, MODEL_VERSION = "causalbandits-model", 2
 
 
 class CausalModel:
-    """Variables that together form a directed acyclic graph; immutable.
-
-    `properties` are remarks that files carry along, by variable and under "" for the model as a whole. They mean
-    nothing here and do not count when models are compared.
-
-    `posterior` is what data say of the tables where they were estimated (`fit`, `from_posterior`), which are then the
-    means of a DirichletPosterior. It is None where the tables are given.
+    """A causal Bayesian network: variables with CPTs on a directed acyclic graph; immutable.
 
     >>> model = CausalModel([
     ...     Variable("purpose", ["Promo", "Nurture"], table=[.6, .4]),
@@ -75,6 +69,18 @@ class CausalModel:
     >>> sample = model.sample(5, do={"purpose": "Nurture"}, rng=0)
     >>> [str(state) for state in sample["subject"]]
     ['long', 'short', 'short', 'short', 'long']
+
+    Args:
+        variables: The variables, in any order.
+        properties: Remarks that files carry along, by variable, and under "" for the whole model. They have no effect
+            and are ignored in comparisons. Default: none.
+
+    Attributes:
+        posterior: The posterior of CPTs that were estimated (by `fit` or `from_posterior`), whose means are the CPTs;
+            None if the CPTs are exact.
+
+    Raises:
+        ModelError: If a name occurs twice, a parent is missing, the graph has a cycle, or a CPT is malformed.
     """
 
     _order: tuple[str, ...]
@@ -109,7 +115,19 @@ class CausalModel:
         *,
         properties: Mapping[str, Iterable[str]] | None = None,
     ) -> CausalModel:
-        """The model whose tables are the means of a posterior, given the graph with the values of every variable."""
+        """The model whose CPTs are the means of a posterior.
+
+        Args:
+            graph: The graph, with the values of every variable and without unobserved variables.
+            posterior: The posterior of the CPTs.
+            properties: Remarks, as for the constructor.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: If the graph has unobserved variables, or graph and posterior do not fit together.
+        """
         if not isinstance(graph, CausalGraph) or not isinstance(posterior, DirichletPosterior):
             raise ModelError(
                 "from_posterior() takes a CausalGraph and a DirichletPosterior; got "
@@ -117,7 +135,8 @@ class CausalModel:
             )
         if graph.hidden:
             raise ModelError(
-                f"A CausalModel has no hidden causes, and {graph!r} has; LatentModel.from_posterior() takes it."
+                f"A CausalModel has no unobserved confounders, and {graph!r} has some. Use "
+                "LatentModel.from_posterior()."
             )
         if posterior.counts.keys() != graph.parents.keys():
             raise ModelError(
@@ -133,18 +152,27 @@ class CausalModel:
         return _rebuild_causal_model(variables, {} if properties is None else properties, posterior)
 
     def with_flat_prior(self) -> CausalModel:
-        """The same graph and values; of its tables, all are equally likely."""
+        """The same graph and values with a uniform prior on every CPT, so that nothing is known about the CPTs."""
         zeros = {name: np.zeros(v.table.shape) for name, v in self._variables.items()}
         ones = {name: np.ones(v.table.shape) for name, v in self._variables.items()}
         return CausalModel.from_posterior(self.causal_graph, DirichletPosterior(zeros, ones, rows=0))
 
     def draw(self, rng: Seed = None) -> CausalModel:
-        """A model drawn from the posterior: its tables are given exactly.
+        """Sample a model from the posterior of the CPTs.
 
         >>> from causalbandits import fit
         >>> model = fit({"x": []}, {"x": ["a", "b", "b"]})
         >>> model.draw(rng=0)["x"].table.round(2)
         array([0.36, 0.64])
+
+        Args:
+            rng: The seed or generator. Default: a random seed.
+
+        Returns:
+            A model with exact CPTs.
+
+        Raises:
+            ModelError: If the model has no posterior.
         """
         tables = require_posterior(self.posterior).draw_cpts(1, rng, stacklevel=3)
         return CausalModel(
@@ -152,26 +180,26 @@ class CausalModel:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"CausalModel is immutable; make a new one with another {name}.")
+        raise AttributeError(f"CausalModel is immutable. Create a new one with another {name}.")
 
     @property
     def variables(self) -> Mapping[str, Variable]:
-        """Every variable by its name, in the order given."""
+        """The variables by name, in the order given."""
         return self._variables
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables' names, in the order given."""
+        """The names of the variables, in the order given."""
         return tuple(self._variables)
 
     @property
     def properties(self) -> Mapping[str, tuple[str, ...]]:
-        """Remarks from a file, by variable and under "" for the model as a whole; only those that have any."""
+        """The remarks from a file, by variable, and under "" for the whole model; only non-empty ones."""
         return self._properties
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The names in a topological order: causes before effects."""
+        """The names of the variables in topological order: causes before effects."""
         return self._order
 
     def __getitem__(self, name: str) -> Variable:
@@ -181,7 +209,17 @@ class CausalModel:
             raise ModelError(unknown_name_message("variable", name, self._variables)) from None
 
     def parents_of(self, name: str) -> tuple[str, ...]:
-        """The causes of a variable, in the order of its table's axes."""
+        """The direct causes of a variable, in the order of its CPT's axes.
+
+        Args:
+            name: The name of the variable.
+
+        Returns:
+            The names of its parents.
+
+        Raises:
+            ModelError: If there is no such variable.
+        """
         return self[name].parents
 
     def __eq__(self, other: object) -> bool:
@@ -206,7 +244,7 @@ class CausalModel:
 
     @cached_property
     def graph(self) -> graphs.Graph:
-        """The graph in networkx (a frozen one), each node with its states, parents (in order) and table."""
+        """The graph as a frozen `networkx.DiGraph`, whose nodes have `states`, `parents` and `table`."""
         graph = nx.DiGraph()
         for v in self._variables.values():
             graph.add_node(v.name, states=v.states, parents=v.parents, table=v.table)
@@ -215,13 +253,24 @@ class CausalModel:
 
     @cached_property
     def causal_graph(self) -> CausalGraph:
-        """The graph without its tables; `.with_hidden([...])` hides some of its variables."""
+        """The causal graph without CPTs; `.with_hidden([...])` makes some of its variables unobserved."""
         parents = {name: v.parents for name, v in self._variables.items()}
         return CausalGraph(parents, values={name: v.states for name, v in self._variables.items()})
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalModel:
-        """A model from a DiGraph whose nodes carry `states`, `table` and, if they have any, `parents` in order."""
+        """The model of a directed graph.
+
+        Args:
+            graph: A `networkx.DiGraph` whose nodes have the attributes `states` and `table`, and `parents` (in the
+                order of the table's axes) if they have any.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: If the graph is not directed or an attribute is missing or malformed.
+        """
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A model needs a directed graph (networkx.DiGraph); got {short_repr(graph)}.")
         variables = []
@@ -233,26 +282,33 @@ class CausalModel:
             parents = tuple(data.get("parents", sorted(predecessors) if len(predecessors) < 2 else ()))
             if set(parents) != predecessors:
                 raise ModelError(
-                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: "
-                    f"some order of {sorted(map(str, predecessors))}, not {list(parents)}."
+                    f"Node {name!r} needs the attribute 'parents', the order of its table's axes: a permutation of "
+                    f"{sorted(map(str, predecessors))}, not {list(parents)}."
                 )
             variables.append(Variable(name, data["states"], parents=parents, table=data["table"]))
         return cls(variables)
 
     def to_json(self) -> str:
-        """The model as JSON; numbers keep every bit, states may be strings, numbers, booleans, None or tuples."""
+        """The model as JSON text; numbers keep full precision, and values keep their types."""
         return json.dumps({"format": MODEL_FORMAT, "version": MODEL_VERSION, **self.to_record()})
 
     @classmethod
     def from_json(cls, text: str) -> CausalModel:
-        """The model that `to_json` wrote, with its posterior, if it has one."""
+        """The model that `to_json` wrote, with its posterior if it has one.
+
+        Args:
+            text: The JSON text.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: If the text is not a model.
+        """
         return cls.from_record(parse_document(text, "model", MODEL_FORMAT, MODEL_VERSION))
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description, enough to make the very same model again.
-
-        Counts and pseudo-counts make the tables, which are not kept twice.
-        """
+        """A JSON-ready description from which `from_record` restores the model."""
         properties = {name: list(texts) for name, texts in self._properties.items()}
         remarks = {"properties": properties} if properties else {}
         variables = self._variables.values()
@@ -266,7 +322,17 @@ class CausalModel:
 
     @classmethod
     def from_record(cls, record: Any) -> CausalModel:
-        """The model that `to_record` describes."""
+        """The model that `to_record` describes.
+
+        Args:
+            record: The description.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: If the record does not describe a model.
+        """
         if not isinstance(record, Mapping):
             raise ModelError(f"A model's record must be a mapping; got {short_repr(record)}.")
         properties = record.get("properties")
@@ -285,7 +351,17 @@ class CausalModel:
         )
 
     def codes(self, assignment: Mapping[str, State]) -> dict[str, int]:
-        """An assignment as positions of states; an unknown variable or value is an error."""
+        """Encode an assignment as positions of values.
+
+        Args:
+            assignment: The values by variable.
+
+        Returns:
+            The position of each value, by variable.
+
+        Raises:
+            InterventionError: If a variable or a value is unknown.
+        """
         codes = {}
         for name, value in Intervention(assignment).items():
             if name not in self._variables:
@@ -294,7 +370,21 @@ class CausalModel:
         return codes
 
     def sample(self, n: int, *, do: Mapping[str, State] | None = None, rng: Seed = None) -> dict[str, npt.NDArray[Any]]:
-        """`n` draws of all variables under an intervention: a column of states for each."""
+        """Sample all variables, with or without an intervention.
+
+        Args:
+            n: The number of samples.
+            do: The intervention, as a mapping from variables to values. Default: none.
+            rng: The seed or generator. Default: a random seed.
+
+        Returns:
+            A column of values for each variable.
+
+        Raises:
+            ModelError: If `n` is not an integer of at least 0.
+            InterventionError: If a variable or a value of `do` is unknown.
+            SizeError: If there are too many values for one call.
+        """
         if not is_integer(n) or n < 0:
             raise ModelError(f"The number of draws must be a whole number, 0 or more; got {short_repr(n)}.")
         if n * len(self._variables) > SAMPLE_LIMIT:

@@ -1,4 +1,4 @@
-"""An intervention: which variables are set, and to what."""
+"""An intervention: an assignment of values to variables."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ State = Hashable
 
 
 class Intervention(Mapping[str, State]):
-    """An immutable assignment of values to variables; the rest is left alone.
+    """An intervention do(x = value, ...): an immutable, hashable mapping from variables to values.
 
     >>> Intervention(product="Photoshop", send_time="morning")
     do(product=Photoshop, send_time=morning)
     >>> Intervention({"a": 1, "b": 2}) == Intervention({"b": 2, "a": 1})
     True
 
-    It is a mapping, and can be hashed, so it is no dict: where one is wanted, as in `json.dumps`, make one of it.
+    It is not a `dict`. Convert it where one is required, for example by `json.dumps`:
 
     >>> dict(Intervention(product="Photoshop"))
     {'product': 'Photoshop'}
+
+    Args:
+        assignment: The values by variable. Default: none; all variables keep their natural mechanisms.
+        **more: Further values, by keyword.
+
+    Raises:
+        InterventionError: If `assignment` is not a mapping from names to values.
     """
 
     __slots__ = ("_assignment", "_hash")

@@ -1,4 +1,4 @@
-"""The three kinds of knowledge that a problem may have, and what is the same for all of them.
+"""The three kinds of knowledge that a problem may have, and their common interface.
 
 | what is known | class |
 |---|---|

@@ -1,4 +1,4 @@
-"""LatentModel: a graph with hidden causes, and the distribution of what is observed.
+"""LatentModel: a graph with unobserved confounders, and the distribution of the observed variables.
 
 In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
 before it, and that district's parents (`identification`). These tables are all that data without end could tell. What
@@ -66,7 +66,7 @@ def parse_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
     named_groups = [graph.validate_observed_names("sources", group) for group in sources]
     groups = tuple(dict.fromkeys(tuple(name for name in graph.names if name in group) for group in named_groups))
     if not groups:
-        raise ModelError("sources: there must be one at least, such as (), rows in which nothing was set.")
+        raise ModelError("sources: at least one group is required, such as (), the observational rows.")
     return groups
 
 
@@ -137,9 +137,8 @@ def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[
     total = variable.table.sum(axis=-1)
     if not (variable.table >= 0).all() or not ((total == 0) | (np.abs(total - 1) <= ROW_SUM_TOLERANCE)).all():
         raise ModelError(
-            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or "
-            "to 0 where "
-            "nothing was seen."
+            f"The rows of P({variable.name} | {', '.join(variable.parents)}) must not be negative and sum to 1, or to "
+            "0 for a row without data."
         )
 
 
@@ -224,18 +223,11 @@ LATENT_FORMAT, LATENT_VERSION = "causalbandits-latent-model", 2
 
 
 class LatentModel:
-    """A CausalGraph, and for each observed variable its table given its pillow; immutable.
+    """A causal graph with unobserved confounders, with a CPT of each observed variable given its Markov pillow;
+    immutable.
 
-    `variables` are these tables, by name: their `parents` are pillows, which hang on the order of the names, and no
-    causes. A row of a table that sums to 0 was never seen.
-
-    `sources` says what was set at random in the rows that the tables are of, () being nothing: the first from which
-    something can be computed is asked. Tables that differ from what they are where nothing is set are `experiments`,
-    named like `sale | do(ad)`; `tables` must have them, too.
-
-    `posterior` is what data say of the tables where they were estimated (`fit`, `from_posterior`), which are then the
-    means of a DirichletPosterior; `sources` come first in which no value is missing, then those with many rows of each
-    value that can be set. It is None where the tables are given.
+    The Markov pillow of a variable is the earlier members of its district (c-component) and all their parents. These
+    CPTs are usually estimated by `fit`; effects are computed from them by identification.
 
     >>> model = CausalModel([
     ...     Variable("taste", [0, 1], table=[.5, .5]),
@@ -246,6 +238,23 @@ class LatentModel:
     >>> known = LatentModel.from_model(model, hidden=["taste"])
     >>> known.distribution(["sale"], do={"channel": 0}).round(3)
     array([0.52, 0.48])
+
+    Args:
+        graph: The graph, with the values of every observed variable.
+        cpts: The CPTs by variable. A CPT that differs where something was set at random has a name like `sale |
+            do(ad)`. A row that sums to 0 was never seen.
+        sources: The variables that were set at random in each kind of rows of the data; `()` stands for observational
+            rows. The first source from which an effect is identified is used. Default: observational rows alone.
+
+    Attributes:
+        causal_graph: The graph.
+        variables: The CPTs of observational rows, by variable; their `parents` are Markov pillows, not causes.
+        experiments: The CPTs that differ where something was set at random, by names like `sale | do(ad)`.
+        sources: The variables that were set at random in each kind of rows.
+        posterior: The posterior of CPTs that were estimated, whose means are the CPTs; None if the CPTs are exact.
+
+    Raises:
+        ModelError: If graph, CPTs and sources do not fit together.
     """
 
     causal_graph: CausalGraph
@@ -255,28 +264,28 @@ class LatentModel:
     posterior: DirichletPosterior | None
 
     def __init__(
-        self, graph: CausalGraph, tables: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
+        self, graph: CausalGraph, cpts: Mapping[str, npt.ArrayLike], *, sources: Iterable[Iterable[str]] = ((),)
     ) -> None:
-        if not isinstance(graph, CausalGraph) or not isinstance(tables, Mapping):
-            raise ModelError(f"A LatentModel is a CausalGraph and tables by name; got {short_repr(graph)}.")
+        if not isinstance(graph, CausalGraph) or not isinstance(cpts, Mapping):
+            raise ModelError(f"A LatentModel takes a CausalGraph and CPTs by name; got {short_repr(graph)}.")
         for name in graph.names:
             graph[name]
         groups = parse_sources(graph, sources)
         regimes = [DataRegime(admg := graph.admg(graph.names), admg.bits(entry)) for entry in groups]
         variables_by_cpt = {}
         for conditional in required_conditionals(graph, groups):
-            if conditional.name not in tables:
+            if conditional.name not in cpts:
                 requirement = (
                     "observed variable needs a table" if conditional.name in graph.names else "source needs its tables"
                 )
                 raise ModelError(f"Every {requirement}; {conditional.name!r} has none.")
-            table = tables[conditional.name]
+            table = cpts[conditional.name]
             entry = Variable(
                 conditional.variable, graph.states[conditional.variable], parents=conditional.conditioning, table=table
             )
             validate_table(entry, conditional.name, graph.states)
             variables_by_cpt[conditional.name] = entry
-        for name in tables:
+        for name in cpts:
             if name not in variables_by_cpt:
                 raise ModelError(unknown_name_message("table", name, variables_by_cpt))
         attributes = self.__dict__
@@ -288,15 +297,24 @@ class LatentModel:
         attributes["posterior"] = None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"LatentModel is immutable; make a new one with another {name}.")
+        raise AttributeError(f"LatentModel is immutable. Create a new one with another {name}.")
 
     @classmethod
     def from_model(
         cls, model: CausalModel, *, hidden: Iterable[Hidden], randomised: Iterable[Hidden] = ()
     ) -> LatentModel:
-        """What would be observed of a model some of whose variables are hidden: exact, for studies and tests.
+        """The observed part of a causal model; exact, for studies and tests.
 
-        `randomised` are variables, or groups of variables, that would be set at random in some rows.
+        Args:
+            model: The complete model.
+            hidden: The variables that become unobserved.
+            randomised: The variables, or groups of variables, that are set at random in some rows. Default: none.
+
+        Returns:
+            The latent model.
+
+        Raises:
+            ModelError: If a variable is unknown, or a group in `hidden` has no node in the model.
         """
         if not isinstance(model, CausalModel):
             raise ModelError(f"from_model() takes a CausalModel; got {short_repr(model)}.")
@@ -309,7 +327,18 @@ class LatentModel:
 
     @classmethod
     def from_posterior(cls, graph: CausalGraph, posterior: DirichletPosterior) -> LatentModel:
-        """The model whose tables are the means of a posterior; its `rows_by_source` are the sources."""
+        """The model whose CPTs are the means of a posterior.
+
+        Args:
+            graph: The graph, with the values of every observed variable.
+            posterior: The posterior; its `rows_by_source` become the sources.
+
+        Returns:
+            The latent model.
+
+        Raises:
+            ModelError: If graph and posterior do not fit together.
+        """
         if not isinstance(graph, CausalGraph) or not isinstance(posterior, DirichletPosterior):
             raise ModelError(
                 "from_posterior() takes a CausalGraph and a DirichletPosterior; got "
@@ -347,24 +376,34 @@ class LatentModel:
         )
 
     def draw(self, rng: Seed = None) -> LatentModel:
-        """A model drawn from the posterior: its tables are given exactly. Unseen rows stay 0."""
+        """Sample a model from the posterior of the CPTs; rows that were never seen stay 0.
+
+        Args:
+            rng: The seed or generator. Default: a random seed.
+
+        Returns:
+            A model with exact CPTs.
+
+        Raises:
+            ModelError: If the model has no posterior.
+        """
         tables = require_posterior(self.posterior).draw_cpts(1, rng, stacklevel=3)
         return LatentModel(self.causal_graph, {n: draws[0] for n, draws in tables.items()}, sources=self.sources)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The observed variables, in the order given."""
+        """The names of the observed variables, in the order given."""
         return self.causal_graph.names
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The observed variables, causes before effects."""
+        """The names of the observed variables in topological order: causes before effects."""
         admg = self._regimes[0].graph
         return tuple(admg.names[i] for i in admg.order)
 
     @property
     def graph(self) -> graphs.Graph:
-        """The causal graph in networkx, with its hidden nodes."""
+        """The causal graph as a `networkx.DiGraph`, with its unobserved nodes."""
         return self.causal_graph.graph
 
     @property
@@ -372,8 +411,8 @@ class LatentModel:
         return self.__dict__["_regimes_by_source"]  # type: ignore[no-any-return]
 
     @cached_property
-    def tables(self) -> Mapping[str, Variable]:
-        """All tables, by name: of `variables`, then of `experiments`."""
+    def cpts(self) -> Mapping[str, Variable]:
+        """All CPTs by name: those of `variables`, then those of `experiments`."""
         return MappingProxyType({**self.variables, **self.experiments})
 
     def __getitem__(self, name: str) -> Variable:
@@ -381,18 +420,28 @@ class LatentModel:
             return self.variables[name]
         except (KeyError, TypeError):
             if name in self.causal_graph.hidden:
-                raise ModelError(f"{name!r} is hidden: nothing is known of its values.") from None
+                raise ModelError(f"{name!r} is unobserved: the model has no distribution of its values.") from None
             raise ModelError(unknown_name_message("variable", name, self.variables)) from None
 
     def parents_of(self, name: str) -> Group:
-        """The observed causes of a variable, itself observed or not."""
+        """The observed direct causes of a variable.
+
+        Args:
+            name: The name of the variable, which may itself be unobserved.
+
+        Returns:
+            The names of its observed parents.
+
+        Raises:
+            ModelError: If there is no such variable.
+        """
         self.causal_graph.validate_names("known", [name])
         return tuple(cause for cause in self.causal_graph.parents[name] if cause in self.variables)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatentModel):
             return NotImplemented
-        mine, theirs = ((m.causal_graph, m.sources, dict(m.tables), m.posterior) for m in (self, other))
+        mine, theirs = ((m.causal_graph, m.sources, dict(m.cpts), m.posterior) for m in (self, other))
         return mine == theirs
 
     def __hash__(self) -> int:
@@ -410,16 +459,22 @@ class LatentModel:
         return {name: len(v.states) for name, v in self.variables.items()}
 
     def _lookup_table(self, conditional: Conditional) -> Array:
-        return self.tables[conditional.name].table
+        return self.cpts[conditional.name].table
 
     @cached_property
     def _factor_cache(self) -> dict[int, FactorByRegime | Hedge]:
         return {}
 
-    def factor(self, names: Iterable[str], tables: Mapping[str, Array] | None = None) -> NamedArray | None:
-        """Q of a group that hidden causes tie together, with the axes of the group and its parents; None if unknown.
+    def factor(self, names: Iterable[str], cpts: Mapping[str, Array] | None = None) -> NamedArray | None:
+        """The c-factor Q of a district: its distribution if all its parents are set.
 
-        With other `tables`, of many models at once: their first axis is the models', and so is the answer's (`MODELS`).
+        Args:
+            names: The variables of the district.
+            cpts: The CPTs of many models at once, with the models on the first axis. Default: the model's own CPTs.
+
+        Returns:
+            An array with the axes of the district and its parents (and `MODELS` first, with `cpts`); None if it is
+            not identified.
         """
         group = self._regimes[0].graph.bits(names)
         identified = self._factor_cache.get(group)
@@ -427,25 +482,37 @@ class LatentModel:
             identified = self._factor_cache[group] = factor_by_regime(self._regimes, group, self._evaluate, self._sizes)
         if isinstance(identified, Hedge):
             return None
-        if tables is None:
+        if cpts is None:
             return identified.evaluate(self._evaluate, self._sizes)
-        sizes = {**self._sizes, MODELS: len(next(iter(tables.values())))}
+        sizes = {**self._sizes, MODELS: len(next(iter(cpts.values())))}
         return identified.evaluate(
-            lambda formula: evaluate(formula, lambda conditional: tables[conditional.name], sizes), sizes
+            lambda formula: evaluate(formula, lambda conditional: cpts[conditional.name], sizes), sizes
         )
 
     def _evaluate(self, formula: Formula) -> NamedArray:
         return evaluate(formula, self._lookup_table, self._sizes)
 
     def effect(self, of: Iterable[str], *, do: Iterable[str]) -> Estimand:
-        """P(of | do(do)) as a formula of these tables; a NotIdentifiedError if they cannot tell."""
+        """Identify the effect P(of | do(...)) as a formula of these CPTs.
+
+        Args:
+            of: The outcome variables.
+            do: The variables that are set.
+
+        Returns:
+            The estimand, which prints as a formula.
+
+        Raises:
+            NotIdentifiedError: If the effect is not identified.
+            ModelError: If a name is unknown or unobserved.
+        """
         return self.causal_graph.estimand_from(self.sources, of, do)
 
     @cached_property
     def observational_model(self) -> CausalModel:
-        """What is observed while nothing is set, as a model without hidden causes; its arrows are no causes.
+        """The observational distribution as a model without unobserved confounders; its arrows are not causal.
 
-        Rows of what was never seen, which has no weight, have equal shares.
+        CPT rows that were never seen become uniform; they have no weight.
         """
         variables = []
         for v in self.variables.values():
@@ -454,10 +521,21 @@ class LatentModel:
         return CausalModel(variables)
 
     def distribution(self, of: Iterable[str], *, do: Mapping[str, State] | None = None) -> Array:
-        """P(of | do), an axis for each of these; a NotIdentifiedError if what is observed cannot tell.
+        """The distribution P(of | do(...)).
 
-        Of tables that were fitted this is the value at their means, which is the posterior mean only where nothing is
-        divided and no table occurs twice.
+        For estimated CPTs this is the plug-in value at their posterior means. It is the posterior mean only if the
+        formula has no quotient and uses no CPT twice.
+
+        Args:
+            of: The outcome variables.
+            do: The intervention, as a mapping from variables to values. Default: none.
+
+        Returns:
+            An array with one axis per outcome variable.
+
+        Raises:
+            NotIdentifiedError: If the effect is not identified, or depends on rows that were never seen.
+            InterventionError: If a value is unknown.
         """
         intervention = Intervention({} if do is None else do)
         effect = self.effect(of, do=list(intervention))
@@ -481,7 +559,15 @@ class LatentModel:
         return contract_arrays(parts, of).array
 
     def explain_unseen(self, effect: Estimand, do: Mapping[str, State]) -> str:
-        """Why an effect cannot be told, in words: rows of its tables that were never seen."""
+        """Explain which CPT rows an effect needs that were never seen.
+
+        Args:
+            effect: The estimand.
+            do: The intervention, as a mapping from variables to values.
+
+        Returns:
+            The explanation.
+        """
         unseen = [
             row
             for name in dict.fromkeys(conditional.name for conditional in conditionals_in(effect.formula))
@@ -489,17 +575,16 @@ class LatentModel:
         ]
         remainder = f" and {len(unseen) - 2} more" if len(unseen) > 2 else ""
         intervention_text = (
-            f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "nothing set"
+            f"do({', '.join(f'{name}={value!r}' for name, value in do.items())})" if do else "no intervention"
         )
         return (
-            f"P({', '.join(effect.of)} | {intervention_text}) = {effect} needs what was never seen: no rows tell "
-            f"{', '.join(unseen[:2])}{remainder}. Gather rows of that kind, use a prior above 0, or take this action "
-            "out."
+            f"P({', '.join(effect.of)} | {intervention_text}) = {effect} is not available: the data have no rows for "
+            f"{', '.join(unseen[:2])}{remainder}. Collect such rows, use a prior above 0, or exclude this action."
         )
 
     def _unseen_rows(self, name: str) -> Iterator[str]:
         """The rows of a table that were never seen, in words."""
-        variable = self.tables[name]
+        variable = self.cpts[name]
         for row in np.argwhere(variable.table.sum(axis=-1) == 0).tolist():
             conditions = ", ".join(
                 f"{p}={self[p].states[code]!r}" for p, code in zip(variable.parents, row, strict=True)
@@ -507,25 +592,45 @@ class LatentModel:
             yield f"P({name}{',' if name in self.experiments else ' |'} {conditions})" if conditions else f"P({name})"
 
     def to_json(self) -> str:
-        """The graph and its tables as JSON; numbers keep every bit."""
+        """The graph and its CPTs as JSON text; numbers keep full precision."""
         return json.dumps({"format": LATENT_FORMAT, "version": LATENT_VERSION, **self.to_record()})
 
     @classmethod
     def from_json(cls, text: str) -> LatentModel:
-        """What `to_json` wrote."""
+        """The model that `to_json` wrote.
+
+        Args:
+            text: The JSON text.
+
+        Returns:
+            The latent model.
+
+        Raises:
+            ModelError: If the text is not a latent model.
+        """
         return cls.from_record(parse_document(text, "latent model", LATENT_FORMAT, LATENT_VERSION))
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description: counts and pseudo-counts make the tables, which are not kept twice."""
+        """A JSON-ready description from which `from_record` restores the model."""
         graph = {"graph": self.causal_graph.to_record()}
         if self.posterior is not None:
             return {**graph, "posterior": self.posterior.to_record()}
-        tables = {name: v.table.tolist() for name, v in self.tables.items()}
+        tables = {name: v.table.tolist() for name, v in self.cpts.items()}
         return {**graph, "tables": tables, "sources": [list(source) for source in self.sources]}
 
     @classmethod
     def from_record(cls, record: Any) -> LatentModel:
-        """What `to_record` describes."""
+        """The model that `to_record` describes.
+
+        Args:
+            record: The description.
+
+        Returns:
+            The latent model.
+
+        Raises:
+            ModelError: If the record does not describe a latent model.
+        """
         if not isinstance(record, Mapping):
             raise ModelError(f"A latent model's record must be a mapping; got {short_repr(record)}.")
         if "posterior" not in record and not isinstance(record.get("tables"), Mapping):

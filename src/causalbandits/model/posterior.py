@@ -30,16 +30,7 @@ SAMPLE_LIMIT = 2**30
 
 
 class DirichletPosterior:
-    """The posteriors of several tables, every row of each a Dirichlet distribution of its own; immutable.
-
-    `counts[name]` has the axes of the table of that name; `prior[name]` are the pseudo-counts of its cells,
-    `concentrations[name]` the sum of both. `rows` were used. `filled` values of them were missing and filled in by
-    `missing="em"`: the counts are then expected ones, taken for observed, and what the missing values leave uncertain
-    is not part of the posteriors. Drawing from these says so, with a DataWarning.
-
-    `rows_by_source` says how many rows, of these or of earlier data that are the prior, set which variables. Where no
-    cause is hidden, only rows in which nothing was set, (), are counted: who chose there may have known more than the
-    graph says.
+    """Independent Dirichlet posteriors of the rows of CPTs; immutable.
 
     >>> from causalbandits import fit
     >>> posterior = fit({"x": []}, {"x": ["a", "b", "b"]}).posterior
@@ -47,6 +38,22 @@ class DirichletPosterior:
     DirichletPosterior(1 tables, from 3 rows)
     >>> posterior.concentrations["x"].tolist(), posterior.observational
     ([2.0, 3.0], 3)
+
+    Args:
+        counts: The counts of each CPT, by name, with the axes of the CPT.
+        prior: The pseudo-counts of each CPT, by name.
+        rows: The number of rows of data.
+        filled: The number of missing values that were filled in by `missing="em"`. Counts are then expected counts,
+            treated as observed; sampling from such a posterior gives a `DataWarning`.
+        rows_by_source: The number of rows (of these or of earlier data) by the variables that were set; `()` stands for
+            observational rows. Default: not known.
+
+    Attributes:
+        counts: The counts of each CPT.
+        prior: The pseudo-counts of each CPT.
+        rows: The number of rows of data.
+        filled: The number of missing values that were filled in.
+        rows_by_source: The number of rows by the variables that were set.
     """
 
     counts: Mapping[str, Array]
@@ -85,7 +92,7 @@ class DirichletPosterior:
         attributes["rows_by_source"] = _parse_rows_by_source({} if rows_by_source is None else rows_by_source)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"DirichletPosterior is immutable; make a new one with another {name}.")
+        raise AttributeError(f"DirichletPosterior is immutable. Create a new one with another {name}.")
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -97,7 +104,14 @@ class DirichletPosterior:
         }
 
     def replace(self, **changes: Any) -> DirichletPosterior:
-        """The same posterior with other arguments, such as `rows`."""
+        """The same posterior with other arguments.
+
+        Args:
+            **changes: The arguments of the constructor to replace.
+
+        Returns:
+            The posterior.
+        """
         return DirichletPosterior(**{**self._content(), **changes})
 
     def __eq__(self, other: object) -> bool:
@@ -124,32 +138,47 @@ class DirichletPosterior:
 
     @property
     def origin(self) -> str:
-        """The data, in words."""
-        filled = f", {self.filled} missing values filled in" if self.filled else ""
+        """The data in words."""
+        filled = f", {self.filled} missing values imputed" if self.filled else ""
         return f"from {self.rows} rows{filled}"
 
     @property
     def observational(self) -> int:
-        """In how many rows nothing was set."""
+        """The number of observational rows."""
         return self.rows_by_source.get((), 0)
 
     @property
     def concentrations(self) -> dict[str, Array]:
-        """The parameters a + n, in the shape of the tables."""
+        """The parameters of the Dirichlet distributions: pseudo-counts plus counts."""
         return {name: counts + self.prior[name] for name, counts in self.counts.items()}
 
     @property
     def overconfidence(self) -> str:
-        """What the posteriors leave out, in words; empty if nothing was filled in."""
-        return f"The fit filled in {self.filled} missing values and takes them for observed." if self.filled else ""
+        """The uncertainty that the posteriors leave out, in words; empty if no value was filled in."""
+        return f"The fit imputed {self.filled} missing values and treats them as observed." if self.filled else ""
 
     def is_unknown(self, name: str) -> bool:
-        """Whether nothing at all is known of a table: no value was seen, none is likelier than others."""
+        """Whether nothing is known about a CPT: no counts and a uniform prior.
+
+        Args:
+            name: The name of the CPT.
+
+        Returns:
+            True if nothing is known.
+        """
         prior = self.prior[name]
         return prior.shape[-1] > 1 and not self.counts[name].any() and bool((prior == prior[..., :1]).all())
 
     def mean(self, name: str, *, empty_rows: bool = False) -> Array:
-        """(a + n) / sum(a + n), row by row. With `empty_rows` a row may have neither counts nor prior, and stays 0."""
+        """The posterior mean of a CPT.
+
+        Args:
+            name: The name of the CPT.
+            empty_rows: Whether rows may have neither counts nor prior; they stay 0.
+
+        Returns:
+            The CPT.
+        """
         with np.errstate(over="ignore"):
             concentrations = self.counts[name] + self.prior[name]
             totals = concentrations.sum(axis=-1, keepdims=True)
@@ -159,9 +188,15 @@ class DirichletPosterior:
         return np.asarray(np.divide(concentrations, totals, out=np.zeros(concentrations.shape), where=totals > 0))
 
     def draw_cpts(self, n: int, rng: Seed = None, *, stacklevel: int = 2) -> dict[str, Array]:
-        """Every table drawn `n` times: the draws are the first axis. Rows without counts and prior stay 0.
+        """Sample all CPTs; rows with neither counts nor prior stay 0.
 
-        `stacklevel` is that of the warning where missing values were filled in.
+        Args:
+            n: The number of samples.
+            rng: The seed or generator. Default: a random seed.
+            stacklevel: The stack level of the warning about filled-in values.
+
+        Returns:
+            The samples of each CPT, by name, with the samples on the first axis.
         """
         if self.filled:
             warn(f"{self.overconfidence} Intervals are too narrow.", DataWarning, stacklevel=stacklevel)
@@ -177,7 +212,7 @@ class DirichletPosterior:
         return samples
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description; numbers keep every bit."""
+        """A JSON-ready description; numbers keep full precision."""
         return {
             "rows": self.rows,
             "filled": self.filled,
@@ -188,7 +223,14 @@ class DirichletPosterior:
 
     @classmethod
     def from_record(cls, record: Any) -> DirichletPosterior:
-        """The posterior that `to_record` describes."""
+        """The posterior that `to_record` describes.
+
+        Args:
+            record: The description.
+
+        Returns:
+            The posterior.
+        """
         needs = "The record of a posterior needs rows, filled, rows_by_source, counts and prior; got"
         if not isinstance(record, Mapping):
             raise ModelError(f"{needs} {short_repr(record)}.")
@@ -204,8 +246,8 @@ def require_posterior(posterior: DirichletPosterior | None) -> DirichletPosterio
     """A model's posterior; refused where its tables are given."""
     if posterior is None:
         raise ModelError(
-            "This model has no posterior to draw from: its tables are given, not estimated (model.posterior is None). "
-            "Estimate them from data, fit(graph, data)."
+            "This model has no posterior to sample from: its CPTs are given, not estimated (model.posterior is None). "
+            "Estimate the CPTs from data, fit(graph, data)."
         )
     return posterior
 

@@ -21,11 +21,11 @@ def parse_document(text: str, kind: str, format: str, version: int) -> dict[str,
     except DuplicateKeyError as error:
         raise ModelError(f"Not a causalbandits {kind}: {error}. Keep one of them.") from None
     if not isinstance(data, dict) or data.get("format") != format:
-        found = f"; it is {short_repr(data['format'])}" if isinstance(data, dict) and "format" in data else ""
+        found = f"; got {short_repr(data['format'])}" if isinstance(data, dict) and "format" in data else ""
         raise ModelError(f"Not a causalbandits {kind}: the key 'format' must be {format!r}{found}.")
     if data.get("version") != version:
         raise ModelError(
-            f"{kind.capitalize()} files of version {version} can be read; this one says "
+            f"{kind.capitalize()} files of version {version} are supported; got version "
             f"{short_repr(data.get('version'))}."
         )
     return data

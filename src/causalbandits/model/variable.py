@@ -1,4 +1,4 @@
-"""A variable: its states, its parents, and its mechanism as a table."""
+"""A variable: its values, its parents, and its CPT."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def decode_state(state: Any) -> State:
     if isinstance(state, dict):
         return tuple(decode_state(part) for part in state["tuple"])
     if isinstance(state, list):
-        raise ModelError(f"A state is a single value; got the list {short_repr(state)}.")
+        raise ModelError(f"A state must be a single value; got the list {short_repr(state)}.")
     return state  # type: ignore[no-any-return]
 
 
@@ -70,10 +70,26 @@ def _is_finite(number: float) -> bool:
 
 
 class Variable:
-    """A variable, its states and its mechanism: `table[parents' states..., own state]`.
+    """A variable with its values and its conditional probability table (CPT); immutable.
 
     >>> Variable("subject", ["short", "long"], parents=["purpose"], table=[[.7, .3], [.3, .7]])
     Variable('subject', 2 states, parents=['purpose'])
+
+    Args:
+        name: The name; a non-empty text.
+        values: The values, in order: texts, numbers, booleans, None or tuples of these.
+        parents: The names of the direct causes. Default: none.
+        table: The CPT: one axis per parent, in the order of `parents`, then one for the variable's own values. Each row
+            sums to 1.
+
+    Attributes:
+        name: The name.
+        states: The values, in order.
+        parents: The names of the direct causes, in the order of the table's axes.
+        table: The CPT.
+
+    Raises:
+        ModelError: If the name, the values, the parents or the table is malformed.
     """
 
     __slots__ = ("_codes", "name", "parents", "states", "table")
@@ -98,12 +114,21 @@ class Variable:
         set_attribute(self, "_codes", {state: code for code, state in enumerate(self.states)})
 
     def code(self, state: State) -> int:
-        """The position of a state; where the states are intervals, a number stands for its interval.
+        """The position of a value; if the values are intervals, a number stands for its interval.
 
         >>> Variable("x", ["a", "b"], table=[.5, .5]).code("b")
         1
         >>> Variable("age", ["[0, 30)", "[30, 60]"], table=[.5, .5]).code(42)
         1
+
+        Args:
+            state: The value.
+
+        Returns:
+            Its position, from 0.
+
+        Raises:
+            InterventionError: If the variable does not have the value.
         """
         try:
             return self._codes[state]
@@ -119,7 +144,7 @@ class Variable:
             raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Variable is immutable; make a new one with another {name}.")
+        raise AttributeError(f"Variable is immutable. Create a new one with another {name}.")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Variable is immutable; {name} cannot be deleted.")

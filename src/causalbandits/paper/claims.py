@@ -114,7 +114,7 @@ def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]
     tested_claims = [claim for claim in (CLAIMS if claims is None else claims) if claim.experiment in runs]
     for experiment in {claim.experiment for claim in tested_claims}:
         if any(run.replications < 2 for run in runs[experiment].values()):
-            raise CausalBanditsError("Claims are judged by tests, which need two replications at least.")
+            raise CausalBanditsError("Statistical tests of the claims require at least two replications.")
     statements = [statement for claim in tested_claims for statement in (*claim.statements, *claim.remedy_statements)]
     tests = [statement.test(runs) for statement in statements]
     adjusted = zip(holm([t.p_for for t in tests]), holm([t.p_against for t in tests]), strict=True)
@@ -198,7 +198,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Within hundreds of rounds the causal algorithms have at most a third of the standard ones' regret.",
         "figure2",
         [_beats_statement("figure2", "fixed", causal, standard, 1 / 3, EARLY) for standard, causal in PAIRS],
-        "with each policy at its true noise scale, and the linear ones on what was observed",
+        "with each policy at its true noise scale, and the linear policies on the observed features",
         [_beats_statement("figure2", "fixed", SCALED[c], SCALED[s], 1 / 3, EARLY) for s, c in PAIRS],
     ),
     Claim(
@@ -217,7 +217,8 @@ CLAIMS: tuple[Claim, ...] = (
             _beats_statement("figure2", "fixed", "cl-ucb", "c-ucb"),
             _beats_statement("figure2", "fixed", "cl-ts", "c-ts(scales=given)"),
         ],
-        "regressing on the observed features, at the true noise scale, against the tabular ones at theirs",
+        "regressing on the observed features, at the true noise scale, against the tabular policies at their true "
+        "noise scale",
         [
             _beats_statement("figure2", "fixed", SCALED["cl-ucb"], SCALED["c-ucb"]),
             _beats_statement("figure2", "fixed", SCALED["cl-ts"], SCALED["c-ts(scales=given)"]),
@@ -233,7 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
             _beats_statement("figure2", "bayesian", "c-ts(scales=given)", "ts(scales=given)"),
             _beats_statement("figure2", "bayesian", "cl-ts", "ts(scales=given)"),
         ],
-        "at the true noise scales, the linear one on what was observed",
+        "at the true noise scales, with the linear policy on the observed features",
         [
             _beats_statement(
                 "figure2", "bayesian", "cl-ts(regressor=observed), s = 0.1", "c-ts(scales=given), s = 0.1"
@@ -247,7 +248,7 @@ CLAIMS: tuple[Claim, ...] = (
         "The regret of the causal algorithms does not vary with m.",
         "figure3",
         [_equality_statement("figure3", M_FIRST, M_LAST, policy) for policy in CAUSAL],
-        "where the extreme P(W | X) stay the same as m grows, so that only the number of actions changes",
+        "in a draw with constant extreme P(W | X) as m grows, so that only the number of actions changes",
         [_equality_statement("figure3", f"clean, {M_FIRST}", f"clean, {M_LAST}", policy) for policy in CAUSAL],
     ),
     Claim(

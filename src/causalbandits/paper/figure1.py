@@ -21,8 +21,8 @@ def figures(runs: Runs) -> dict[str, Figure]:
 EXPERIMENT = Experiment(
     name="figure1",
     title="Figure 1: the graph of the simulations",
-    about="Each parent of the reward depends on one variable that can be set. Drawn for n = 4 pairs.",
+    about="Each parent of the reward depends on one manipulable variable. Drawn for n = 4 pairs.",
     settings=list,
     figures=figures,
-    captions={"figure1": "Blue variables can be set; those with a bold rim are the reward's parents."},
+    captions={"figure1": "Blue: manipulable variables. Bold outline: parents of the reward."},
 )

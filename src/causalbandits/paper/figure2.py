@@ -75,6 +75,8 @@ EXPERIMENT = Experiment(
     figures=figures,
     captions={
         "figure2": "As printed: every scale is 1, CL-UCB and CL-TS regress on the expected features.",
-        "figure2-improved": "Each policy at its true noise scale s; the linear ones regress on what was observed.",
+        "figure2-improved": (
+            "Each policy at its true noise scale s; the linear policies regress on the observed features."
+        ),
     },
 )

@@ -82,14 +82,14 @@ EXPERIMENT = Experiment(
     title="Figure 3: regret against the number of values",
     about=(
         "Four pairs, m = 2 to 6 values of each X, so 81 to 2401 actions and always 16 configurations; 5000 rounds. "
-        "Each replication draws its own probabilities. In the paper's draw the gaps change with m too: with more "
-        "values the extreme P(W | X) lie further out. The clean draw keeps the extremes."
+        "Each replication draws its own probabilities. In the paper's draw, the gaps also change with m: the extreme "
+        "P(W | X) are more extreme for more values. The clean draw keeps the extremes constant."
     ),
     settings=settings,
     figures=figures,
     captions={
         "figure3": "As printed: final regret, 95% intervals.",
-        "figure3-improved": "At the true noise scales, linear policies on what was observed.",
+        "figure3-improved": "At the true noise scales, linear policies on the observed features.",
         "figure3-clean": "The clean draw: only the number of actions changes with m.",
     },
 )

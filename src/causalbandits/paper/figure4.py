@@ -60,13 +60,14 @@ EXPERIMENT = Experiment(
     name="figure4",
     title="Figure 4: regret against the number of parents",
     about=(
-        "n = 2 to 6 pairs, three values of each X: 16 to 4096 actions, 4 to 64 configurations; 10,000 rounds. Only the "
-        "first parent matters to the reward, which no algorithm knows. Each replication draws its own probabilities."
+        "n = 2 to 6 pairs, three values of each X: 16 to 4096 actions, 4 to 64 configurations; 10,000 rounds. Only "
+        "the first parent affects the reward; the algorithms do not know this. Each replication draws its own "
+        "probabilities."
     ),
     settings=settings,
     figures=figures,
     captions={
         "figure4": "As printed: final regret, 95% intervals.",
-        "figure4-improved": "At the true noise scales, linear policies on what was observed.",
+        "figure4-improved": "At the true noise scales, linear policies on the observed features.",
     },
 )

@@ -21,8 +21,8 @@ def figures(runs: Runs) -> dict[str, Figure]:
 EXPERIMENT = Experiment(
     name="figure5",
     title="Figure 5: the graph of the e-mail campaign",
-    about="Product, purpose and send time can be set; subject length and template follow from the first two.",
+    about="Product, purpose and send time are manipulable; subject length and template depend on the first two.",
     settings=list,
     figures=figures,
-    captions={"figure5": "Blue variables can be set; those with a bold rim are the reward's parents."},
+    captions={"figure5": "Blue: manipulable variables. Bold outline: parents of the reward."},
 )

@@ -48,11 +48,13 @@ def figures(runs: Runs) -> dict[str, Figure]:
 EXPERIMENT = Experiment(
     name="figure6",
     title="Figure 6: the e-mail campaign",
-    about="80 actions, 12 configurations of what makes people click, 5000 mails. The reward is a click.",
+    about="80 actions, 12 configurations of the reward's parents, 5000 mails. The reward is a click.",
     settings=settings,
     figures=figures,
     captions={
         "figure6": "As printed: Beta priors for Thompson sampling, scale 1 for UCB.",
-        "figure6-improved": "UCB at the true scale of a click, and KL-UCB, whose index is made for coins.",
+        "figure6-improved": (
+            "UCB at the true scale of a click, and KL-UCB, whose index is designed for Bernoulli rewards."
+        ),
     },
 )

@@ -11,7 +11,7 @@ from causalbandits.paper.experiment import AllRuns, Experiment, Runs
 from causalbandits.paper.significance import EQUIVALENT
 from causalbandits.results import Code, Grid, Heading, Part, Picture, Text, citation, final_regret_grid, format_versions
 
-TITLE = "Regret analysis of bandit problems with causal background knowledge: the experiments, run again"
+TITLE = "Reproduction of: Regret analysis of bandit problems with causal background knowledge"
 
 
 def report_parts(
@@ -20,8 +20,8 @@ def report_parts(
     """The report, from title to reference."""
     yield Heading(TITLE, 1)
     yield Text(
-        "Every experiment of Lu, Meisami, Tewari and Yan (UAI 2020) with its own settings, and each of its claims "
-        f"judged by a test. {about['replications']} replications, seed {about['seed']}."
+        "Every experiment of Lu, Meisami, Tewari and Yan (UAI 2020) with the paper's settings, and a statistical test "
+        f"of each of its claims. {about['replications']} replications, seed {about['seed']}."
     )
     yield Code(f"{about['command']}\n{format_versions(about)}")
     if verdicts:
@@ -31,12 +31,12 @@ def report_parts(
             [(v.claim.text, v.claim.section, v.verdict, _format_remedy(v)) for v in verdicts],
         )
     if any(runs.values()):
-        yield Heading("What the paper does not say")
+        yield Heading("Settings that the paper does not state")
         yield Text(
             "The printed algorithms assume noise and unknown means of size 1; the experiments' noise is 0.1. CL-UCB "
-            "and CL-TS regress the reward on the expected features although the features themselves are seen. "
-            "Telling each policy the true scale, and letting the linear ones use what was observed, changes the "
-            "final regret so:"
+            "and CL-TS regress the reward on the expected features although the features themselves are observed. "
+            "With the true scale for each policy and the observed features for the linear policies, the final regret "
+            "is:"
         )
         yield Grid(("world", "policy", "as printed", "improved", "factor"), list(_improvement_rows(runs)))
     for experiment in experiments:
@@ -75,14 +75,15 @@ def _improvement_rows(runs: AllRuns) -> Iterable[tuple[str, ...]]:
 
 def _detail_parts(verdicts: Sequence[Verdict]) -> Iterable[Part]:
     low, high = EQUIVALENT
-    yield Heading("How the claims were judged")
+    yield Heading("Tests of the claims")
     yield Text(
-        "Replications are the sample, and policies meet the same worlds in each. 'Less than' is a paired one-sided "
-        f"t-test. 'The same' is equivalence: the ratio of the means lies in [{low:g}, {high:g}], by two one-sided "
-        "tests. 'Grows' is a t-test of the replications' slopes. 'Grows like' is equivalence of the power of growth "
-        f"to 1, by the jackknife. Holm's correction runs over all statements together, level {LEVEL:g}. A claim holds "
-        "if all of its statements do, holds in part if some do and some fail, does not hold as printed if some fail "
-        "and none holds; otherwise it is inconclusive at this number of replications."
+        "The sample consists of the replications; within a replication all policies face the same problem instance. "
+        "'Less than' is a paired one-sided t-test. 'The same' is equivalence: the ratio of the means lies in "
+        f"[{low:g}, {high:g}], by two one-sided tests. 'Grows' is a t-test of the replications' slopes. 'Grows like' "
+        "is equivalence of the power of growth to 1, by the jackknife. Holm's correction runs over all statements "
+        f"together, level {LEVEL:g}. A claim holds if all of its statements hold. It holds in part if some hold and "
+        "some fail. It does not hold as printed if some fail and none holds. Otherwise it is inconclusive at this "
+        "number of replications."
     )
     for v in verdicts:
         yield Heading(v.claim.text, 3)

@@ -57,7 +57,9 @@ def reproduce(
 ) -> Reproduction:
     """Run some of the experiments, or all, into a folder; what is there already of the same run is kept and used."""
     if replications < 2:
-        raise CausalBanditsError(f"Two replications at least, so that uncertainty can be told; got {replications}.")
+        raise CausalBanditsError(
+            f"replications must be 2 or more, so that uncertainty can be estimated; got {replications}."
+        )
     experiments = _claim_folder(folder, _parse_names(names), replications, seed)
     about = provenance(_format_command(experiments, replications, seed), seed, replications)
     runs = {}
@@ -92,14 +94,14 @@ def _claim_folder(folder: Path, names: list[str], replications: int, seed: int) 
             stored_settings = (stored["format"], stored["version"], stored["seed"], stored["replications"])
             before = list(stored["experiments"])
         except (ValueError, KeyError, TypeError):
-            raise StateError(f"{path} is no description of a reproduction. Choose another folder.") from None
+            raise StateError(f"{path} does not describe a reproduction. Choose another folder.") from None
         if stored_settings != (FOLDER_FORMAT, FOLDER_VERSION, seed, replications):
             raise StateError(
-                f"{folder} holds another run (seed {stored['seed']}, {stored['replications']} replications), which is "
-                "not overwritten. Choose another folder with --out, or delete it."
+                f"{folder} holds another run (seed {stored['seed']}, {stored['replications']} replications), and "
+                "reproduce does not overwrite runs. Choose another folder with --out, or delete it."
             )
     elif folder.exists() and any((folder / name).exists() for name in ("report.html", "claims.json", "data")):
-        raise StateError(f"{folder} holds results of something else. Choose another folder with --out.")
+        raise StateError(f"{folder} holds other results. Choose another folder with --out.")
     all_names = [name for name in EXPERIMENTS if name in names or name in before]
     about = {"format": FOLDER_FORMAT, "version": FOLDER_VERSION, "seed": seed, "replications": replications}
     folder.mkdir(parents=True, exist_ok=True)

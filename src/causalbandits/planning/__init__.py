@@ -1,4 +1,4 @@
-"""Before launch: what a problem is like, how long it would take, and comparisons described in files."""
+"""Planning: descriptions of problems, forecasts of their duration, and comparisons that are defined in files."""
 
 from typing import TYPE_CHECKING
 

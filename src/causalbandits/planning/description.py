@@ -80,7 +80,7 @@ def find_separators(problem: Problem) -> tuple[Separator, ...]:
                 reduce=False,
                 context=problem.context,
             )
-        sets["cheapest"] = cheapest.parents
+        sets["smallest"] = cheapest.parents
     labels: dict[tuple[str, ...], str] = {}
     for name, variables in sets.items():
         key = tuple(sorted(variables))
@@ -119,8 +119,8 @@ def _reachable_rows(problem: Problem, block: Block) -> Array:
 
 
 CAPTION = (
-    "Blue can be set, violet may be known beforehand, yellow can be observed, green is the reward; a bold rim: stands "
-    "in for its parents; dashed: hidden."
+    "Blue: manipulable variables. Violet: context. Yellow: other observed variables. Green: the reward. Bold outline: "
+    "adjustment set (the reward's parents, or variables that replace them). Dashed: unobserved variables."
 )
 
 MAX_CONTEXTS = 64
@@ -131,7 +131,7 @@ MAX_SETS = 8
 
 NO_EFFECT_ADVICE = (
     "uniform",
-    "none of the knobs can change what the reward depends on, so that all actions are equally good.",
+    "no manipulable variable affects the reward's parents, so all actions are equally good.",
 )
 
 
@@ -172,15 +172,14 @@ class Description:
         parts: list[Part] = [
             Heading("The problem"),
             Text(
-                f"{format_count(problem.actions.size)} actions on {_format_names(problem.manipulable)}. "
-                f"{self._learning_sentence}"
-                f"{_format_costs(problem)}"
+                f"Actions: {format_count(problem.actions.size)} on {_format_names(problem.manipulable)}. "
+                f"{self._learning_sentence}{_format_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
             *_hidden_parts(problem),
             *_observation_parts(problem),
             *_context_parts(problem),
-            Heading("Which knobs matter"),
+            Heading("Manipulable variables"),
             Text(_format_knobs(self)),
             *([] if problem.unit == "actions" else self._savings_parts),
             *(self.route.parts() if self.route.ways else []),
@@ -196,14 +195,14 @@ class Description:
                 for s in self.separators
             ]
             parts += [
-                Heading("What may stand in for the reward's parents"),
-                Grid(("set", "variables", "configurations", "reward's spread given it"), rows),
+                Heading("Adjustment sets"),
+                Grid(("set", "variables", "configurations", "largest sd of the reward given the set"), rows),
             ]
         return [
             *parts,
             Heading(f"Regret bounds after {self.horizon:,} rounds"),
             *_bound_parts(self.bounds),
-            Heading("Where to start"),
+            Heading("Recommended policy"),
             Text(f"{self.policy}: {self.reason}"),
         ]
 
@@ -211,22 +210,20 @@ class Description:
     def _learning_sentence(self) -> str:
         """Of what a number is learnt, in a sentence."""
         if self.problem.unit == "actions":
-            return f"A number is learnt for each{' in each context' if self.problem.context else ''}."
+            return f"Learned: one mean reward per action{' and context' if self.problem.context else ''}."
         return (
-            f"The reward is learnt through {_format_names(self.problem.parents)}: {format_count(self.reachable)} "
-            "configurations can "
-            "occur."
+            f"Learned: one mean reward for each of the {format_count(self.reachable)} configurations of "
+            f"{_format_names(self.problem.parents)} that can occur."
         )
 
     @property
     def _savings_parts(self) -> list[Part]:
         means = self.problem.actions.size * self.problem.contexts.size
         return [
-            Heading("What the graph saves"),
+            Heading("Savings from the graph"),
             Text(
-                f"A policy without the graph learns {format_count(means)} means; with it, "
-                f"{format_count(self.reachable)}, and "
-                f"searches {_format_search_size(self.problem)}."
+                f"Means to learn: {format_count(self.reachable)} with the graph, {format_count(means)} without it. "
+                f"Search: {_format_search_size(self.problem)}."
             ),
             # What each removed choice is a mixture of is for problem.reduction() itself to say.
             Code("\n".join(line for line in _format_reduction(self.problem).splitlines() if not line.startswith("  "))),
@@ -249,28 +246,35 @@ def _hidden_parts(problem: Problem) -> list[Part]:
         if problem.graph.hidden
         else []
     )
-    return [Text(f"Hidden causes tie together: {'; '.join(confounded)}.")] if confounded else []
+    return [Text(f"Confounded by unobserved variables: {'; '.join(confounded)}.")] if confounded else []
 
 
 def _observation_parts(problem: Problem) -> list[Part]:
-    """What must be reported with every outcome, where CPTs are learned."""
-    if not problem.unknown_cpts:
+    """The variables that must be reported with every outcome."""
+    if not problem.must_observe:
         return []
-    return [Text(f"Report with every outcome, unless the decision set it: {_format_names(problem.must_observe)}.")]
+    return [
+        Text(
+            "Must observe (report these values with every outcome, unless the decision set them): "
+            f"{_format_names(problem.must_observe)}."
+        )
+    ]
 
 
 def _context_parts(problem: Problem) -> list[Part]:
     if not problem.context:
         return []
     return [
-        Heading("What is known beforehand"),
+        Heading("Context"),
         Text(
             f"{_format_names(problem.context)}: {format_count(problem.contexts.size)} contexts. "
             + (
-                "What is learnt of an action counts in one of them."
+                "Each context has its own mean per action."
                 if problem.unit == "actions"
-                else "What is learnt of a configuration counts in all of them; a policy without the graph learns every "
-                "action anew in each."
+                else (
+                    "All contexts share the mean of a configuration; a policy without the graph learns one mean "
+                    "per action and context."
+                )
             )
         ),
         *(Text(reason) for reason in _contexts_without_actions(problem)),
@@ -289,14 +293,15 @@ def _format_reduction(problem: Problem) -> str:
     """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
     if problem.unknown_cpts:
         return (
-            f"Nothing is known of the tables of {_format_names(problem.unknown_cpts)}: what can be the best is "
-            "decided by "
-            "the graph alone."
+            f"CPTs to learn online: {_format_names(problem.unknown_cpts)}. Until they are learned, only the graph "
+            "decides which actions can be optimal."
         )
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return repr(problem.reduction())
     conditioned = problem.condition_codes(feasible_contexts(problem, problem.contexts.by_probability())[0][0])
-    return f"If {conditioned.contexts.format_context(conditioned.context_codes)}:\n{conditioned.reduction()!r}"
+    return (
+        f"In the context {conditioned.contexts.format_context(conditioned.context_codes)}:\n{conditioned.reduction()!r}"
+    )
 
 
 def _format_search_size(problem: Problem) -> str:
@@ -313,13 +318,13 @@ def _format_search_size(problem: Problem) -> str:
 
 def _format_knobs(description: Description) -> str:
     text = (
-        f"{_format_names(description.matter)} can change what the reward depends on."
+        f"Can affect the reward: {_format_names(description.matter)}."
         if description.matter
-        else "None of them."
+        else "Can affect the reward: none."
     )
-    text = f"{text} Without any effect on it: {_format_names(description.idle)}." if description.idle else text
+    text = f"{text} Cannot affect it: {_format_names(description.idle)}." if description.idle else text
     return (
-        f"{text} Worth setting together: {_format_intervention_sets(description.problem)}."
+        f"{text} Sets of variables that may be optimal to set: {_format_intervention_sets(description.problem)}."
         if description.problem.unit == "actions"
         else text
     )
@@ -338,7 +343,7 @@ def _format_intervention_sets(problem: Problem) -> str:
 
 def _format_costs(problem: Problem) -> str:
     """What is to be paid, in a sentence after others."""
-    return "" if problem.costs is None else f" Costs are subtracted: {problem.costs.prices_text}."
+    return "" if problem.costs is None else f" Costs, subtracted from the reward: {problem.costs.prices_text}."
 
 
 def _bound_parts(bounds: Comparison) -> list[Part]:
@@ -348,9 +353,14 @@ def _bound_parts(bounds: Comparison) -> list[Part]:
     informative = Comparison(row for row in bounds if not row.vacuous and not row.broken)
     parts: list[Part] = [Code(repr(informative))] if informative else []
     if vacuous:
-        parts.append(Text(f"No smaller than what any policy can lose, so of no use here: {_format_names(vacuous)}."))
+        parts.append(Text(f"Vacuous (the bound is not below the largest possible regret): {_format_names(vacuous)}."))
     if broken:
-        parts.append(Text(f"Assume what is not so here (see causalbandits.theory.bound): {_format_names(broken)}."))
+        parts.append(
+            Text(
+                "Not applicable (this problem violates an assumption; causalbandits.theory.bound names it): "
+                f"{_format_names(broken)}."
+            )
+        )
     return parts
 
 
@@ -359,11 +369,22 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Description:
-    """What a problem is like: knobs that matter, what the reduction removes, separators, bounds, where to start.
+    """Describe a problem: relevant variables, reduction, adjustment sets, regret bounds and the policy to start with.
 
     >>> from causalbandits import zoo
     >>> describe(zoo.email_campaign()).policy
     'c-gittins(prior=main-effects)'
+
+    Args:
+        problem: The problem, or an environment.
+        horizon: The number of rounds for the regret bounds.
+
+    Returns:
+        The description, which prints as text and shows the graph in notebooks.
+
+    Raises:
+        ProblemError: If `problem` is neither a problem nor an environment.
+        CausalBanditsError: If `horizon` is out of range.
     """
     target_problem = problem.problem if isinstance(problem, Environment) else problem
     if not isinstance(target_problem, Problem):
@@ -401,18 +422,19 @@ def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[s
     default = default_with_reason(problem, horizon=horizon)
     if problem.unit == "actions":
         size = problem.actions.size * problem.contexts.size
-        return default.policy.id, f"{default.reason}; {horizon:,} rounds try each of them {horizon // size:,} times."
+        return default.policy.id, f"{default.reason}; {horizon:,} rounds allow {horizon // size:,} trials of each mean."
     if isinstance(default.policy, LinearPolicy):
         return (
             default.policy.id,
-            f"{format_count(reachable)} configurations are too many for {horizon:,} rounds to see each; it learns "
-            "a number per feature of the parents, and an intercept. It needs a mean reward that is linear in them.",
+            f"{horizon:,} rounds are too few to observe each of {format_count(reachable)} configurations. The policy "
+            "learns one coefficient per feature of the parents and an intercept. It assumes a mean reward that is "
+            "linear in these features.",
         )
     n_means_without_graph = problem.actions.size * problem.contexts.size
     graph = (
         f"it learns {format_count(reachable)} means instead of {format_count(n_means_without_graph)}"
         if reachable < n_means_without_graph
-        else "the graph saves no means here, but ties actions that lead to the same configurations together"
+        else "the graph saves no means here, but actions that lead to the same configurations share outcomes"
     )
-    visits = f"{horizon:,} rounds see each of them {horizon // max(1, reachable):,} times"
+    visits = f"{horizon:,} rounds give {horizon // max(1, reachable):,} outcomes per mean on average"
     return default.policy.id, f"{graph}, and {visits}; {default.reason}."

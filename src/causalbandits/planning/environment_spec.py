@@ -72,8 +72,8 @@ def parse_environment(
     if not isinstance(kind, str) or kind not in REWARD_CLASSES:
         kinds = ", ".join(map(repr, REWARD_CLASSES))
         raise CausalBanditsError(
-            '[environment] must name a world, zoo = "email_campaign", or the kind of the reward, reward = one of '
-            f"{kinds}; got {dict(environment)!r}."
+            '[environment] must name an example environment, zoo = "email_campaign", or the kind of the reward, '
+            f"reward = one of {kinds}; got {dict(environment)!r}."
         )
     return _add_reward(Problem.from_spec(entries, folder=folder, terms=terms), kind, environment)
 
@@ -81,7 +81,7 @@ def parse_environment(
 def _environment_from_zoo(entries: Mapping[str, Any], environment: Mapping[str, Any], terms: SpecTerms) -> Environment:
     name, parameters = environment["zoo"], {key: value for key, value in environment.items() if key != "zoo"}
     if not isinstance(name, str) or name not in zoo.__all__:
-        raise CausalBanditsError(unknown_name_message("world of the zoo:", name, zoo.__all__))
+        raise CausalBanditsError(unknown_name_message("example environment:", name, zoo.__all__))
     factory = getattr(zoo, name)
     accepted, required = _writable_parameters(factory)
     for entry in parameters:
@@ -89,11 +89,13 @@ def _environment_from_zoo(entries: Mapping[str, Any], environment: Mapping[str, 
             raise CausalBanditsError(unknown_name_message(f"parameter of {name}:", entry, accepted))
     missing = [terms.parameter_example(entry) for entry in required if entry not in parameters]
     if missing:
-        raise CausalBanditsError(f"The world {name} needs more: {', '.join(missing)}.")
+        raise CausalBanditsError(f"The environment {name} requires: {', '.join(missing)}")
     restricting = [entry for entry in SPEC_ENTRIES if entry not in (*REWARD_ENTRIES, *ESTIMATION_ENTRIES)]
     for entry in entries:
         if entry in (*REWARD_ENTRIES, *ESTIMATION_ENTRIES):
-            raise CausalBanditsError(f"A world of the zoo has its model and reward: leave out {terms.name(entry)}.")
+            raise CausalBanditsError(
+                f"An example environment has its own model and reward. Leave out {terms.name(entry)}."
+            )
         if entry not in restricting:
             raise CausalBanditsError(unknown_name_message("entry", entry, restricting))
     defaults = {"rng": 0} if "rng" in accepted else {}  # the same settings give the same world
@@ -110,7 +112,7 @@ def _restrict_actions(env: Environment, restrictions: Mapping[str, Any], terms: 
         "reward_parents": list(problem.parents),
         "context": list(problem.context),
     }
-    if not problem.actions.always and "max_set" not in restrictions:
+    if not problem.actions.always_set and "max_set" not in restrictions:
         defaults["optional"] = True
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # a world of the zoo is as it is meant
         return Environment(Problem.from_spec(defaults | dict(restrictions), terms=terms), env.reward)

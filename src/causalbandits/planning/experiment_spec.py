@@ -70,9 +70,7 @@ def load_custom_policy(place: str, parameters: Mapping[str, Any], folder: Path) 
     """The policy that `module:Class` and its parameters make; modules are looked for in `folder`, too."""
     module_name, _, class_name = place.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
-        raise PolicyError(
-            f'A policy of your own is written "module:Class", such as "my_module:MyPolicy"; got {place!r}.'
-        )
+        raise PolicyError(f'A custom policy is written "module:Class", such as "my_module:MyPolicy"; got {place!r}.')
     kind = _find_policy_class(_import_module(module_name, folder), class_name)
     accepted = list(inspect.signature(kind).parameters)
     for name in parameters:
@@ -179,13 +177,15 @@ class SpecFile:
         if not isinstance(env, Environment):
             kinds = ", ".join(map(repr, REWARD_CLASSES))
             raise CausalBanditsError(
-                "A simulation needs to know how the reward comes about: a table [environment] with reward = one of "
-                f'{kinds}, or with a world of the zoo, zoo = "email_campaign".'
+                f"A simulation needs a model of the reward: a table [environment] with reward = one of {kinds}, or "
+                'with an example environment, zoo = "email_campaign".'
             )
         if "horizon" not in self.simulation:
-            raise CausalBanditsError("[simulation] must say for how many rounds: horizon = 5000, say.")
+            raise CausalBanditsError("[simulation] must have a number of rounds, for example horizon = 5000.")
         if not self.policies:
-            raise CausalBanditsError("The file must have a table [policies] with a line for each: c-ts = {}, say.")
+            raise CausalBanditsError(
+                "The file must have a table [policies] with a line for each policy, for example c-ts = {}."
+            )
         return ExperimentSpec(self.path.stem, env, self.policies, **self.simulation)
 
 
@@ -232,7 +232,8 @@ def parse_policy(name: str, entries: Any, folder: Path) -> AnyPolicy:
     """The policy that a line of [policies] describes."""
     if not isinstance(entries, dict) or not isinstance(entries.get("policy", name), str):
         raise CausalBanditsError(
-            f'[policies] {name}: expected options, {{}} for none, and perhaps policy = "c-ucb"; got {entries!r}.'
+            f'[policies] {name}: expected a table of options ({{}} for none), optionally with policy = "c-ucb"; got '
+            f"{entries!r}."
         )
     text, options = entries.get("policy", name), {key: value for key, value in entries.items() if key != "policy"}
     try:
@@ -256,7 +257,9 @@ def write_comparison(spec: ExperimentSpec, folder: Path, workers: int | None = N
     from causalbandits.results.plots import plot_graph, plot_panels
 
     if folder.exists() and not (folder / ".replications").exists() and any(folder.iterdir()):
-        raise StateError(f"{folder} is neither empty nor a run of this kind. Choose another folder with --out.")
+        raise StateError(
+            f"{folder} is not empty and does not hold a run of this specification. Choose another folder with --out."
+        )
     run = spec.run(workers, folder / ".replications")
     provenance_record = provenance(f"causalbandits simulate {spec.name}.toml", spec.seed, spec.replications)
     figures = {"regret": plot_panels([run], [spec.name]), "graph": plot_graph(spec.environment.problem)}
@@ -269,12 +272,12 @@ def write_comparison(spec: ExperimentSpec, folder: Path, workers: int | None = N
             Heading(spec.name, 1),
             Text(f"{run.replications} replications of {run.horizon:,} rounds, seed {run.seed}."),
             Code(f"{provenance_record['command']}\n{format_versions(provenance_record)}"),
-            Heading("The world"),
+            Heading("The environment"),
             Text(
                 f"{spec.environment.problem!r}. The best action is {best.intervention}, with mean reward "
                 f"{best.mean:.4g}{_format_cost_note(spec)}."
             ),
-            Picture("graph", "Blue variables can be set; those with a bold rim are the reward's parents."),
+            Picture("graph", "Blue: manipulable variables. Bold outline: parents of the reward."),
             Heading("Regret"),
             Picture("regret", "Mean regret with 95% bands."),
             final_regret_grid({spec.name: run}),
@@ -291,5 +294,8 @@ def _format_cost_note(spec: ExperimentSpec) -> str:
     if spec.environment.problem.costs is None:
         return ""
     if spec.budget is None:
-        return ", its cost subtracted; regret is of the reward less the cost"
-    return f", its cost subtracted; {spec.budget:g} may be spent, and regret is against the best mixture for that"
+        return " after subtracting its cost; regret is measured on the reward minus the cost"
+    return (
+        f" after subtracting its cost; the budget is {spec.budget:g}, and regret is measured against the best "
+        "mixture within it"
+    )

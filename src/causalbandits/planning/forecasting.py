@@ -81,8 +81,9 @@ class EnvironmentPrior:
             a = b = math.nan
         if not (0 < a < math.inf and 0 < b < math.inf):
             raise CausalBanditsError(
-                "reward_prior must be two positive numbers (a, b), the means being Beta(a, b), or a function of the "
-                f"problem and a random generator that gives a reward; got {self.reward_prior!r}."
+                "reward_prior must be two positive numbers (a, b), the parameters of a Beta distribution of the "
+                "means, or a function of the problem and a random generator that returns a reward; got "
+                f"{self.reward_prior!r}."
             )
         object.__setattr__(self, "reward_prior", (a, b))
 
@@ -99,8 +100,8 @@ class EnvironmentPrior:
         """A world in which every action's mean, in every context, is drawn for itself: no table ties them together."""
         if callable(self.reward_prior):
             raise CausalBanditsError(
-                "reward_prior: a number per action is learnt here, and a function draws rewards given parents. Give "
-                "two numbers (a, b): the actions' means are Beta(a, b)."
+                "reward_prior: this problem learns one mean per action, and a function draws rewards given parents. "
+                "Pass two numbers (a, b), the parameters of a Beta distribution of the actions' means."
             )
         problem, (a, b) = self.problem, self.reward_prior
         means = rng.beta(a, b, size=(problem.contexts.size, problem.actions.size))
@@ -118,7 +119,7 @@ class EnvironmentPrior:
             ) from error
         if not isinstance(reward, Reward):
             raise CausalBanditsError(
-                f"reward_prior must give a reward, such as GaussianReward(...); it gave {reward!r}."
+                f"reward_prior must return a reward, such as GaussianReward(...); it returned {reward!r}."
             )
         return reward
 
@@ -127,7 +128,8 @@ class EnvironmentPrior:
         by_actions = self.problem.unit == "actions"  # of coins
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
         ts = policy("ts", prior="beta") if bounded else policy("ts", scales="given")
-        return [default_with_reason(self.problem, horizon=horizon).policy, ts, "uniform"]
+        default = default_with_reason(self.problem, horizon=horizon).policy
+        return [default] if self.problem.unknown_limits else [default, ts, "uniform"]
 
     def at_stake(self, seed: int, allowance: float | None = None) -> float:
         """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
@@ -179,9 +181,12 @@ DEFAULT_TOLERANCE_SHARE = 0.1
 
 
 class Needed(NamedTuple):
-    """After how many rounds the best is found for good with some probability; None where the horizon is too short.
+    """A number of rounds with its 95% confidence interval over replications; None beyond the horizon.
 
-    The truth lies between `lower` and `upper` with 95% confidence, replications being what they are.
+    Attributes:
+        rounds: The estimate.
+        lower: The lower end.
+        upper: The upper end.
     """
 
     rounds: int | None
@@ -191,47 +196,82 @@ class Needed(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Regret, and whether the best action was found, at checkpoints; prints as a table."""
+    """A forecast of regret and of finding the best action; prints as a table.
+
+    Attributes:
+        run: The simulation, with simple regret among its measures.
+        tolerance: The acceptable loss in mean reward; `dataclasses.replace` changes it without another simulation.
+        at_stake: The expected loss of a random action, as the median over the sampled environments.
+        stops_within: The tolerance of the stopping rule.
+        budget: The total cost of all rounds that may be spent; None without a budget. Regret is then relative to the
+            best mixture, and the best action is the best that the budget pays for in every round.
+    """
 
     run: Run
-    """With simple regret among its measures."""
     tolerance: float
-    """How much worse than the best is good enough; `dataclasses.replace` asks the same run another question."""
     at_stake: float
-    """What an action chosen blindly loses against the best one, the median over the worlds; a unit for `tolerance`."""
     stops_within: float = 0.0
-    """How much worse than the best was good enough for the rule that says when to stop."""
     budget: float | None = None
-    """What may be spent in all rounds together. Regret is then against the best mixture for it, and the best action is
-    the best of those that it pays for in every round."""
 
     def has_found_best(self, policy: str) -> npt.NDArray[np.bool_]:
-        """Replications x checkpoints: whether the action that the policy would recommend is good enough."""
+        """Whether the recommended action is within the tolerance of the best.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array of replications x checkpoints.
+        """
         return self.run.measure("simple regret", policy) <= self.tolerance + TIE
 
     def has_settled(self, policy: str) -> npt.NDArray[np.bool_]:
-        """Replications x checkpoints: whether it is so at this and at every later checkpoint."""
+        """Whether the recommended action is within the tolerance of the best at this and every later checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array of replications x checkpoints.
+        """
         return np.logical_and.accumulate(self.has_found_best(policy)[:, ::-1], axis=1)[:, ::-1]
 
     def probability(self, policy: str) -> tuple[Array, Array, Array]:
-        """At each checkpoint: how often the recommended action is good enough, and its 95% interval (Wilson's)."""
+        """The probability that the recommended action is within the tolerance of the best, at each checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            Three arrays: the estimate, and the lower and upper end of its 95% interval (Wilson).
+        """
         return _wilson_interval(self.has_found_best(policy))
 
     def needed(self, policy: str, probability: float = 0.9) -> Needed:
-        """After how many rounds the policy has found the best for good with this probability, with an interval.
+        """The number of rounds after which the policy has found the best action for good with this probability.
 
-        In each replication, that is the first checkpoint from which on it would recommend nothing worse; checkpoints
-        are some percent apart, and nothing beyond the horizon is seen.
+        Args:
+            policy: The name of the policy.
+            probability: The probability, above 0 and below 1.
+
+        Returns:
+            The number of rounds with its interval.
         """
         _validate_probability(probability)
         estimate, lower, upper = _wilson_interval(self.has_settled(policy))
         return Needed(*(self._first_round(curve >= probability) for curve in (estimate, upper, lower)))
 
     def until_stop(self, policy: str, probability: float = 0.9, delta: float = 0.05) -> Needed:
-        """After how many rounds you may stop with this probability, if you may be wrong with probability delta.
+        """The number of rounds after which the stopping rule is met with this probability; it needs `stops=True`.
 
-        By the rule of `agent.recommend()`, asked at the checkpoints: that no other action is better by more than the
-        tolerance that the forecast was made with. Wrong decisions to stop are among them, at most a share of delta.
+        Wrong decisions to stop are included; their share is at most `delta`.
+
+        Args:
+            policy: The name of the policy.
+            probability: The probability, above 0 and below 1.
+            delta: The error probability of the stopping rule.
+
+        Returns:
+            The number of rounds with its interval.
         """
         _validate_probability(probability)
         validate_delta(delta)
@@ -244,7 +284,7 @@ class Forecast:
 
     def __repr__(self) -> str:
         horizon = self.run.horizon
-        found_for_good = "rounds to find it for good 9 times in 10"
+        found_for_good = "rounds until found for good (90%)"
         rows: list[tuple[str, ...]] = []
         digits = decimal_places([row.mean for row in self.run.summary()])
         for row in self.run.summary():
@@ -252,26 +292,36 @@ class Forecast:
             regret = f"{row.mean:.{digits}f} ({row.lower:.{digits}f} to {row.upper:.{digits}f})"
             share = f"{p:.0%} ({lower:.0%} to {upper:.0%})"
             rows.append((row.policy, regret, share, _format_needed(self.needed(row.policy), horizon)))
-        head: tuple[str, ...] = ("policy", f"regret after {horizon}", "best found by then", found_for_good)
+        head: tuple[str, ...] = ("policy", f"regret after {horizon}", "found by then", found_for_good)
         if "error probability" in self.run.measures:
-            head = (*head, "and to know it (95%)")
+            head = (*head, "rounds until stopping (90%)")
             stop_texts = [_format_needed(self.until_stop(row.policy), horizon) for row in self.run.summary()]
             rows = [(*row, stop_text) for row, stop_text in zip(rows, stop_texts, strict=True)]
-        return f"{format_table(head, rows)}\n{self.run.replications} worlds. Found: {self.good_enough}."
+        return (
+            f"{format_table(head, rows)}\nSimulated problem instances: {self.run.replications}\nFound: "
+            f"{self.good_enough}"
+        )
 
     __str__ = __repr__
 
     @property
     def good_enough(self) -> str:
-        """What counts as found, in words."""
+        """The tolerance in words."""
         share = (
-            f", {self.tolerance / self.at_stake:.0%} of what an action chosen blindly loses" if self.at_stake else ""
+            f" ({self.tolerance / self.at_stake:.0%} of the median loss of a random action)" if self.at_stake else ""
         )
-        of_those = "" if self.budget is None else " that the budget pays for in every round"
+        of_those = "" if self.budget is None else " that the budget affords in every round"
         return f"the recommended action is within {self.tolerance:.3g} of the best{of_those}{share}"
 
     def plot(self, path: FilePath | None = None) -> Figure:
-        """Regret, and the probability of having found the best, against rounds."""
+        """Plot regret, and the probability that the best action is found, against rounds.
+
+        Args:
+            path: The file to save the figure in. Default: not saved.
+
+        Returns:
+            The Matplotlib figure.
+        """
         from causalbandits.results.plots import plot_forecast
 
         return plot_forecast(self, path)
@@ -311,24 +361,40 @@ def forecast(
     checkpoint: FilePath | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Forecast:
-    """What each policy would lose, and how soon it would know the best action, on average over possible worlds.
-
-    `reward_prior` is what you think of the reward beforehand: a pair (a, b) makes it 0 or 1 with means drawn from
-    Beta(a, b) for every configuration of the parents, (2, 50) for click rates around 4%, say; a function of the problem
-    and a random generator draws any reward. `tolerance` says how much worse than the best is good enough, in the
-    reward's own units; left out, it is a tenth of what an action chosen blindly would lose, in the median of 50 such
-    worlds: small where rewards are small. The default policies are the one that an agent takes by default, Thompson
-    sampling without the graph, and a uniform test of all actions. With `stops=True` it is also asked when you may stop
-    (`until_stop`), with that tolerance; policies must then have a rule for it. With a `budget` for all rounds together,
-    regret is against the best mixture for it, and found is the best action that it pays for in every round, as
-    `agent.recommend()` names it. `workers`, `checkpoint` and `progress` are those of `simulate`.
+    """Forecast regret and the number of rounds to find the best action, by simulation under a prior over rewards.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)
-    policy                              regret after 500  best found by then  rounds to find it for good 9 times in 10
-    ------------------------------------------------------------------------------------------------------------------
-    c-gittins(prior=main-effects)    16.8 (10.9 to 22.7)    75% (53% to 89%)                             more than 500
+    policy                              regret after 500 ...
     ...
+    c-gittins(prior=main-effects)    16.8 (10.9 to 22.7) ...
+    ...
+
+    Args:
+        problem: The problem.
+        policies: The policies, as for `simulate`. Default: the default policy, Thompson sampling without the graph, and
+            uniform sampling.
+        horizon: The number of rounds, at least 10.
+        reward_prior: The prior over rewards. A pair (a, b) makes rewards 0 or 1, with means from Beta(a, b) for every
+            configuration; (2, 50) means rates of about 4%. A function of the problem and a random generator may draw
+            any reward.
+        tolerance: The acceptable loss in mean reward, in units of the reward. Default: a tenth of the expected loss of
+            a random action, as the median over 50 sampled environments.
+        budget: The total cost of all rounds that may be spent; regret is then relative to the best mixture for that
+            budget. Default: no budget.
+        stops: Whether to forecast the stopping times, too (`until_stop`); policies then need a stopping rule.
+        replications: The number of sampled environments, at least 2.
+        seed: The seed of all random numbers.
+        workers: The number of replications played in parallel, as for `simulate`.
+        checkpoint: A folder that keeps finished replications, as for `simulate`.
+        progress: Whether to show a progress bar, as for `simulate`.
+
+    Returns:
+        The forecast, which prints as a table.
+
+    Raises:
+        CausalBanditsError: If a setting is out of range.
+        PolicyError: If a policy is unknown or cannot be used on the problem.
     """
     if not isinstance(problem, Problem):
         raise CausalBanditsError(f"forecast needs a Problem (an environment has one); got {problem!r}.")
@@ -336,19 +402,19 @@ def forecast(
         if not is_integer(value) or value < least:
             raise CausalBanditsError(f"{name} must be a whole number, {least} or more; got {value!r}.")
     if horizon > HORIZON_LIMIT:
-        raise SizeError(f"A forecast looks {HORIZON_LIMIT} rounds ahead at most; got horizon={horizon!r}.")
+        raise SizeError(f"A forecast covers at most {HORIZON_LIMIT} rounds; got horizon={horizon!r}.")
     if tolerance is not None and (not is_real(tolerance) or not 0 <= tolerance <= 1e150):
         raise CausalBanditsError(
-            f"tolerance, how much worse than the best is good enough, must be 0 or more; got {tolerance!r}."
+            f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {tolerance!r}."
         )
     if not isinstance(stops, bool):
         raise CausalBanditsError(f"stops must be True or False; got {stops!r}.")
     if budget is not None and problem.costs is None:
-        raise BudgetError("A budget needs to know what actions cost: Problem(..., costs={...}).")
+        raise BudgetError("A budget requires the costs of actions: Problem(..., costs={...}).")
     if budget is not None and stops:
         raise BudgetError(
-            "When to stop is asked of a single best action, and what a budget pays for is a mixture of two: leave "
-            "stops out, or the budget."
+            "A stopping rule is about a single best action, and under a budget the optimum is a mixture of two "
+            "actions. Leave out stops= or budget=."
         )
     prior = EnvironmentPrior(problem, reward_prior)
     at_stake = prior.at_stake(seed, None if budget is None else Budget(budget, int(horizon)).per_round)

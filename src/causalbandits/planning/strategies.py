@@ -54,10 +54,19 @@ class Route(NamedTuple):
     def parts(self) -> list[Part]:
         """The same for people."""
         rows = [(way.name, "-" if way.numbers is None else format_count(way.numbers)) for way in self.ways]
-        advice = [Text(f"Nothing is lost, and the fewest numbers are learnt, {self.best.name}.")] if self.best else []
+        advice = (
+            [
+                Text(
+                    f"Recommended: {self.best.name}. It learns the fewest parameters among the "
+                    "options that exclude no possibly optimal action."
+                )
+            ]
+            if self.best
+            else []
+        )
         return [
-            Heading("What is possible"),
-            Grid(("learning", "numbers"), rows),
+            Heading("Options for learning"),
+            Grid(("option", "parameters"), rows),
             *(Text(f"{way.name[0].upper()}{way.name[1:]}: {way.text}") for way in self.ways),
             *advice,
         ]
@@ -110,7 +119,10 @@ class _StrategySearch(NamedTuple):
                 f"with {', '.join(knobs)} always set", [*sorted(always_set), *knobs]
             )
             if strategy.numbers is not None and knobs != implied:
-                text = f"{strategy.text} To leave {', '.join(knobs)} alone is given up, which may be what is best."
+                text = (
+                    f"{strategy.text} This excludes actions that leave {', '.join(knobs)} to their natural "
+                    "mechanism, and the best action may be among them."
+                )
                 yield strategy._replace(text=text, gives_up=True)
             elif strategy.numbers is not None:
                 yield strategy
@@ -139,9 +151,9 @@ class _StrategySearch(NamedTuple):
         z, optional = ", ".join(separator), [name for name in self.space.names if name not in always]
         optional_text = f", optional={optional if always else True}" if optional else ""
         verb = "separate" if len(separator) > 1 else "separates"
-        text = f"{z} {verb} what is done from {self.reward}: reward_parents={list(separator)}{optional_text}."
+        text = f"{z} {verb} the interventions from {self.reward}: reward_parents={list(separator)}{optional_text}."
         if isinstance(self.knowledge, CausalGraph):
-            text += f" P({z} | do(a)) is computed from rows in which nothing was set: known = cb.fit(graph, rows)."
+            text += f" P({z} | do(a)) can be computed from observational rows: pass data=rows to Problem."
         return Strategy(name, numbers, text)
 
     def _find_separator(self, always: Sequence[str]) -> tuple[str, ...]:
@@ -182,7 +194,7 @@ class _StrategySearch(NamedTuple):
         """The actions where these knobs are always set; in a list, to some value."""
         space = self.space
         if space.explicit_choices is None:
-            return ActionSpace(space.variables, max_set=space.max_set, always=always, values=space.values)
+            return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values=space.values)
         defaults = [
             choices[0] if name in always else 0 for name, choices in zip(space.names, space.settable, strict=True)
         ]
@@ -213,7 +225,5 @@ class _StrategySearch(NamedTuple):
         contexts = math.prod(self._state_count(name) for name in self.context)
         contexts_text = f", in each of {contexts} contexts" if self.context else ""
         total_text = f" of {format_count(self.space.size)}" if candidates.size < self.space.size else ""
-        text = (
-            f"{format_count(candidates.size)}{total_text} actions are worth trying{contexts_text}: reward_parents=[]."
-        )
+        text = f"{format_count(candidates.size)}{total_text} actions may be optimal{contexts_text}: reward_parents=[]."
         return Strategy("by actions", candidates.size * contexts, text)

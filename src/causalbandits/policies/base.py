@@ -1,4 +1,4 @@
-"""The abstract policy: what a class of your own defines, and what the agent and the simulator call.
+"""The abstract policy: the methods that a class defines, and that the agent and the simulator call.
 
     situation --score--> one score per searched action --decide--> Choice
     environment --Outcome--> update --> statistic
@@ -35,9 +35,32 @@ S = TypeVar("S", bound=Statistic)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Policy(ABC, Generic[S]):
-    """The frozen parameters of an algorithm. It sees a situation's arrays, never the reward's mechanism.
+    """The base class of policies: the frozen parameters of an algorithm.
 
-    A policy of your own defines `id`, `init`, `score` and `update`; the agent and the simulator do the rest.
+    A policy of your own is a frozen dataclass that defines `id`, `init`, `score` and `update`. A policy never sees the
+    reward's mechanism. Everything that changes is kept in a statistic, which is passed to its methods.
+
+    >>> from dataclasses import dataclass
+    >>> from causalbandits.policies import Cells, Outcome
+    >>> @dataclass(frozen=True, kw_only=True, repr=False)
+    ... class Greedy(Policy[Cells]):
+    ...     optimism: float = 1.0
+    ...
+    ...     @property
+    ...     def id(self):
+    ...         return "greedy"
+    ...
+    ...     def init(self, problem):
+    ...         return Cells.empty(problem.configurations)
+    ...
+    ...     def score(self, situation, statistic, rng):
+    ...         means = (statistic.sums + self.optimism) / (statistic.counts + 1)
+    ...         return situation.project(means)
+    ...
+    ...     def update(self, situation, statistic, outcome):
+    ...         statistic.add(situation.problem.configuration(outcome.z), outcome.reward)
+    >>> Greedy()
+    greedy
     """
 
     overrides_decide: ClassVar[bool] = False
@@ -53,13 +76,13 @@ class Policy(ABC, Generic[S]):
 
     @cached_property
     def traits(self) -> Traits:
-        """What the agent and the simulator must know of the policy. A class of your own sets `traits = Traits(...)`."""
+        """The properties that agents and simulations must know; a class of your own sets `traits = Traits(...)`."""
         return Traits()
 
     @property
     @abstractmethod
     def id(self) -> str:
-        """The short name by which results, files and messages know the policy."""
+        """The name of the policy in results, files and messages."""
 
     @property
     def label(self) -> str:
@@ -67,103 +90,249 @@ class Policy(ABC, Generic[S]):
         return self.id
 
     def parameter_defaults(self) -> dict[str, Any]:
-        """The value of every parameter that is left out; `dataclasses.MISSING` where it may not be."""
+        """The default of every parameter; `dataclasses.MISSING` for required ones."""
         return {field.name: field.default for field in fields(self)}
 
     @abstractmethod
     def init(self, problem: Problem) -> S:
-        """What is kept, before the first reward."""
+        """Create the statistic before the first outcome.
+
+        Args:
+            problem: The problem.
+
+        Returns:
+            The initial statistic.
+        """
 
     @abstractmethod
     def score(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Scores:
-        """One score per searched action, as `situation.project` gives them; the first of the best is played.
+        """Score every searched action; the first of the best is played. The statistic must not be changed.
 
-        The statistic is left as it is.
+        Args:
+            situation: The problem in the current context, with its eligible actions.
+            statistic: The statistic after all outcomes so far.
+            rng: The generator of this decision's random numbers.
+
+        Returns:
+            One score per searched action, usually from `situation.project`.
         """
 
     @abstractmethod
     def update(self, situation: Situation, statistic: S, outcome: Outcome) -> None:
-        """Take in one outcome. Nothing here is random: the statistic is a fold of the outcomes."""
+        """Add one outcome to the statistic. This must be deterministic.
+
+        Args:
+            situation: The situation in which the decision was made.
+            statistic: The statistic, changed in place.
+            outcome: The outcome.
+        """
 
     def monitor(self, situation: Situation, statistic: S, outcome: Outcome) -> str:
-        """Look at an outcome that was taken in, once all earlier decisions are told or cancelled (`traits.sequential`).
+        """Test an outcome after all earlier decisions have an outcome or are cancelled (`traits.sequential`).
+        Deterministic.
 
-        What it noticed is said in words, or nothing is. Nothing here is random either.
+        Args:
+            situation: The situation in which the decision was made.
+            statistic: The statistic, which includes the outcome.
+            outcome: The outcome.
+
+        Returns:
+            A message if an alarm was raised; otherwise an empty text.
         """
         return ""
 
     def score_each(self, situations: Sequence[Situation], statistic: S, rng: np.random.Generator) -> list[Scores]:
-        """`score` in several contexts; what is drawn for all of them is drawn once, by policies that share it.
+        """Score the actions in several contexts with shared random draws, for policies that share them.
 
-        A policy that decides by several draws gives a row for each of them.
+        Args:
+            situations: The situations.
+            statistic: The statistic after all outcomes so far.
+            rng: The generator of random numbers.
+
+        Returns:
+            The scores for each situation; a policy that decides by several draws gives one row per draw.
         """
         return [self.score(situation, statistic, rng) for situation in situations]
 
     def decide(self, situation: Situation, statistic: S, rng: np.random.Generator) -> Choice:
-        """The action to play."""
+        """Choose the action to play.
+
+        Args:
+            situation: The problem in the current context, with its eligible actions.
+            statistic: The statistic after all outcomes so far.
+            rng: The generator of this decision's random numbers.
+
+        Returns:
+            The action, with its propensity if it is known.
+        """
         action = situation.best(self.score(situation, statistic, rng))
         return Choice(action, None if self.traits.randomised else 1.0)
 
     @property
     def batch_policy(self) -> Policy[Any] | None:
-        """What decides several rounds at once, by the same statistic: itself if it draws, else None unless it says so.
-
-        A deterministic policy would repeat one action until an outcome comes.
+        """The policy that decides batches with the same statistic: itself if it is randomised, otherwise None by
+        default.
         """
         return self if self.traits.randomised else None
 
     def feasible(self, situation: Situation, statistic: S) -> Situation:
-        """The situation with those actions that keep to what is required, where that is learnt; else as it is."""
+        """Restrict a situation to actions that meet the chance constraints, if their CPTs are learned.
+
+        Args:
+            situation: The situation.
+            statistic: The statistic after all outcomes so far.
+
+        Returns:
+            The restricted situation; the default returns it unchanged.
+        """
         return situation
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> S:
-        """The statistic after these outcomes, made from their sums."""
+        """Build the statistic from sums of outcomes, for policies whose statistic does not depend on their order.
+
+        Args:
+            problem: The problem.
+            outcome_sums: The sums of the outcomes.
+
+        Returns:
+            The statistic after these outcomes.
+
+        Raises:
+            PolicyError: If the policy does not define this method.
+        """
         raise PolicyError(
-            f"The policy {self.id!r} does not say how its statistic is made from sums (from_sums), so the order of "
-            "the outcomes may count: fold them one by one."
+            f"The policy {self.id!r} does not define from_sums(), so its statistic may depend on the order of the "
+            "outcomes. Update it with one outcome at a time."
         )
 
     def learned_model(self, problem: Problem, statistic: S) -> CausalModel | None:
-        """What is known of the tables by now; None where they are not learnt."""
-        return None
+        """The model with the CPTs learned so far.
 
-    def concerns(self, problem: Problem, statistic: S) -> tuple[str, ...]:
-        """What the outcomes so far say against the way in which the policy is used, in words."""
-        return ()
+        Args:
+            problem: The problem.
+            statistic: The statistic after all outcomes so far.
 
-    def missing_observations(self, problem: Problem, statistic: S, outcome: Outcome) -> str:
-        """What an outcome that was taken in should have shown besides, in words; empty where it lacks nothing."""
-        return ""
-
-    def incumbent(self, situation: Situation, statistic: S) -> Incumbent:
-        """The action with the largest estimated mean reward."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
-
-    def interval(self, situation: Situation, statistic: S, action: Action, confidence: float) -> Bounds:
-        """Bounds on one action's mean reward that hold with probability `confidence`, however actions were chosen."""
-        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
-
-    def error_probability(self, situation: Situation, statistic: S, action: Action, tolerance: float) -> float | None:
-        """The chance, at most, that another action is better by more than `tolerance`; None where no rule says.
-
-        It must hold at all times together, however actions were chosen.
+        Returns:
+            The model; None if the policy does not learn CPTs.
         """
         return None
 
-    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, draws: int) -> Array | None:
-        """What the searched actions may be worth, costs subtracted, a row for each draw; None if that is not known."""
+    def concerns(self, problem: Problem, statistic: S) -> tuple[str, ...]:
+        """Contradictions between the outcomes and the policy's assumptions.
+
+        Args:
+            problem: The problem.
+            statistic: The statistic after all outcomes so far.
+
+        Returns:
+            A sentence for each contradiction.
+        """
+        return ()
+
+    def missing_observations(self, problem: Problem, statistic: S, outcome: Outcome) -> str:
+        """The variables that an outcome should also have reported.
+
+        Args:
+            problem: The problem.
+            statistic: The statistic, which includes the outcome.
+            outcome: The outcome.
+
+        Returns:
+            A message that names them; empty if nothing is missing.
+        """
+        return ""
+
+    def incumbent(self, situation: Situation, statistic: S) -> Incumbent:
+        """The action with the largest estimated mean reward.
+
+        Args:
+            situation: The problem in the current context, with its eligible actions.
+            statistic: The statistic after all outcomes so far.
+
+        Returns:
+            The action, its mean and its runner-up.
+
+        Raises:
+            PolicyError: If the policy gives no estimates.
+        """
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
+
+    def interval(self, situation: Situation, statistic: S, action: Action, confidence: float) -> Bounds:
+        """An interval for an action's mean reward that is valid under adaptive sampling, or a credible interval.
+
+        Args:
+            situation: The problem in the current context.
+            statistic: The statistic after all outcomes so far.
+            action: The action.
+            confidence: The probability of the interval.
+
+        Returns:
+            The bounds and their assumptions.
+
+        Raises:
+            PolicyError: If the policy gives no estimates.
+        """
+        raise PolicyError(f"The policy {self.id!r} gives no estimates: it does not define incumbent() and interval().")
+
+    def error_probability(self, situation: Situation, statistic: S, action: Action, tolerance: float) -> float | None:
+        """An anytime-valid bound on the probability that another action is better than this one.
+
+        Args:
+            situation: The problem in the current context, with its eligible actions.
+            statistic: The statistic after all outcomes so far.
+            action: The action that would be recommended.
+            tolerance: The difference in mean reward up to which another action does not count as better.
+
+        Returns:
+            The bound; None if the policy has no valid stopping rule.
+        """
+        return None
+
+    def sample_values(self, situation: Situation, statistic: S, rng: np.random.Generator, samples: int) -> Array | None:
+        """Posterior samples of the searched actions' mean rewards minus costs.
+
+        Args:
+            situation: The problem in the current context, with its eligible actions.
+            statistic: The statistic after all outcomes so far.
+            rng: The generator of random numbers.
+            samples: The number of samples.
+
+        Returns:
+            An array with one row per sample; None if the policy has no posterior.
+        """
         return None
 
     def largest_expected_reward(self, problem: Problem) -> float:
-        """Rewards beyond this size are far from what the policy was told to expect."""
+        """The absolute reward beyond which a `ScaleWarning` is given.
+
+        Args:
+            problem: The problem.
+
+        Returns:
+            The limit; infinite by default.
+        """
         return math.inf
 
     def for_horizon(self, horizon: int) -> Self:
-        """The policy for a run of known length; itself, unless it uses the length."""
+        """The policy for a known number of rounds.
+
+        Args:
+            horizon: The number of rounds.
+
+        Returns:
+            The policy with this horizon; itself if it does not use one.
+        """
         return self
 
     def parameter_fingerprint(self, problem: Problem) -> str:
-        """What those parameters that are neither text nor numbers do on a problem, hashed: by default, their code."""
+        """A hash of the parameters that are neither texts nor numbers, by default of their code.
+
+        Args:
+            problem: The problem on which the parameters are compared.
+
+        Returns:
+            The hash; empty if all parameters are texts or numbers.
+        """
         opaque_parameters = {name: value for name, value in nondefault_parameters(self).items() if not is_plain(value)}
         return code_hash(opaque_parameters) if opaque_parameters else ""
 
@@ -250,7 +419,9 @@ class HorizonPolicy(Policy[S]):
         if self.horizon is not None:
             validate_positive_integer("horizon", self.horizon)
             if self.anytime:
-                raise PolicyError(f"Give a horizon or anytime=True, not both; got horizon={self.horizon}.")
+                raise PolicyError(
+                    f"horizon= and anytime=True exclude each other. Pass one of them; got horizon={self.horizon}."
+                )
 
     def for_horizon(self, horizon: int) -> Self:
         return self if self.anytime or self.horizon is not None else replace(self, horizon=horizon)

@@ -85,8 +85,9 @@ def _choose_within_budget(
     cost = situation.problem.cost(choice.action)
     if not pacing.can_afford(cost):
         raise PolicyError(
-            f"{policy.id}: decide() must keep to the budget; it chose {choice.action}, which costs {cost:g}. Take "
-            "situation.best(scores) of scores from situation.project, situation.take or situation.net_of_costs."
+            f"{policy.id}: decide() must choose an affordable action; it chose {choice.action}, which costs {cost:g}. "
+            "Return situation.best(scores) with scores from situation.project, situation.take or "
+            "situation.net_of_costs."
         )
     if choice.support is not None:
         return choice
@@ -165,7 +166,6 @@ def _menus(share: float, scores: Scores, situation: Situation, positions: Any) -
 def _refuse_custom_decide(policy: BudgetedPolicy) -> None:
     if policy.overrides_decide:
         raise PolicyError(
-            f"{policy.id}: under a budget that contexts share, an action is taken by its score and what the other "
-            "contexts could do with the money, not by a decide() of your own: leave that, the budget or the context "
-            "out."
+            f"{policy.id}: a budget that several contexts share requires scores, because the choice compares "
+            "contexts; this policy overrides decide(). Leave out the budget, the context or the override."
         )

@@ -1,4 +1,4 @@
-"""What a policy returns (a choice, an incumbent, bounds) and what it is told (outcomes, and their sums)."""
+"""The results of a policy (a choice, an incumbent, bounds) and its inputs (outcomes, and their sums)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ Support = tuple[tuple[Action, float], ...]
 
 
 class Choice(NamedTuple):
-    """The action to play. `propensity` is the probability with which it was chosen, given the draws of `support`.
+    """The action to play.
 
-    Both are None where a policy cannot tell. A deterministic choice has probability 1 and needs no support.
+    Attributes:
+        action: The action.
+        propensity: The probability with which it was chosen, given the samples of `support`; 1 for a deterministic
+            choice, None if the policy cannot tell.
+        support: The actions that the decision was drawn from, with their probabilities; None for a deterministic
+            choice, or if the policy cannot tell.
     """
 
     action: Action
@@ -28,11 +33,19 @@ class Choice(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a decision: the parents' codes, the reward, and whatever else was observed, by variable.
+    """The outcome of a decision, in codes (positions of values).
 
-    `successes` is the reward where that is 0 or 1, and a coin's flip with the reward's probability where it lies
-    between: for policies that count successes and failures. The coin belongs to the decision, so that taking in
-    an outcome has nothing random about it.
+    Attributes:
+        action: The action.
+        z: The codes of the reward's parents.
+        reward: The reward.
+        successes: The reward for policies that count successes: if it is strictly between 0 and 1, a Bernoulli draw
+            that depends on the decision's number only, so that updates are deterministic.
+        number: The number of the decision.
+        propensity: The probability with which the action was chosen.
+        support: The actions that the decision was drawn from, with their probabilities.
+        observed: The codes of further observed variables, by name.
+        context: The codes of the context, -1 for unknown values; None if nothing was known.
     """
 
     action: Action
@@ -40,13 +53,10 @@ class Outcome(NamedTuple):
     reward: float
     successes: float
     number: int = 0
-    """Of the decision."""
     propensity: float | None = None
     support: Support | None = None
     observed: Mapping[str, int] | None = None
-    """Codes of further variables that were seen."""
     context: Z | None = None
-    """Codes of what was known before the decision, -1 for what was not; None where nothing was."""
 
 
 def sample_choice(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
@@ -90,8 +100,8 @@ def with_audit(
     size = len(positions)
     if size > AUDIT_LIMIT:
         raise SizeError(
-            f"audit= tries each of the {size} searched actions now and then; the limit is {AUDIT_LIMIT}. "
-            "Leave audit out, or allow fewer actions."
+            f"audit= periodically tries each of the {size} searched actions; the limit is {AUDIT_LIMIT}. Leave out "
+            "audit=, or allow fewer actions."
         )
     propensities = {situation.action(position): share / size for position in positions}
     for action, probability in choice.support or ():
@@ -124,7 +134,13 @@ def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_nu
 
 
 class RunnerUp(NamedTuple):
-    """The second best action so far, its estimated mean reward, nothing subtracted, and what it costs."""
+    """The action with the second-largest estimated mean reward minus cost.
+
+    Attributes:
+        action: The action.
+        mean: The estimated mean reward, without subtracting the cost.
+        cost: The cost.
+    """
 
     action: Action
     mean: float
@@ -132,9 +148,13 @@ class RunnerUp(NamedTuple):
 
 
 class Incumbent(NamedTuple):
-    """The best action so far, all costs considered, and its estimated mean reward, nothing subtracted.
+    """The action with the largest estimated mean reward minus cost.
 
-    `seen` is the probability that it leads where rewards have been seen; None where that has no meaning.
+    Attributes:
+        action: The action.
+        mean: The estimated mean reward, without subtracting the cost.
+        seen: The probability of a configuration with rewards; None if it has no meaning.
+        runner_up: The second-best action; None if there is none.
     """
 
     action: Action
@@ -160,7 +180,14 @@ def two_best_positions(scores: Scores) -> tuple[int, int | None]:
 
 
 class Bounds(NamedTuple):
-    """Bounds on an action's mean reward, where they come from, and what they take for granted."""
+    """Bounds on an action's mean reward.
+
+    Attributes:
+        lower: The lower bound.
+        upper: The upper bound.
+        kind: "credible" or "confidence".
+        assumes: The assumptions.
+    """
 
     lower: float
     upper: float

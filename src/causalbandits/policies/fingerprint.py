@@ -1,4 +1,4 @@
-"""The identity of a policy: its class, its parameters, and what these do on a problem. An id is only a display name."""
+"""The identity of a policy: its class, its parameters, and their effect on a problem. An id is only a display name."""
 
 from __future__ import annotations
 

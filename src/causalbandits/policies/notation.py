@@ -121,7 +121,7 @@ class _Reader:
             self.expect("=")
             options[name] = self.value()
         if self.rest():
-            self.refuse("nothing more")
+            self.refuse("the end of the text")
         return PolicyText(family.strip(), options)
 
     def value(self, depth: int = 0) -> Any:
@@ -138,8 +138,7 @@ class _Reader:
                 return json.loads(quoted)
             except ValueError:
                 raise PolicyError(
-                    f"Cannot read {quoted} in the policy {short_repr(self.text)}: texts in quotes are written as in "
-                    "JSON."
+                    f"Cannot read {quoted} in the policy {short_repr(self.text)}. Quoted texts follow JSON syntax."
                 ) from None
         word = self.match(BARE) or self.refuse("a value")
         if word == "...":

@@ -108,15 +108,15 @@ class AutoPolicy(FamilyPolicy[Any]):
             return default
         if "samples" not in default.parameter_defaults():
             raise PolicyError(
-                f"The default policy of this problem, {default}, draws no posterior samples: leave samples= out, or "
-                "name a policy that does, such as 'c-ts'."
+                f"The default policy of this problem, {default}, uses no posterior samples. Leave out samples=, or "
+                "pass a policy with posterior samples, such as 'c-ts'."
             )
         return replace(default, samples=self.samples)  # type: ignore[call-arg]
 
     def _refuse(self) -> NoReturn:
         raise PolicyError(
-            "'auto' stands for the default policy of a problem: pass it together with the problem, as in "
-            "Agent(problem, 'auto'), or use default_policy(problem)."
+            "'auto' is the default policy of a problem, and this call has no problem. Pass both, as in Agent(problem, "
+            "'auto'), or use default_policy(problem)."
         )
 
     def init(self, problem: Problem) -> Any:
@@ -143,10 +143,7 @@ def as_policy(policy_or_text: object) -> AnyPolicy:
 
 
 def policy(family: str, /, **options: Any) -> AnyPolicy:
-    """The policy of a family with these options; the family may bring options with it, in parentheses.
-
-    Texts without options have the family's defaults, which are those of its class. Nothing else is needed:
-    `policy("c-ts")` estimates the scales of the rewards.
+    """The policy of a family with these options.
 
     >>> policy("c-ts", prior="beta", cpts="learned")
     c-ts(prior=beta, cpts=learned)
@@ -154,6 +151,17 @@ def policy(family: str, /, **options: Any) -> AnyPolicy:
     True
     >>> policy("c-ucb", noise_scale=0.1).noise_scale
     0.1
+
+    Args:
+        family: The name of a family, such as "c-ts", or "auto" for the default of a problem. Options may follow in
+            parentheses: "c-ts(prior=beta)".
+        **options: The options of the family, by name. Default: those of its class.
+
+    Returns:
+        The policy.
+
+    Raises:
+        PolicyError: If the family or an option is unknown, or an option is given twice or out of range.
     """
     if not isinstance(family, str):
         raise PolicyError(f"A policy's family must be text, such as 'c-ts'; got {short_repr(family)}.")
@@ -163,7 +171,7 @@ def policy(family: str, /, **options: Any) -> AnyPolicy:
         raise PolicyError(_unknown_family_message(text.family))
     twice = sorted(set(text.options) & set(options))
     if twice:
-        raise PolicyError(f"{', '.join(twice)}: given twice, in {family!r} and beside it.")
+        raise PolicyError(f"{', '.join(twice)}: given twice, in {family!r} and as an argument.")
     options = {**text.options, **options}
     known_names = [field.name for field in fields(kind)]
     for name, value in options.items():
@@ -171,7 +179,7 @@ def policy(family: str, /, **options: Any) -> AnyPolicy:
             raise PolicyError(_unknown_option_message(text.family, name, known_names))
         if isinstance(value, Unwritten):
             raise PolicyError(
-                f"{name}=... stands for a value that text does not hold: pass it as an argument, "
+                f"{name}=... marks a value that a text cannot represent. Pass the value as an argument, "
                 f"policy({text.family!r}, {name}=...), or pass the policy itself."
             )
     return kind(**options)
@@ -249,15 +257,24 @@ class DefaultChoice(NamedTuple):
 
 
 def default_policy(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> AnyPolicy:
-    """The policy for a problem, where nothing is known of the reward.
-
-    `horizon` is how many rounds there will be, if that is known; `delayed` says that decisions are made before the
-    outcomes of earlier ones are known: by batches, by several processes, or because outcomes take their time. The
-    policy is then one that draws anew for every decision, from the first on; a study's default is always such a one.
+    """The default policy for a problem, if nothing is known about the reward.
 
     >>> from causalbandits import zoo
     >>> default_policy(zoo.email_campaign().problem).id, default_policy(zoo.email_campaign().problem, delayed=True).id
     ('c-gittins(prior=main-effects)', 'c-ts(prior=main-effects)')
+
+    Args:
+        problem: The problem.
+        horizon: The number of rounds, if it is known. Default: not known.
+        delayed: Whether decisions are made before the outcomes of earlier ones are known: in batches, by several
+            processes, or because outcomes are delayed. The policy is then randomised from the first decision on. A
+            study always uses such a policy by default.
+
+    Returns:
+        The policy.
+
+    Raises:
+        PolicyError: If `problem` is not a `Problem`, or `horizon` or `delayed` is malformed.
     """
     default = default_with_reason(problem, horizon=horizon, delayed=delayed).policy
     return default if horizon is None else default.for_horizon(int(horizon))
@@ -276,9 +293,7 @@ def resolve_policy(
     if isinstance(resolved, AutoPolicy):
         return resolved.default_for(problem, horizon, delayed)
     if delayed is not False:
-        raise PolicyError(
-            f"delayed= chooses among the policies that are used by default; leave it out with {policy_or_text!r}."
-        )
+        raise PolicyError(f"delayed= selects the default policy. Leave out delayed= with {policy_or_text!r}.")
     _validate_horizon(horizon)
     return resolved if horizon is None else resolved.for_horizon(int(horizon))
 
@@ -295,23 +310,33 @@ def default_with_reason(problem: Problem, *, horizon: int | None = None, delayed
 
 def _choose_default(problem: Problem, horizon: int | None, delayed: bool) -> DefaultChoice:
     if problem.unit == "actions":
-        return DefaultChoice(PER_ACTION, "a number per action is learnt, and there is nothing else to go by")
+        return DefaultChoice(
+            PER_ACTION, ("the problem has no parents of the reward, so the policy learns one mean per action")
+        )
     is_estimated = isinstance(problem.knowledge, CausalModel) and problem.posterior is not None
     if is_estimated and problem.configurations <= CELL_LIMIT:
-        return DefaultChoice(ESTIMATED_TABLES, "the tables are not known for sure, and it learns them")
+        return DefaultChoice(ESTIMATED_TABLES, "the CPTs are estimates, and the policy continues to learn them")
     if count_reachable_configurations(problem) > (CELL_LIMIT if horizon is None else min(CELL_LIMIT, horizon)):
         return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than rounds")
     if sum(problem.shape) > STATES_LIMIT:
         if delayed:
-            return DefaultChoice(MANY_STATES_DELAYED, "it draws anew for each decision while outcomes are late")
-        return DefaultChoice(MANY_STATES, "it loses least of those that are quick where parents have so many values")
+            return DefaultChoice(
+                MANY_STATES_DELAYED, ("the policy is randomised, so decisions vary while outcomes are delayed")
+            )
+        return DefaultChoice(
+            MANY_STATES, ("it has the lowest benchmark regret among fast policies if the parents have many values")
+        )
     if not can_store_main_effects(problem.shape):
-        return DefaultChoice(MANY_CONFIGURATIONS, "there are more configurations than can be kept with their effects")
+        return DefaultChoice(MANY_CONFIGURATIONS, "there are too many configurations for a model of main effects")
     if delayed:
-        return DefaultChoice(DELAYED_FEEDBACK, "it draws anew for each decision while outcomes are late")
+        return DefaultChoice(DELAYED_FEEDBACK, "the policy is randomised, so decisions vary while outcomes are delayed")
     if problem.actions.size * problem.configurations > PAIRS_LIMIT:
-        return DefaultChoice(MANY_ACTIONS, "it loses least of those that are quick with so many actions")
-    return DefaultChoice(IMMEDIATE_FEEDBACK, "it loses least of those that need not be told anything of the reward")
+        return DefaultChoice(
+            MANY_ACTIONS, ("it has the lowest benchmark regret among fast policies if there are many actions")
+        )
+    return DefaultChoice(
+        IMMEDIATE_FEEDBACK, ("it has the lowest benchmark regret among policies that need no declared reward scale")
+    )
 
 
 def _validate_horizon(horizon: object) -> None:

@@ -1,4 +1,4 @@
-"""Checks of policies that are not this library's: what their methods return, with a message that says what is wrong.
+"""Checks of the values that methods of users' policies return, with a message for each defect.
 
 A class is checked where it is defined: those of `CHECKED_METHODS` that it defines are replaced by methods that call
 them and look at what comes back. The object stays what it was, so that its id, its parameters, its pickles and its

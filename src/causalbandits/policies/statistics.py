@@ -1,4 +1,4 @@
-"""Sufficient statistics: what a policy keeps between rounds. They are sums, so that rewards may come in any order."""
+"""Sufficient statistics of policies: sums, so that outcomes may arrive in any order."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Statistic:
     """How many rewards have come in."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; every number keeps all its bits."""
+        """A JSON-ready description; numbers keep full precision."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in values.items()}
 
     def validate_fields(self, policy: str) -> None:
-        """Refuse what could be written to a file but not be read back."""
+        """Check that the fields can be written to a file and restored."""
         for part in fields(self):
             value = getattr(self, part.name)
             if isinstance(value, bool) or not isinstance(value, np.ndarray | int | float | np.number):
@@ -36,7 +36,7 @@ class Statistic:
                 )
 
     def restore(self, record: Any) -> None:
-        """Take the values that `to_record` wrote, if they fit this statistic."""
+        """Restore the values that `to_record` described, if they fit this statistic."""
         names = {f.name for f in fields(self)}
         if not isinstance(record, dict) or set(record) != names:
             raise StateError(f"The saved statistic must have the fields {sorted(names)}; got {_record_keys(record)}.")
@@ -66,21 +66,21 @@ def _parse_like(template: Any, value: Any, name: str) -> Any:
 
 
 def add_to_cell(count: Array, total: Array, cell: int, reward: float) -> None:
-    """One reward in one cell; compiled, too."""
+    """Add a reward to a cell; also compiled."""
     count[cell] += 1.0
     total[cell] += reward
 
 
 @dataclass(eq=False)
 class Cells(Statistic):
-    """Count and sum of rewards per cell: per configuration of the parents, or per action."""
+    """The count and the sum of rewards per cell: per configuration of the parents, or per action."""
 
     count: Array
     total: Array
 
     @classmethod
     def empty(cls, size: int) -> Cells:
-        """Nothing seen yet."""
+        """The statistic before the first reward."""
         return cls(0, np.zeros(size), np.zeros(size))
 
     def subset(self, cells: Codes | slice) -> Cells:
@@ -88,18 +88,18 @@ class Cells(Statistic):
         return Cells(self.rounds, self.count[cells], self.total[cells])
 
     def add(self, cell: int, reward: float) -> None:
-        """One reward in one cell."""
+        """Add a reward to a cell."""
         self.rounds += 1
         add_to_cell(self.count, self.total, cell, reward)
 
     def add_sums(self, cell: int, count: int, total: float, squares: float = 0.0) -> None:
-        """Several rewards in one cell, by their number, their sum and, where it counts, that of their squares."""
+        """Add several rewards to a cell, by their number, their sum and, where needed, the sum of their squares."""
         self.rounds += count
         self.count[cell] += count
         self.total[cell] += total
 
     def set_sums(self, cell: int, count: int, total: float, within: float) -> None:
-        """All rewards of one cell, by their number, their sum and, where it counts, their squares around their mean."""
+        """Set all rewards of a cell, by their number, their sum and, where needed, their squares around their mean."""
         self.rounds += count - int(self.count[cell])
         self.count[cell], self.total[cell] = count, total
 
@@ -108,7 +108,7 @@ class Cells(Statistic):
         return float(self.total.sum() / max(1.0, float(self.count.sum())))
 
     def means(self) -> Array:
-        """The mean reward of each cell, 0 where there is none."""
+        """The mean reward of each cell; 0 for a cell without rewards."""
         return np.asarray(self.total / np.maximum(1.0, self.count))
 
 
@@ -126,7 +126,7 @@ def add_to_pool(pooled: Array, count: Array, total: Array, cell: int, reward: fl
 
 @dataclass(eq=False)
 class PooledCells(Cells):
-    """The same, and what says how rewards vary. Squares are around means as they move, so that no digits are lost."""
+    """The statistic of `Cells`, with pooled squares around running means, from which the noise is estimated."""
 
     pooled: Array
     """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
@@ -164,22 +164,25 @@ class Regression(Statistic):
 
     @classmethod
     def empty(cls, dimension: int, ridge: float) -> Regression:
-        """Nothing seen yet."""
+        """The statistic before the first reward."""
         if not 1e-200 <= ridge <= 1e200:
             raise PolicyError(
                 "V = ridge I before the first reward, and ridge (for cl-ts: (noise_scale / prior_scale)^2) must lie "
-                f"between 1e-200 and 1e200: beyond, squares overflow; got {ridge!r}."
+                f"between 1e-200 and 1e200, because squares overflow outside; got {ridge!r}."
             )
         return cls(0, math.sqrt(ridge) * np.eye(dimension), np.zeros(dimension))
 
     def add(self, x: Array, reward: float) -> None:
-        """One reward at one x."""
+        """Add a reward with regressors x."""
         self.rounds += 1
         qr_update(self.R, self.u, x, reward)
 
     def add_sums(self, x: Array, count: int, total: float, squares: float = 0.0) -> None:
-        """Several rewards at one x, by their number, their sum and, where it counts, that of their squares: V grows by
-        n x x', g by x times their sum."""
+        """Add several rewards with the same regressors x, by their number, their sum and, where needed, the sum of
+        squares.
+
+        V grows by n x x', and g by x times the sum.
+        """
         self.rounds += count
         qr_update(self.R, self.u, math.sqrt(count) * x, total / math.sqrt(count))
 
@@ -188,7 +191,7 @@ class Regression(Statistic):
         return back_substitute(self.R, self.u)
 
     def intercept(self, theta: Array) -> float:
-        """What the model adds to <theta, x>: nothing, unless a constant is one of the features."""
+        """The value that the model adds to <theta, x>: 0, unless a constant is one of the features."""
         return 0.0
 
     def log_determinant(self) -> float:

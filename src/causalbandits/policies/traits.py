@@ -1,4 +1,4 @@
-"""What a policy needs and does: one frozen value, which the agent, the studies and the simulator read."""
+"""The properties of a policy: one frozen value, which the agent, the studies and the simulator read."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from causalbandits.problem import Problem, Situation
 
 
 class Traits(NamedTuple):
-    """What a policy needs and does, resolved once per policy object from its class and its parameters."""
+    """The properties of a policy that agents and simulations must know.
+
+    Attributes:
+        randomised: Whether decisions are random; if not, asking again without new outcomes gives the same action.
+        unit_rewards: Whether rewards must lie in [0, 1].
+        searches_all: Whether all actions are searched, not only those that can be optimal for some reward.
+        searches_dominated: Whether dominated actions are searched as well, because they may be the most informative.
+        audit: The share of decisions that are made uniformly at random.
+        needs_parents: Whether a reward is of no use without the values of its parents.
+        needs_context: Whether something is learned separately for every context, which must then be fully known.
+        learns_cpts: Whether the CPTs are learned from outcomes.
+        learns_scales: Whether the scales of rewards are estimated.
+        counts_successes: Whether successes are counted; a reward strictly between 0 and 1 then comes with a Bernoulli
+            draw, `outcome.successes`.
+        sequential: Whether outcomes are also tested in the order of their decisions (`monitor`).
+        no_budget: The reason why the policy cannot keep a budget, as the end of a sentence; empty if it can.
+    """
 
     randomised: bool = True
-    """Scores are drawn; if not, asking again without telling gives the same action."""
     unit_rewards: bool = False
-    """Rewards must lie in [0, 1]."""
     searches_all: bool = False
-    """All actions are searched, not only those that can be the best for some reward."""
     searches_dominated: bool = False
-    """Actions that can never be the best are searched as well, because they may be the most informative."""
     audit: float = 0.0
-    """The share of the decisions that are made uniformly at random, whatever the scores."""
     needs_parents: bool = True
-    """Nothing can be learnt from a reward without the values of its parents."""
     needs_context: bool = False
-    """Besides, something is kept for every context by itself, so that all of it must be known."""
     learns_cpts: bool = False
-    """The model's tables are learnt from all that is observed: nothing may then be searched by them."""
     learns_scales: bool = False
-    """The rewards' scales are estimated from the rewards."""
     counts_successes: bool = False
-    """Successes are counted: a reward between 0 and 1 then comes with a coin's flip, `outcome.successes`."""
     sequential: bool = False
-    """Outcomes are also looked at in the order of their decisions: `monitor`."""
     no_budget: str = ""
-    """Why no budget can be kept, and what to use instead, as the end of a sentence; empty where one can."""
 
 
 class HasTraits(Protocol):

@@ -1,4 +1,4 @@
-"""Validation of parameters, and of whether a policy fits a problem, with messages that say what to do."""
+"""Validation of parameters, and of whether a policy fits a problem, with remedies in the messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def validate_positive(**values: Any) -> None:
         if not is_real(value) or not 0 < value < math.inf:
             raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
         if not 1e-100 <= value <= 1e100:
-            raise PolicyError(f"{name} must lie between 1e-100 and 1e100: beyond, squares overflow; got {value!r}.")
+            raise PolicyError(
+                f"{name} must lie between 1e-100 and 1e100, because squares overflow outside; got {value!r}."
+            )
 
 
 def validate_bool(name: str, value: object) -> None:
@@ -48,10 +50,10 @@ def require_context(id: str, problem: Problem) -> int:
     number = problem.context_number
     if number is None:
         raise PolicyError(
-            f"The policy {id!r} keeps a number for every action in every context, so that it needs all of it "
-            f"({', '.join(problem.context)}); known is "
-            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. A causal policy can do with a "
-            "part."
+            f"The policy {id!r} learns a mean for every action in every context, and needs the whole context "
+            f"({', '.join(problem.context)}); known: "
+            f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. Pass the whole context, or use a "
+            "causal policy, which accepts a partial context."
         )
     return number
 
@@ -61,8 +63,8 @@ def validate_parents(policy: HasTraits, problem: Problem) -> None:
     traits = policy.traits
     if problem.unit == "actions" and (traits.needs_parents or not traits.searches_all):
         raise PolicyError(
-            f"{policy.id} learns what a reward owes to its parents, and this problem has none (reward_parents=[]). "
-            "Use a policy that learns a number per action: "
+            f"{policy.id} learns mean rewards given the reward's parents, and this problem has none "
+            "(reward_parents=[]). Use a policy that learns a mean per action: "
             f"{'ts(prior=beta)' if traits.unit_rewards else 'ts or ucb'}."
         )
 
@@ -71,8 +73,8 @@ def refuse_budget(policy: HasTraits) -> None:
     """Say so if a budget is not for this policy."""
     if policy.traits.no_budget:
         raise PolicyError(
-            f"{policy.id}: a budget mixes two actions by their values, and here {policy.traits.no_budget} or another "
-            "policy that gives values, or costs without a budget."
+            f"{policy.id}: a budget requires a value per action, and {policy.traits.no_budget} or another policy with "
+            "values, or pass costs without a budget."
         )
 
 
@@ -80,8 +82,8 @@ def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, st
     """Say so if rewards of this size are far from what the policy was told to expect."""
     if size > expected:
         warn(
-            f"{what} {size:g}, and {policy} expects rewards within about {expected:g}: it may settle on the first "
-            "action that pays. Rescale the rewards, or raise prior_scale and noise_scale.",
+            f"{what} {size:g}, and {policy} expects rewards within about {expected:g}. The policy may stop exploring "
+            "after the first large reward. Rescale the rewards, or increase prior_scale and noise_scale.",
             ScaleWarning,
             stacklevel=stacklevel + 1,
         )
@@ -93,14 +95,19 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
     if not unknown or policy.traits.learns_cpts or policy.traits.searches_all:
         return []
     return [
-        f"Nothing is known of the tables of {format_names(unknown)}, and {policy.id} takes them as they are, "
-        "every value being as likely as any other: by that, actions can hardly be told apart. Leave the policy out, "
-        "use one that learns CPTs, c-ts(cpts=learned) or c-ts(prior=beta, cpts=learned), or fit them to data."
+        f"The CPTs of {format_names(unknown)} are unknown, and {policy.id} treats them as known and uniform, so it "
+        "can hardly distinguish actions. Leave out the policy, use one that learns CPTs, c-ts(cpts=learned) or "
+        "c-ts(prior=beta, cpts=learned), or estimate the CPTs from data."
     ]
 
 
 def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
-    """Say so if a policy takes tables for known of which nothing is known."""
+    """Warn if a policy takes CPTs for known of which nothing is known; refuse it if it would ignore a constraint."""
+    if problem.unknown_limits and not policy.traits.learns_cpts:
+        raise PolicyError(
+            f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "
+            "the CPTs. Use a policy that learns CPTs, c-ts(cpts=learned), or estimate them from data."
+        )
     for text in policy_warnings(policy, problem):
         warn(text, ProblemWarning, stacklevel=stacklevel + 1)
 
@@ -114,6 +121,6 @@ def validate_reward(policy: HasTraits, reward: float) -> None:
         )
     if policy.traits.learns_scales and abs(reward) > LARGEST_REWARD:
         raise PolicyError(
-            f"{policy.id}: scales are learnt from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; got "
-            f"{reward:g}. Tell rewards in larger units."
+            f"{policy.id}: scales are estimated from squares of rewards, which overflow beyond {LARGEST_REWARD:g}; "
+            f"got {reward:g}. Report rewards in larger units."
         )

@@ -1,4 +1,4 @@
-"""What a learner may know, as arrays: the actions, P(z | do(a)), and the situation in which it decides.
+"""The knowledge of a learner as arrays: the actions, P(z | do(a)), and the situation of a decision.
 
 `Problem` is made from a specification; `Problem.situation()` is what a policy sees at a decision. `actions` has the
 action set, `inference` computes P(z | do(a), c), `projection` sums under it for many actions, `candidates` removes

@@ -45,10 +45,18 @@ SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Budget:
-    """So much to spend, in the units of the costs, in so many rounds.
+    """A total budget and the number of rounds that it must last.
 
-    >>> Budget(250, rounds=5000)
-    Budget(total=250.0, rounds=5000)
+    >>> budget = Budget(250, rounds=5000)
+    >>> budget, budget.per_round
+    (Budget(total=250.0, rounds=5000), 0.05)
+
+    Args:
+        total: The amount to spend, in the units of the costs; a positive finite number.
+        rounds: The number of decisions that the budget must last; an integer of at least 1.
+
+    Raises:
+        BudgetError: If `total` or `rounds` is out of range.
     """
 
     total: float
@@ -64,12 +72,18 @@ class Budget:
 
     @property
     def per_round(self) -> float:
-        """What there is to spend in each round, in the mean."""
+        """The mean amount to spend per round."""
         return self.total / self.rounds
 
 
 class BudgetStatus(NamedTuple):
-    """What has been spent of a budget, and what is left of it."""
+    """The state of a budget.
+
+    Attributes:
+        spent: The amount spent, in the units of the costs.
+        left: The amount left.
+        rounds_left: The number of rounds left.
+    """
 
     spent: float
     left: float
@@ -155,8 +169,8 @@ class BudgetTracker:
         spent, remaining, rounds = self.status
         if rounds < 1:
             raise BudgetError(
-                f"All {self.budget.rounds} rounds of the budget have been decided. Cancel those that were not "
-                "played, or begin anew with a new budget."
+                f"All {self.budget.rounds} rounds of the budget are used. Cancel decisions that were not carried out, "
+                "or start a new campaign with a new budget."
             )
         slack = SLACK * self.budget.total
         affordable = costs <= self._spendable()
@@ -164,9 +178,8 @@ class BudgetTracker:
             cheapest_cost = float(costs.min())
             if cheapest_cost > remaining + slack:
                 raise BudgetError(
-                    f"Nothing that may be done is affordable: the cheapest costs {cheapest_cost:g}, and "
-                    f"{remaining:g} of "
-                    f"{self.budget.total:g} are left for {rounds} rounds ({spent:g} are spent)."
+                    f"No allowed action is affordable: the cheapest costs {cheapest_cost:g}, and {remaining:g} of "
+                    f"{self.budget.total:g} is left for {rounds} rounds ({spent:g} is spent)."
                 )
             affordable = costs <= cheapest_cost
         return PacingRule(

@@ -1,11 +1,11 @@
 """Chance constraints: actions that make some outcome too likely are no actions of the problem.
 
-    require={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every action a that may be chosen
+    max_probability={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every permitted action a
 
 P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
 in a mixture. Where tables were fitted to data, an action must comply with probability
-`COMPLIANCE_PROBABILITY` under their posterior; where they are learnt while running, this is looked at again and again
-(`policies.cpts.chance_constraints`).
+`COMPLIANCE_PROBABILITY` under their posterior. Where nothing is known of a CPT on the way, all actions are kept: a
+policy that learns CPTs judges them at each decision (`policies.cpts.chance_constraints`); other policies are refused.
 Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
 
 >>> from causalbandits import Problem, CausalModel, Variable
@@ -73,6 +73,13 @@ class ChanceConstraint:
     limit: float
     block: Block
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of a CPT on which the probability depends."""
+        posterior = self.block.model.posterior
+        names = set(self.block.names).difference(self.block.knob_names)
+        return posterior is not None and any(posterior.is_unknown(name) for name in names)
+
     def __str__(self) -> str:
         values = [self.variable.states[code] for code in self.codes]
         values_text = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
@@ -84,7 +91,9 @@ class ChanceConstraint:
         return np.asarray(self.block.rows(distinct)[:, list(self.codes)].sum(axis=1)[row_indices])
 
     def is_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
-        """Of which actions it is true, surely enough."""
+        """Of which actions it is true, surely enough; of all of them where nothing is known."""
+        if self.is_unknown:
+            return np.ones(len(choices), dtype=np.bool_)
         posterior = self.block.model.posterior
         if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
@@ -130,8 +139,10 @@ class ChanceConstraints:
             if not part.is_satisfied(row)[0]:
                 probability = float(part.probabilities(row)[0])
                 if probability <= part.limit + LIMIT_TOLERANCE:
-                    return f"{part} would be {probability:.3g}, and not surely {part.limit:g}, which is allowed"
-                return f"{part} would be {probability:.3g}, and {part.limit:g} is allowed"
+                    return (
+                        f"{part} would be {probability:.3g}, and is not certain to stay within the limit {part.limit:g}"
+                    )
+                return f"{part} would be {probability:.3g}, above the limit {part.limit:g}"
         return None
 
     def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
@@ -162,13 +173,13 @@ class ChanceConstraints:
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
-        limits, way_out = self.limits_text, "Allow for more"
+        limits, way_out = self.limits_text, "Raise the limit"
         if first.block.model.posterior is not None:
-            way_out += ", or make the tables surer: more past data, or a prior that says what you believe"
-            limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted tables"
+            way_out += ", or reduce the uncertainty of the CPTs by more past data or a stronger prior"
+            limits += f" with probability {COMPLIANCE_PROBABILITY:g} under the fitted CPTs"
         return (
-            f"max_probability leaves no action{place}: none keeps to {limits}. "
-            f"{first} is least under {self.space.decode(choices[least].tolist())}, {p[least]:.3g}. {way_out}."
+            f"max_probability excludes every action{place}: none satisfies {limits}. The smallest value of {first} is "
+            f"{p[least]:.3g}, under {self.space.decode(choices[least].tolist())}. {way_out}."
         )
 
     def __repr__(self) -> str:
@@ -177,12 +188,17 @@ class ChanceConstraints:
     def _format_constraint(self, part: ChanceConstraint) -> str:
         is_enumerable = self.space.size <= PREDICATE_LIMIT
         choices = self.space.array() if is_enumerable else self._choices_of(part)
+        if part.is_unknown:
+            return (
+                f"{part} <= {part.limit:g}. The CPTs are learned online: at each decision, actions must satisfy it "
+                f"with posterior probability {COMPLIANCE_PROBABILITY:g}; if none does, the most probable one is played."
+            )
         p, remaining = part.probabilities(choices), int(part.is_satisfied(choices).sum())
         worst = int(p.argmax())
         unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
         return (
-            f"{part} <= {part.limit:g} leaves {remaining} of {len(choices)} {unit}. Most likely under "
-            f"{self.space.decode(choices[worst].tolist())}: {p[worst]:.3g}."
+            f"{part} <= {part.limit:g} admits {remaining} of {len(choices)} {unit}. The largest value is "
+            f"{p[worst]:.3g}, under {self.space.decode(choices[worst].tolist())}."
         )
 
     def _choices_of(self, part: ChanceConstraint) -> Choices2D:
@@ -216,8 +232,8 @@ def apply_chance_constraints(
             raise ProblemError(unknown_name_message("variable in max_probability=:", name, model.names))
         if reward in ancestors(model.graph, [name]):
             raise ProblemError(
-                f"max_probability: {name!r} is the reward or an effect of it, of which nothing is known before it is "
-                "learned."
+                f"max_probability: {name!r} is the reward or an effect of the reward, whose distribution is unknown "
+                "at the start."
             )
         block = build_conditioned_blocks(model, space, [name])({})[0]
         parts += [ChanceConstraint(model[name], *limit, block) for limit in _parse_limits(model[name], limit_spec)]
@@ -225,7 +241,7 @@ def apply_chance_constraints(
         return space
     requirements = ChanceConstraints(space, tuple(parts))
     if in_contexts:
-        space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+        space.refuse_enumeration("The distribution under every action is computed", PREDICATE_LIMIT)
         space.requirements = requirements
         return space
     return _restrict_to_compliant(space, requirements)
@@ -254,19 +270,19 @@ def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace 
         return None
     (knob,) = part.block.knobs
     name, states = space.names[knob], space.variables[knob].states
-    knob_choices = (*([] if name in space.always else [0]), *space.settable[knob])
+    knob_choices = (*([] if name in space.always_set else [0]), *space.settable[knob])
     choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
     choices[:, knob] = knob_choices
     complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
     values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
-    always = space.always if complies.get(0, True) else space.always | {name}
+    always = space.always_set if complies.get(0, True) else space.always_set | {name}
     if not values or (space.max_set is not None and len(always) > space.max_set):
         return None
-    return ActionSpace(space.variables, max_set=space.max_set, always=always, values={**space.values, name: values})
+    return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values={**space.values, name: values})
 
 
 def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> ActionSpace:
-    space.refuse_enumeration("What every action leads to is looked at", PREDICATE_LIMIT)
+    space.refuse_enumeration("The distribution under every action is computed", PREDICATE_LIMIT)
     choices = space.array()
     requirements = ChanceConstraints(space, tuple(parts))
     complies = requirements.are_satisfied(choices)
@@ -287,9 +303,7 @@ def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tupl
         limit_spec = {1: limit_spec}
     for values, limit in limit_spec.items():
         if not is_real(limit) or not 0 <= limit < 1:
-            raise ProblemError(
-                f"How likely {variable.name}={values} may be must be a number from 0 to below 1; got {limit!r}."
-            )
+            raise ProblemError(f"The limit on {variable.name}={values} must be a number ≥ 0 and < 1; got {limit!r}.")
         yield _parse_codes(variable, values), float(limit)
 
 

@@ -23,7 +23,7 @@ def feasible_contexts(problem: Problem, contexts: list[tuple[Z, float]]) -> list
     feasible = [(codes, share) for codes, share in contexts if problem.condition_codes(codes).has_actions]
     if not feasible:
         raise ProblemError(
-            f"Nothing may be done in any context. {problem.condition_codes(contexts[0][0]).infeasibility}"
+            f"No action is allowed in any context. {problem.condition_codes(contexts[0][0]).infeasibility}"
         )
     total = sum(share for _, share in feasible)
     return contexts if len(feasible) == len(contexts) else [(codes, share / total) for codes, share in feasible]

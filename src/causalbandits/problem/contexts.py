@@ -24,9 +24,10 @@ CONTEXT_SAMPLE_SIZE = 2**8
 
 
 class Contexts:
-    """The contexts of a problem, where `context_codes` are what is known of them already.
+    """The contexts of a problem.
 
-    A context is given by its codes, one per variable, -1 for what is not known. The last variable's moves fastest.
+    A context is given by codes, the position of each variable's value, -1 for unknown values. The last variable's code
+    changes fastest.
     """
 
     def __init__(self, knowledge: Knowledge | None, names: tuple[str, ...], context_codes: Z | None) -> None:
@@ -41,20 +42,20 @@ class Contexts:
         assert self._knowledge is not None  # where there is a context, something is known of it
         if isinstance(self._knowledge, CausalGraph):
             raise ProblemError(
-                f"How likely the values of {', '.join(self.names)} are is not known: a CausalGraph has no tables. Say "
-                "in which context you ask, or give a CausalModel or a LatentModel."
+                f"The distribution of {', '.join(self.names)} is unknown, because a CausalGraph has no CPTs. Pass the "
+                "context, or a CausalModel or a LatentModel."
             )
         # No action changes a context, so that it comes as it does while nothing is set.
         return self._knowledge.observational_model if isinstance(self._knowledge, LatentModel) else self._knowledge
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it is known how likely contexts are."""
+        """Whether the probabilities of contexts are known."""
         return not isinstance(self._knowledge, CausalGraph)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """The parts of the context that have nothing to do with each other; no action changes them."""
+        """The independent parts of the context."""
         return (
             ConditionedBlocks(self._model, (), self.names)(self._codes_by_name(self._context_codes))
             if self.names
@@ -73,19 +74,18 @@ class Contexts:
         return np.asarray(joint_distribution(self.blocks, self.shape, [block.table for block in self.blocks])[0])
 
     def by_probability(self) -> list[tuple[Z, float]]:
-        """Every context that can occur and its probability, the likeliest first."""
+        """Every possible context with its probability, the most probable first."""
         if self.size > CONTEXTS_LIMIT:
             raise SizeError(
-                f"This would list {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Ask for those "
-                "that "
-                "matter, one by one."
+                f"This call enumerates {format_count(self.size)} contexts; the limit is {CONTEXTS_LIMIT}. Pass the "
+                "relevant contexts one by one."
             )
         flat = self.distribution.reshape(-1)
         order = np.argsort(-flat, kind="stable")
         return [(self.at(number), float(flat[number])) for number in order.tolist() if flat[number] > 0]
 
     def sample(self, rng: np.random.Generator) -> Z:
-        """A context as they come: one uniform for each part of it, in order."""
+        """Sample a context: one uniform number for each independent part, in order."""
         codes = [0] * len(self.names)
         for block, cdf in self._cdfs:
             code = bisect_right(cdf, rng.random())
@@ -98,21 +98,21 @@ class Contexts:
         return [(block, cumulative_probabilities(block.table[0]).tolist()) for block in self.blocks]
 
     def weighted_contexts(self) -> list[tuple[Z, float]]:
-        """Every context that can occur and its probability; of too many, so many that are drawn, all alike."""
+        """Every possible context with its probability; if there are too many, an equally weighted sample."""
         if self.size <= CONTEXT_SAMPLE_SIZE:
             return self.by_probability()
         rng = np.random.default_rng(0)
         return [(self.sample(rng), 1 / CONTEXT_SAMPLE_SIZE) for _ in range(CONTEXT_SAMPLE_SIZE)]
 
     def probability(self, codes: Z) -> float:
-        """The probability of what these codes say, before anything else is known."""
+        """The prior probability of the values of these codes."""
         evidence = self._codes_by_name(codes)
         graph = self._model.graph
         names = [n for n in self._model.order if n in graphs.ancestors(graph, evidence) and n not in evidence]
         return Block(self._model, names, (), (), evidence, tuple(evidence)).evidence_probability()
 
     def number(self, codes: Z | None) -> int | None:
-        """The number of a context that is known in full (0, where there is none); else None."""
+        """The number of a fully known context (0 if there is no context); otherwise None."""
         number = 0
         for size, code in zip(self.shape, codes or (-1,) * len(self.shape), strict=True):
             if code < 0:
@@ -125,11 +125,11 @@ class Contexts:
         return tuple(map(int, np.unravel_index(number, self.shape))) if self.names else ()
 
     def values(self, codes: Z | None) -> dict[str, State]:
-        """What is known, by name."""
+        """The known values, by variable."""
         return {name: self._states[name][code] for name, code in self._codes_by_name(codes).items()}
 
     def format_context(self, codes: Z | None) -> str:
-        """The same for people."""
+        """The known values as text."""
         return ", ".join(f"{name}={value}" for name, value in self.values(codes).items())
 
     def parse_codes(self, codes: object) -> Z | None:

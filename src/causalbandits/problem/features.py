@@ -359,8 +359,8 @@ def tabulate(problem: Problem, function: Callable[..., npt.ArrayLike], label: st
     if problem.configurations > TABULATION_LIMIT:
         raise SizeError(
             f"{label} as a function would be evaluated at {problem.configurations} configurations of "
-            f"{len(problem.parents)} parents; the limit is {TABULATION_LIMIT}. Give one function per parent instead "
-            "(a mapping), whose results are never tabulated jointly."
+            f"{len(problem.parents)} parents; the limit is {TABULATION_LIMIT}. Pass a mapping with one function per "
+            "parent instead, which needs no joint table."
         )
     states = [problem.variable(name).states for name in problem.parents]
     by_name = parents_by_name(function, problem.parents, label)
@@ -388,7 +388,7 @@ def _call_at(
     except Exception as error:
         raise ProblemError(
             f"{label} must be a function of the parents' values, by their names or in the order "
-            f"{list(problem.parents)}, that gives numbers; at ({place}) it raised {type(error).__name__}: {error}"
+            f"{list(problem.parents)}, that returns numbers; at ({place}) it raised {type(error).__name__}: {error}"
         ) from error
     if not np.isfinite(result).all():
         raise ProblemError(f"{label} must be finite; at ({place}) it is {result.tolist()}.")
@@ -423,7 +423,7 @@ def _feature_value(function: Callable[[Any], npt.ArrayLike], name: str, state: S
         value = np.asarray(function(state), dtype=np.float64)
     except Exception as error:
         raise ProblemError(
-            f"The feature of {name!r} must turn each of its values into numbers; at {state!r} it raised "
+            f"The feature of {name!r} must map each of its values to numbers; at {state!r} it raised "
             f"{type(error).__name__}: {error}"
         ) from error
     if not np.isfinite(value).all():

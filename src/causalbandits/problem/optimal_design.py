@@ -1,4 +1,4 @@
-"""Designs: in which shares to try the actions, when what is to be learnt of them is known beforehand.
+"""Optimal designs: allocations of trials to actions for a given goal.
 
 After n rounds of a mixture w the configurations have been seen n q_w(z) times, q_w(z) = sum_a w_a P(z | a), and a
 weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design makes the
@@ -195,9 +195,16 @@ DIFFERENCE_TOLERANCE = 1e-13
 
 
 class Design(NamedTuple):
-    """Which actions to try, in which shares, the largest first.
+    """An allocation of trials to actions, the largest share first.
 
-    `value` is what it comes to (see `design`); no other shares give less than `bound`.
+    Attributes:
+        goal: The goal: "means", "differences" or "best".
+        interventions: The actions.
+        shares: The share of trials of each action.
+        value: The value of the objective (see `design`).
+        bound: A lower bound on the value of every allocation.
+        best: The best action, if the goal is to identify it.
+        priced: Whether cost is minimised instead of rounds.
     """
 
     goal: Goal
@@ -206,17 +213,18 @@ class Design(NamedTuple):
     value: float
     bound: float
     best: Intervention | None
-    """The action that the others are told from, where that is the goal."""
     priced: bool
-    """Whether money is counted, not rounds."""
 
     def __repr__(self) -> str:
         unit = "spent" if self.priced else "rounds"
         if self.best is None:
             subject = f"every {'mean' if self.goal == 'means' else 'difference of two means'}"
-            head = f"To know {subject}: variance {self.value:.5g} / n at most after n {unit}."
+            head = f"Precision: variance of {subject} at most {self.value:.5g} / n after n {unit}"
         else:
-            head = f"To tell {self.best} from all others: T* = {self.value:.5g}, times log(1/delta), {unit}."
+            head = (
+                f"Best-arm identification: {self.best} against all others; characteristic time T* = "
+                f"{self.value:.5g} (T* log(1/delta) {unit})"
+            )
         tried = zip(self.shares, self.interventions, strict=True)
         lines = [f"  {share:6.1%}  {intervention}" for share, intervention in tried if share >= SMALLEST_SHOWN_SHARE]
         rest = ["  (others are below 0.05%)"] if len(lines) < len(self.shares) else []
@@ -235,19 +243,11 @@ def design(
     context: Mapping[str, State] | None = None,
     eligible: Iterable[Mapping[str, State]] | None = None,
 ) -> Design:
-    """The best shares in which to try the actions, in order to know every action's mean, or which is the best.
+    """The optimal allocation of trials to actions, to estimate all means or to identify the best action.
 
-    Without `means`, the largest variance of an action's estimated mean is made smallest: `value` is that variance after
-    one round, and after n rounds it is value / n (Lattimore's m(eta), if `noise_scale` is 1). `goal="differences"`
-    looks at the differences of any two actions instead.
-
-    With `means`, a number for each configuration (for each action, if `graph=False`), the best action by these means,
-    less costs, is told from all others: `value` is T*, and to be right with probability 1 - delta takes about
-    T* log(1/delta) rounds. With `tolerance` it is enough that no other is better by more than that.
-
-    `noise_scale` is how much rewards vary, everywhere or for each configuration. `round_cost` says that money counts,
-    not rounds: a try costs so much, and what the action costs. `graph=False` shows what would be needed without the
-    graph.
+    Without `means`, it minimises the largest variance of an action's estimated mean: `value` is that variance after one
+    round, and after n rounds it is value / n. With `means`, it identifies the best action: `value` is the
+    characteristic time T*, and an error probability of delta needs about T* log(1/delta) rounds.
 
     >>> from causalbandits import zoo
     >>> env = zoo.email_campaign()
@@ -256,6 +256,26 @@ def design(
     >>> found = design(env.problem, env.configuration_means)
     >>> found.best, round(found.value, 1)
     (do(product=Photoshop, purpose=Promo, send_time=morning), 968.6)
+
+    Args:
+        problem: The problem.
+        means: The mean reward of each configuration (of each action with `graph=False`). Default: not known.
+        goal: "means" (default without `means`), "differences" of any two actions, or "best" (default with `means`).
+        noise_scale: The standard deviation of rewards, in units of the reward: a number, or one number per
+            configuration.
+        tolerance: The acceptable loss in mean reward when identifying the best action.
+        round_cost: The cost of one round, in addition to the action's cost; the allocation then minimises cost instead
+            of rounds. Default: rounds are minimised.
+        graph: Whether to use the graph; False gives the allocation without it.
+        context: The known values of the problem's context, by variable. Default: none.
+        eligible: The interventions that may be tried. Default: all actions.
+
+    Returns:
+        The allocation.
+
+    Raises:
+        ProblemError: If an argument is malformed or does not fit the problem.
+        SizeError: If there are too many actions or configurations.
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"design() takes a Problem (an environment has one); got {problem!r}.")
@@ -263,13 +283,13 @@ def design(
         raise ProblemError(f"graph must be True or False; got {graph!r}.")
     if graph and not problem.parents:
         raise ProblemError(
-            "This problem learns a mean per action (reward_parents=[]), so that actions share nothing: design(..., "
-            "graph=False), with a mean for each action if the best is to be told."
+            "This problem learns a mean per action (reward_parents=[]), so actions share no outcomes. Use design(..., "
+            'graph=False); goal="best" then requires a mean for each action.'
         )
     if graph and problem.unknown_cpts:
         raise ProblemError(
-            f"A design is made from P(z | do(a)), and nothing is known of the tables of "
-            f"{format_names(problem.unknown_cpts)}: fit them to data (cb.fit), or take what an agent has learnt: "
+            f"A design requires P(z | do(a)), and the CPTs of {format_names(problem.unknown_cpts)} are unknown. "
+            "Estimate the CPTs from data (cb.fit), or use the CPTs that an agent has learned: "
             "problem.with_model(agent.model)."
         )
     situation = problem.situation(context=context, every=not graph, eligible=eligible)
@@ -295,8 +315,8 @@ def action_distributions(situation: Situation) -> Array:
     configurations = situation.problem.configurations
     if situation.size * configurations > DESIGN_LIMIT:
         raise SizeError(
-            f"A design looks at {situation.size} actions x {configurations} configurations; the limit is "
-            f"{DESIGN_LIMIT} numbers. Narrow the actions (eligible=, max_set=), or the parents (adjust=)."
+            f"A design computes {situation.size} actions x {configurations} configurations; the limit is "
+            f"{DESIGN_LIMIT} numbers. Restrict the actions (eligible=, max_set=), or the parents (adjust=)."
         )
     return np.ascontiguousarray(situation.candidates.project(np.eye(configurations)).reshape(configurations, -1).T)
 
@@ -309,10 +329,9 @@ def separation_weights(rows: Array, values: Scores, tolerance: float) -> tuple[i
     gaps = values.values[best] - values.values[rivals] + tolerance
     if (gaps <= TIE * max(1.0, float(values.scale))).any():
         raise ProblemError(
-            f"By these means {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the best, "
-            "and no "
-            "number of rounds tells equal ones apart. Set a tolerance: with tolerance=0.01 any action is good "
-            "enough that is worse by no more."
+            f"With these means, {_count_text(rivals[gaps <= TIE * max(1.0, float(values.scale))])} as good as the "
+            "best, and no number of rounds can separate equal means. Set a tolerance: tolerance=0.01 accepts any "
+            "action within 0.01 of the best."
         )
     return best, np.asarray(differences[rivals] / gaps[:, None])
 
@@ -338,7 +357,8 @@ def _pairwise_differences(rows: Array) -> Array:
     if len(first) * rows.shape[1] > DESIGN_LIMIT:
         raise SizeError(
             f"{len(rows)} actions have {len(first)} differences on {rows.shape[1]} configurations; the limit is "
-            f'{DESIGN_LIMIT} numbers. Use goal="means": no difference has more than four times that variance.'
+            f'{DESIGN_LIMIT} numbers. Use goal="means", which bounds the variance of every difference by four times '
+            "its value."
         )
     differences = rows[first] - rows[second]
     return np.where(np.abs(differences) <= DIFFERENCE_TOLERANCE, 0.0, differences)
@@ -351,9 +371,9 @@ def _parse_goal(goal: object, has_means: bool) -> Goal:
         raise ProblemError(f"goal must be one of {', '.join(map(repr, GOALS))}; got {goal!r}.")
     if (goal == "best") != has_means:
         raise ProblemError(
-            'goal="best" needs to know the means: design(problem, means), a number for each configuration.'
+            'goal="best" requires the means: design(problem, means), a number for each configuration.'
             if goal == "best"
-            else f'goal="{goal}" does not depend on the means: leave them out, or the goal.'
+            else f'goal="{goal}" does not depend on the means. Leave out means, or goal=.'
         )
     return goal  # type: ignore[return-value]
 
@@ -389,9 +409,8 @@ def _trial_prices(situation: Situation, round_cost: float | None) -> Array:
     if not (prices > 0).all():
         free_action = situation.action(int(prices.argmin()))
         raise ProblemError(
-            f"{free_action} costs nothing, so that it could be tried for ever without spending anything. Say what a "
-            "round "
-            "costs besides: round_cost=0.01."
+            f"{free_action} costs nothing, so a design by cost would repeat it without limit. Pass the fixed cost of "
+            "a round: round_cost=0.01."
         )
     return np.asarray(prices)
 

@@ -106,7 +106,7 @@ class CredibleInterval(NamedTuple):
 
 
 class Problem(Cached):
-    """What is known of the causes of a reward, and which variables a decision sets.
+    """A causal bandit problem: the graph, the actions and the reward's parents, without the rewards themselves.
 
     >>> problem = Problem(
     ...     "purpose -> subject -> click; send_time -> click",
@@ -118,67 +118,95 @@ class Problem(Cached):
     Problem(4 actions on purpose, send_time; 4 configurations of subject, send_time; observe subject; CPTs are learned \
 online)
 
-    `knowledge` is a graph: a text (`a -> b; {a, b} -> c; a <-> c`), a mapping from each variable to its causes, a
-    networkx.DiGraph, a `CausalGraph`, or the path of a file (.dot, also dagitty's; .bif; .json). Or it is a model with
-    CPTs, a `CausalModel` or what `fit` returns. None: no graph is known; a mean per action is learned.
+    Every manipulable variable is set in every decision, unless `optional` says otherwise. If the reward is a node of
+    the graph, its parents are read off the graph. Policies search only the actions that can be optimal for some reward
+    (see `reduction`). An action is judged by its mean reward minus its cost; rewards are reported without subtracting
+    costs.
 
-    A graph with `data` gets the CPTs that `fit(graph, data)` estimates, with its arguments `bins`, `interventions`,
-    `missing` and `prior`. A graph without data has CPTs of which nothing is known; they are learned online, and
-    `values` names the values of variables that are observed and not set. The reward needs neither column nor values.
+    Args:
+        knowledge: The graph: a text (`a -> b; {a, b} -> c; a <-> c`), a mapping from each variable to its causes, a
+            `networkx.DiGraph`, a `CausalGraph`, or the path of a file (.dot, also dagitty's; .bif; .json). Or a model
+            with CPTs: a `CausalModel`, or the result of `fit`. None if no graph is known; one mean per action is then
+            learned.
+        reward: The name of the outcome. Its parents are read off the graph if it is a node of the graph. It needs
+            neither a data column nor values.
+        manipulable: The variables that a decision sets: their names, or a mapping from each name to the values that it
+            may be set to (None for all values).
+        reward_parents: The direct causes of a reward that is not a node of the graph. If the reward is a node, they are
+            checked to d-separate it from every intervention. An empty list learns one mean per action instead; only
+            actions that can be the only optimal one by the graph are kept (POMIS, see `CausalGraph.optimal_sets`).
+        values: The values of variables that are observed and not set, by name. Default: those found in `data` or in the
+            model.
+        data: Past data in any form that `fit` accepts; the CPTs are then estimated from it. Without data, the CPTs of a
+            graph are learned online.
+        bins: The bins of numeric columns of `data`, as for `fit`.
+        interventions: The variables that were set in each row of `data`, as for `fit`. Default: none were.
+        missing: The treatment of missing values in `data`, as for `fit`: "refuse" (default), "drop" or "em".
+        prior: The pseudo-count of every CPT entry, as for `fit`. Default: 1.
+        context: The variables whose values may be known before a decision, as a list of names or a mapping from names
+            to values. No action may change them. Given the parents, the reward must not depend on them; this is checked
+            if the reward is a node of the graph, and assumed otherwise. Default: none.
+        optional: The manipulable variables that an action may also leave to their natural mechanism, or True for all of
+            them (`do()` is then an action, too). Default: none. A warning says where leaving a variable unset may be
+            optimal.
+        max_set: The largest number of variables that one action sets. A value below the number of manipulable variables
+            makes all of them optional. Default: no limit.
+        actions: An explicit list of actions, each a mapping from variables to values. Default: all combinations.
+        forbid: A function of an `Intervention` that returns True for actions to remove. Default: none are removed.
+        reduce: Whether policies skip actions that cannot be optimal for any reward. Default: True.
+        costs: The cost of setting a variable, or of setting it to each value, in units of the reward, such as
+            `{"product": 0.02, "send_time": {"morning": 0.01}}`. Everything else costs 0.
+        max_probability: Chance constraints: upper limits on the probability of values, such as `{"complaint": {"yes":
+            0.01}}`. A number alone is the limit for the value 1 of a variable with values 0 and 1. If CPTs were
+            estimated from data, the constraint must hold with posterior probability 0.95. In a context it limits P(. |
+            do(a), c).
+        adjust: "smallest" replaces the reward's parents by the adjustment set with the fewest configurations among
+            `can_observe`. Default: the parents are used.
+        can_observe: The variables that can be observed. Where CPTs are learned online, all others except the
+            manipulable ones and the context are marginalised out. Default: all variables except the reward.
+        reward_range: Declared bounds of every reward, such as `(0, 1)`; rewards outside are refused. Stopping rules
+            with a guaranteed error probability need this or `noise_scale`. Default: no bounds are declared.
+        noise_scale: The declared sub-Gaussian scale of rewards given the parents, in units of the reward. Default: none
+            is declared.
 
-    `reward` names the outcome. If it is a node of the graph, its parents are found there; otherwise `reward_parents`
-    names its direct causes. Parents that are given for a node are checked to d-separate every intervention from it.
-    `adjust="smallest"` finds the set with the fewest configurations that does, among `can_observe` (all variables but
-    the reward, if left out). `reward_parents=[]` learns a mean per action (`problem.unit`) without P(z | do(a)): of the
-    actions, those that may be the only optimal one by the graph alone are kept (POMIS, `CausalGraph.optimal_sets`).
+    Attributes:
+        actions: The action space.
+        manipulable: The manipulable variables, in order.
+        parents: The reward's parents (or the adjustment set), whose joint values are called configurations.
+        configurations: The number of configurations.
+        reward: The name of the outcome; None if it has none.
+        can_observe: The variables that were declared observable; empty if none were.
+        costs: The costs of actions; None if no action has a cost.
+        context: The variables whose values may be known before a decision.
+        reward_range: The declared bounds of every reward; None if there are none.
+        noise_scale: The declared sub-Gaussian scale of rewards given the parents; None if there is none.
 
-    Every manipulable variable is set in every decision. `optional=["x"]` also allows leaving x to its natural
-    mechanism, `optional=True` all of them: then do() is an action, too. A warning says where such an action may be the
-    best by the graph. `manipulable={"dose": ["low"], "x": None}` names the values that may be set (None: all).
-    `max_set=k` sets at most k variables at once. `actions` is an explicit list of actions; `forbid` a function of an
-    intervention that removes some. Causal policies search only the actions that can be optimal for some reward (see
-    `reduction`); `reduce=False` makes them search all.
-
-    `costs={"product": 0.02, "send_time": {"morning": 0.01}}` are the costs of setting a variable, or of setting it to a
-    value, in the reward's units; anything else costs nothing. Actions are then judged by their mean reward minus their
-    cost. Rewards are reported without subtracting it.
-
-    `max_probability={"complaint": {"yes": 0.01}}` is a chance constraint: only actions under which a complaint has
-    probability 0.01 at most may be chosen; a number alone is for the value 1 of a variable that is 0 or 1. Where CPTs
-    were estimated from data, the constraint must hold with probability 0.95; in a context, for P(. | do(a), c).
-
-    `context` lists the variables whose values may be known before a decision, or maps them to their values. No action
-    can change them, and given the parents they must be independent of the reward; where the reward is a node, this is
-    checked, otherwise it is assumed.
-
-    `can_observe=["m"]` declares, where CPTs are learned online, which variables can be observed: besides these, the
-    manipulable ones and the context, variables are never observed, and are marginalised out of the model. One that is
-    a common cause of a manipulable variable and others is refused. `problem.must_observe` has the variables whose
-    values must be logged for every decision.
-
-    `reward_range=(0, 1)` declares bounds of every possible reward, and `noise_scale=` that rewards are sub-Gaussian
-    with this scale given the parents. Only such a declaration makes a stopping rule with a guaranteed error
-    probability possible (`recommend().stop`); rewards observed so far do not. Rewards outside of the declared range are
-    refused.
+    Raises:
+        ProblemError: If the arguments do not form a problem, such as constraints that no action meets.
+        NotIdentifiedError: If P(z | do(a)) is not identified because of unobserved confounders.
+        ModelError: If the graph is malformed or has a cycle.
+        DataError: If `data` cannot be read or does not fit the graph.
+        FormatError: If a file with the graph cannot be read or does not follow its format.
+        SizeError: If the problem is too large to enumerate.
     """
 
     knowledge: Knowledge
-    """What is known: the graph and its tables, the graph and what is observed, or the graph alone."""
+    """The graph with its CPTs, the graph with the CPTs of its observed variables, or the graph alone."""
     actions: ActionSpace
     manipulable: tuple[str, ...]
     parents: tuple[str, ...]
     shape: tuple[int, ...]
-    """How many states each parent has."""
+    """The number of values of each parent."""
     configurations: int
-    """How many configurations the parents have: the product of `shape`."""
+    """The number of configurations of the parents: the product of `shape`."""
     blocks: tuple[Block, ...]
     """The factors of P(z | do(a)): groups of parents that are independent of each other under every action."""
     reward: str | None
     can_observe: tuple[str, ...]
-    """The variables that can be observed, among which an adjustment set was sought; empty where none were declared."""
+    """The variables that were declared observable; empty if none were."""
     reduce: bool
     costs: Costs | None
-    """What actions cost; None where none costs anything."""
+    """The costs of actions; None if no action has a cost."""
     context: tuple[str, ...]
     """The variables whose values may be known before a decision."""
     reward_range: tuple[float, float] | None
@@ -186,11 +214,11 @@ online)
     noise_scale: float | None
     """The declared sub-Gaussian scale of rewards given the parents."""
     context_codes: Z | None
-    """The codes of the context's variables, -1 for those that are not known; None if none is."""
+    """The codes of the context, -1 for unknown values; None if no value is known."""
     context_codes_by_name: dict[str, int]
     """What is known of the context, by name."""
     unconditional: Problem
-    """The problem before anything is known."""
+    """The problem without known values of the context."""
     _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
 
     def __init__(
@@ -311,12 +339,22 @@ online)
         Problem(4 actions on purpose, send_time; 4 configurations of subject, send_time; observe subject; CPTs are \
 learned online)
 
-        The entries are `graph` (a text, a mapping from each variable to its causes, or the name of a file) or `model`
-        (the name of a file, or its content in JSON), and the arguments of `Problem` but `forbid`. The service, the
-        command line and this method read them by the same code; `cb.problem.problem_schema()` is their JSON schema.
+        The service, the command line and this method read specifications by the same code. Its JSON schema is
+        `cb.problem.problem_schema()`.
 
-        `folder` is where files are looked for: that of the file, or the working directory. `terms` are the words in
-        which errors name entries.
+        Args:
+            spec: The path of a .toml or .json file, or a mapping with the entries: `graph` (a text, a mapping from each
+                variable to its causes, or the name of a file) or `model` (the name of a file, or its content in JSON),
+                and the arguments of `Problem` except `forbid`.
+            folder: The folder of the files that the specification names. Default: the folder of the specification's
+                file, or the working directory for a mapping.
+            terms: The words by which error messages name entries. Default: those of the file format.
+
+        Returns:
+            The problem.
+
+        Raises:
+            CausalBanditsError: If an entry is unknown or malformed; `path` leads to the entry.
         """
         entries, spec_folder = load_spec(spec, folder)
         terms = terms or SpecTerms()
@@ -380,17 +418,16 @@ learned online)
 
     @property
     def model(self) -> CausalModel:
-        """The graph and its tables; refused where these are not known."""
+        """The causal model with its CPTs; a `ProblemError` is raised if the CPTs are not known."""
         if isinstance(self.knowledge, LatentModel):
             raise ProblemError(
-                "This problem knows what is observed, and not how each variable comes about: nothing "
-                "that takes the tables of a whole model can be asked of it. Policies that neither learn nor "
-                "watch tables, such as 'c-ts(prior=beta)', take it."
+                "This problem has unobserved confounders, and so no CausalModel with a CPT per variable. Use a policy "
+                "that neither learns nor tests CPTs, such as 'c-ts(prior=beta)'."
             )
         if isinstance(self.knowledge, CausalGraph):
             raise ProblemError(
-                "This problem knows a graph and no tables. It learns a number per action: nothing that "
-                " takes P(z | do(a)) can be asked of it."
+                "This problem has a graph without CPTs and learns a mean per action, so P(z | do(a)) is not available. "
+                "Pass data= or a model to Problem."
             )
         return self.knowledge
 
@@ -401,7 +438,7 @@ learned online)
 
     @cached_property
     def graph(self) -> CausalGraph:
-        """What causes what."""
+        """The causal graph."""
         return as_causal_graph(self.knowledge)
 
     @property
@@ -412,15 +449,17 @@ learned online)
 
     @property
     def unit(self) -> Literal["configurations", "actions"]:
-        """What a number is learnt for: each configuration of the parents or, where there are none, each action."""
+        """The unit for which a mean reward is learned: "configurations" of the parents, or "actions" if there are no
+        parents.
+        """
         return "configurations" if self.parents else "actions"
 
     def require_parents(self, subject: str) -> None:
         """Say so if there are no parents, for what is of them or of what leads to them."""
         if self.unit == "actions":
             raise ProblemError(
-                f"{subject} is of what leads to the reward's parents, and this problem has none: it learns a number "
-                "per action (reward_parents=[])."
+                f"{subject} requires the reward's parents, and this problem has none: it learns a mean per action "
+                "(reward_parents=[])."
             )
 
     def variable(self, name: str) -> Variable:
@@ -514,9 +553,19 @@ learned online)
         return self.contexts.distribution
 
     def condition(self, context: Mapping[str, State]) -> Problem:
-        """The same problem once some or all of its context is known: P(z | do(a)) is P(z | do(a), c) there.
+        """The problem once values of its context are known: P(z | do(a)) becomes P(z | do(a), c).
 
-        Actions and configurations, and their numbers, are the same. It is remembered.
+        Actions and configurations keep their numbers. Results are cached.
+
+        Args:
+            context: The known values by variable; all or some of the problem's context.
+
+        Returns:
+            The conditioned problem.
+
+        Raises:
+            InterventionError: If a value is unknown.
+            ProblemError: If a variable is not part of the problem's context, or `context` is not a mapping.
         """
         try:
             key = frozenset(context.items())
@@ -535,8 +584,8 @@ learned online)
         for name in context if self.context and isinstance(context, Mapping) else ():
             if isinstance(name, str) and name in self.graph.parents and name not in self.context:
                 raise ProblemError(
-                    f"{name!r} is in the graph and was not declared as context: Problem(..., context="
-                    f"{[*self.context, name]}) does."
+                    f"{name!r} is a variable of the graph, and not context. Declare it: Problem(..., "
+                    f"context={[*self.context, name]})."
                 )
 
     def condition_codes(self, codes: Z | None) -> Problem:
@@ -554,7 +603,7 @@ learned online)
         for name, code in zip(self.context, before, strict=True):
             if code >= 0 and codes.get(name, code) != code:
                 known, told = (self.knowledge[name].states[i] for i in (code, codes[name]))
-                raise ProblemError(f"{name!r} is known to be {known!r} here; it cannot be {told!r} as well.")
+                raise ProblemError(f"{name!r} has the known value {known!r} in this context; got {told!r}.")
         return tuple([codes.get(name, code) for name, code in zip(self.context, before, strict=True)])
 
     # The actions: by number or intervention, their costs, the feasible ones, and the candidates of a search.
@@ -575,7 +624,17 @@ learned online)
         return self.actions.choices(action)
 
     def cost(self, action: Action | Mapping[str, State] | int) -> float:
-        """What an action costs; 0 in a problem without costs."""
+        """The cost of an action, in units of the reward.
+
+        Args:
+            action: The action: a mapping from variables to values, an `Action` or its number.
+
+        Returns:
+            The cost; 0 in a problem without costs.
+
+        Raises:
+            InterventionError: If the action is not part of the action space.
+        """
         choices = self.choices(action)
         return 0.0 if self.costs is None else self.costs.cost_of(choices)
 
@@ -620,7 +679,7 @@ learned online)
         place = (
             f" where {self.contexts.format_context(self.context_codes)}"
             if self.context_codes
-            else " where the context is not known"
+            else " if the context is unknown"
         )
         return self.requirements.explain_infeasibility(self.actions.array(), place)
 
@@ -639,12 +698,16 @@ learned online)
     @cached_property
     def _candidates_and_reduction(self) -> tuple[CandidateSet, Reduction]:
         if self._feasible is not None:
-            size, why = len(self._feasible), "the others do not keep to what is required"
+            size, why = len(self._feasible), "the others violate the limits on outcomes"
             return ListedActions(self.all_actions, self._feasible), Reduction(
                 self.actions, (), (), size, unreduced_reason=why
             )
         if self.unit == "actions":
-            why = "they may each be the only best, by the graph alone" if self.reduce else "reduce=False"
+            why = (
+                ("according to the graph, each of them may be the only optimal action")
+                if self.reduce
+                else "reduce=False"
+            )
             return self.all_actions, Reduction(self.actions, (), (), self.actions.size, unreduced_reason=why)
         why = (
             "the action set is a list"
@@ -663,7 +726,7 @@ learned online)
         return self._candidates_and_reduction[0]
 
     def reduction(self) -> Reduction:
-        """Which actions need not be searched, and why.
+        """The actions that policies need not search, with the reasons.
 
         >>> from causalbandits import zoo
         >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
@@ -671,6 +734,9 @@ learned online)
         Without effect on the reward's parents, so left alone: X2, X3.
         X1 -> X1: 3 choices, 2 kept.
           do() = 0.5 do(X1=1) + 0.5 do(X1=2)
+
+        Returns:
+            The reduction, which prints as text.
         """
         return self._candidates_and_reduction[1]
 
@@ -719,18 +785,31 @@ learned online)
         samples: int = 1000,
         rng: Seed = 0,
     ) -> Array | CredibleInterval:
-        """P(z | do(a)) with one axis per parent.
+        """The distribution P(z | do(a)) of the reward's parents under an action.
 
-        If the model was fitted, `interval=True` adds what the data leave uncertain: for each configuration, the
-        quantiles between which its probability lies with probability `confidence`, from posterior `samples`.
+        Args:
+            action: The action: a mapping from variables to values, an `Action` or its number.
+            interval: Whether to add credible limits of each probability; only for CPTs that were estimated. Default:
+                False.
+            confidence: The posterior probability with which each probability lies between its limits.
+            samples: The number of posterior samples of the CPTs for the limits.
+            rng: The seed or generator of the posterior samples.
+
+        Returns:
+            An array with one axis per parent; with `interval=True`, a tuple of three such arrays, `mean`, `lower` and
+            `upper`.
+
+        Raises:
+            ProblemError: If the problem has no parents, if an interval is asked for although the CPTs are exact, or if
+                `confidence` or `samples` is out of range.
+            SizeError: If there are too many configurations for one array.
         """
         self.require_parents("P(z | do(a))")
         choices = self.choices(action)
         if self.configurations > ENTRY_LIMIT:
             raise SizeError(
                 f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} "
-                "entries; the "
-                f"limit is {ENTRY_LIMIT}. Use features, whose means need the parents' marginals only."
+                f"entries; the limit is {ENTRY_LIMIT}. Use features, whose means require only the parents' marginals."
             )
         choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
         mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, choices_by_block, strict=True)])[0]
@@ -739,7 +818,9 @@ learned online)
         if not interval:
             return np.asarray(mean)
         if self.posterior is None:
-            raise ProblemError("Only a model fitted to data has intervals; this one is known exactly.")
+            raise ProblemError(
+                "Intervals require a model fitted to data; this model is known exactly. Leave out interval=."
+            )
         if not isinstance(confidence, float | int) or not 0 < confidence < 1:
             raise ProblemError(f"confidence must lie between 0 and 1; got {confidence!r}.")
         if not isinstance(samples, int | np.integer) or samples < 2 or samples * self.configurations > ENTRY_LIMIT:
@@ -754,14 +835,14 @@ learned online)
         lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
-    def sample_block_distributions(self, action: Action, draws: int = 400) -> list[Array] | None:
+    def sample_block_distributions(self, action: Action, samples: int = 400) -> list[Array] | None:
         """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
 
         The draws are the same every time, so that an interval made of them is.
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_cpts(draws, np.random.default_rng(0), stacklevel=3)
+        tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
         return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
@@ -778,8 +859,8 @@ learned online)
         size = self.actions.size * self.configurations
         if size > ENTRY_LIMIT:
             raise SizeError(
-                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit "
-                f"is {ENTRY_LIMIT}. Ask for one action at a time, or use project(), which never builds this matrix."
+                f"{self.actions.size} actions x {self.configurations} configurations are {size} numbers; the limit is "
+                f"{ENTRY_LIMIT}. Compute one action at a time, or use project(), which avoids this matrix."
             )
         table = np.ones((self.actions.size, 1))
         for b, rows in enumerate(self.projection.rows):
@@ -880,9 +961,22 @@ learned online)
     # The same problem with other tables, comparison and records.
 
     def with_model(self, model: CausalModel | LatentModel) -> Problem:
-        """The same problem with other tables; variables and states must be the same."""
+        """The same problem with other CPTs.
+
+        Args:
+            model: A model of the same kind, with the same graph and the same values.
+
+        Returns:
+            The problem with the CPTs of the model.
+
+        Raises:
+            ProblemError: If graph or values differ, or if the problem learns one mean per action.
+            ModelError: If the model lacks a variable.
+        """
         if self.unit == "actions":
-            raise ProblemError("A problem that learns a number per action has no use for tables: make it anew.")
+            raise ProblemError(
+                "A problem that learns a mean per action uses no CPTs. Create a new Problem with the model."
+            )
         knowledge = self.knowledge
         kind = LatentModel if isinstance(knowledge, LatentModel) else CausalModel
         if not isinstance(model, kind):
@@ -904,13 +998,19 @@ learned online)
         between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
 
+    @property
+    def unknown_limits(self) -> tuple[str, ...]:
+        """The limited probabilities of whose CPTs nothing is known: only policies that learn CPTs keep these limits."""
+        constraints = self.requirements
+        parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
+        return tuple(str(part) for part in parts if part.is_unknown)
+
     @cached_property
     def must_observe(self) -> tuple[str, ...]:
         """The variables whose values must be reported with every outcome, unless the decision set them.
 
-        These are the reward's parents; where nothing is known of some CPTs, so that they are learned, also all
-        variables that lead to the parents, to the context or to what is required. What every action sets is not among
-        them, nor is the context.
+        These are the reward's parents. Where CPTs are learned online, they include the ancestors of the parents, of the
+        context and of constrained variables. Variables that every action sets and the context are left out.
 
         >>> graph, values = "{k, u} -> m -> z -> y", {name: [0, 1] for name in "umz"}
         >>> Problem(graph, reward="y", manipulable={"k": [0, 1]}, values=values).must_observe
@@ -933,7 +1033,7 @@ learned online)
         >>> zoo.email_campaign().problem.without_cpts().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
         array([0.083, 0.083])
         """
-        return self.compute_once("without tables", lambda: self.with_model(self.model.with_flat_prior()))
+        return self.compute_once("without CPTs", lambda: self.with_model(self.model.with_flat_prior()))
 
     def is_same_except_cpts(self, other: Problem) -> bool:
         """Whether another problem differs in the numbers of its tables at most."""
@@ -944,7 +1044,7 @@ learned online)
         return first_difference(self._specification, other._specification, self.context_codes, other.context_codes)
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description, enough to make the problem again."""
+        """A JSON-ready description from which `from_record` restores the problem."""
         return {
             **self._specification.to_record(),
             **({"known": list(self.context_codes)} if self.context_codes else {}),
@@ -952,7 +1052,17 @@ learned online)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Problem:
-        """The problem that `to_record` describes."""
+        """The problem that `to_record` describes.
+
+        Args:
+            record: The description.
+
+        Returns:
+            The problem.
+
+        Raises:
+            StateError: If the record does not describe a problem.
+        """
         if not isinstance(record, Mapping):
             raise StateError(f"Not the description of a problem: a mapping is needed, not {record!r}.")
         try:
@@ -965,7 +1075,7 @@ learned online)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very problem: equal problems have equal fingerprints."""
+        """A hash of the problem: equal problems have equal fingerprints."""
         record = self.to_record()
         record.get("model", {}).pop("properties", None)  # remarks do not count when models are compared
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
@@ -986,9 +1096,9 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
 def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
     if knobs:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}: by this "
-            "graph, setting such a variable changes nothing. Causal policies will not try it; others will waste "
-            "rounds on it. Take it out of manipulable, or draw the arrow that is missing.",
+            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
+            "interventions on these variables have no effect. Causal policies will not try them; other policies will "
+            "waste rounds. Remove these variables from manipulable, or add the missing arrow.",
             ProblemWarning,
             stacklevel=stacklevel,
         )

@@ -13,14 +13,20 @@ ENUMERATED_ACTIONS = 2**16
 
 
 def count_reachable_configurations(problem: Problem) -> int:
-    """J: how many configurations have P(z | a) > 0 for some action.
+    """The number J of configurations with P(z | do(a)) > 0 for some action, or an upper bound on it.
 
-    Counted block by block and multiplied. Where constraints tie blocks together this may count too many, and so may
-    a block too large to tabulate, all of whose configurations count: an upper bound, with which bounds still hold.
+    It is counted per block of parents and multiplied. Constraints that connect blocks, and blocks too large to
+    tabulate, make it an upper bound; regret bounds then still hold.
 
     >>> from causalbandits import zoo
     >>> count_reachable_configurations(zoo.email_campaign().problem)
     12
+
+    Args:
+        problem: The problem.
+
+    Returns:
+        The number J.
     """
     space = problem.actions
     if space.is_product or space.size > ENUMERATED_ACTIONS:

@@ -55,12 +55,12 @@ class AugmentedGraph:
             self._validate_order(names, reward)
             self._validate_separation(names, reward)
         if not names:
-            raise ProblemError("The reward needs at least one parent: without one no action can change it.")
+            raise ProblemError("The reward must have at least one parent, because otherwise no action can change it.")
         return names
 
     def _refuse_manipulable(self, reward: str) -> None:
         if reward in self.manipulable:
-            raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+            raise ProblemError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
 
     def _validate_order(self, names: tuple[str, ...], reward: str) -> None:
         """What comes after the reward cannot stand in for its causes."""
@@ -70,9 +70,9 @@ class AugmentedGraph:
             path = graphs.directed_path(self.graph, reward, name)
             if path:
                 raise ProblemError(
-                    f"reward_parents= must come before the reward {reward!r}; {name!r} comes after it: "
+                    f"reward_parents= must not contain effects of the reward {reward!r}; {name!r} is one: "
                     f"{graphs.format_path(self.graph, path)}. Leave {name!r} out; the reward's own parents "
-                    f"{list(self.model.parents_of(reward))} always do."
+                    f"{list(self.model.parents_of(reward))} are always valid."
                 )
 
     def is_separated(self, names: tuple[str, ...], reward: str) -> bool:
@@ -92,10 +92,10 @@ class AugmentedGraph:
     def _suggest_separator(self, reward: str) -> str:
         if isinstance(self.model, CausalModel):
             graph_parents = list(self.model.parents_of(reward))
-            return f"Choose a set that blocks it; the reward's own parents {graph_parents} always do."
+            return f"Choose a set that blocks this path; the reward's own parents {graph_parents} are always valid."
         observable = tuple(name for name in self.model.names if name != reward)
         if self._has_separator(reward, observable):
-            return 'Choose a set that blocks it: adjust="smallest" finds one.'
+            return 'Choose a set that blocks this path; adjust="smallest" finds one.'
         return self._suggest_for_hidden_causes(self.model, reward, observable)
 
     def _has_separator(self, reward: str, observable: Iterable[str]) -> bool:
@@ -119,11 +119,11 @@ class AugmentedGraph:
         suggestions = (
             []
             if closing is None
-            else [f"Setting {', '.join(closing)} in every action (not in optional=) would close it"]
+            else [f"Setting {', '.join(closing)} in every action (not in optional=) would block this path"]
         )
         suggestions += (
             [
-                f"so would observing {', '.join(causes_to_observe)}"
+                f"observing {', '.join(causes_to_observe)} would also block it"
                 if suggestions
                 else f"Observing {', '.join(causes_to_observe)} would"
             ]
@@ -150,10 +150,12 @@ class AugmentedGraph:
         candidates = (
             tuple(others)
             if observable is None
-            else validate_unique_names("observable variable", observable, self.model.__getitem__)
+            else validate_unique_names("observable", observable, self.model.__getitem__)
         )
         if reward in candidates:
-            raise ProblemError(f"can_observe= must not contain the reward {reward!r}: it is observed too late.")
+            raise ProblemError(
+                f"can_observe= must not contain the reward {reward!r}, because the reward is observed last."
+            )
         candidates += tuple(name for name in context if name not in candidates)
         starts: list[Hashable] = [*self.nodes.values(), *context]
         costs: dict[Hashable, int] = {name: graphs.product_cost(len(self.model[name].states)) for name in others}
@@ -161,7 +163,10 @@ class AugmentedGraph:
         if separator is None:
             raise ProblemError(self._explain_no_separator(reward, candidates, costs, starts))
         if separator <= set(context):
-            raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
+            raise ProblemError(
+                f"No intervention can change the reward {reward!r}: the graph has no path from a manipulable "
+                "variable to it."
+            )
         return tuple(name for name in self.model.names if name in separator), candidates
 
     def _explain_no_separator(
@@ -183,7 +188,7 @@ class AugmentedGraph:
         missing = [name for name in self.model.names if name in separator and name not in observable]
         return (
             f"No set of the observable variables {format_names(observable)} separates the interventions from the "
-            f"reward {reward!r}. Start observing {', '.join(map(repr, missing))}: that would be enough."
+            f"reward {reward!r}. Observing {', '.join(map(repr, missing))} as well would be sufficient."
         )
 
 
@@ -207,14 +212,16 @@ def validate_context(augmented: AugmentedGraph, context: Iterable[str], reward: 
     names = validate_unique_names("context", context, augmented.model.__getitem__)
     for name in names:
         if isinstance(augmented.model, CausalGraph) and name in augmented.model.hidden:
-            raise ProblemError(f"The context is known before the decision; {name!r} is hidden. Take it out of context.")
+            raise ProblemError(
+                f"Context must be known before the decision; {name!r} is unobserved. Remove it from context."
+            )
         if name in augmented.manipulable:
             raise ProblemError(
-                f"The context is known before the decision; {name!r} is manipulable, so that decisions make it. Take "
-                "it out of context, or out of manipulable."
+                f"Context must be known before the decision; {name!r} is manipulable. Remove it from context or from "
+                "manipulable."
             )
         if name == reward:
-            raise ProblemError(f"The reward {name!r} comes after the decision: take it out of context.")
+            raise ProblemError(f"The reward {name!r} is observed after the decision. Remove it from context.")
         if reward is not None:
             _refuse_path(augmented, reward, name, "the reward")
         for knob in augmented.manipulable:
@@ -226,8 +233,8 @@ def _refuse_path(augmented: AugmentedGraph, start: str, name: str, kind: str) ->
     path = graphs.directed_path(augmented.graph, start, name)
     if path:
         raise ProblemError(
-            f"The context is known before the decision; {name!r} comes after {kind} {start!r}: "
-            f"{graphs.format_path(augmented.graph, path)}. Take {name!r} out of context."
+            f"Context must be known before the decision; {name!r} is an effect of {kind} {start!r}: "
+            f"{graphs.format_path(augmented.graph, path)}. Remove {name!r} from context."
         )
 
 
@@ -237,8 +244,8 @@ def validate_parents_in_context(
     """Refuse parents that do not stand in for the reward's once the context is known."""
     if all(name in context for name in parents):
         raise ProblemError(
-            f"All of the parents {list(parents)} are context: known before the decision, so that no action could "
-            "change the reward. Leave out of context what decisions may change, or name the other parents."
+            f"All of the parents {list(parents)} are context, known before the decision, so no action could change "
+            "the reward. Remove variables that decisions can change from context, or add the other parents."
         )
     if reward is None:
         return
@@ -249,8 +256,8 @@ def validate_parents_in_context(
     if open_paths:
         name, path = next(iter(open_paths.items()))
         raise ProblemError(
-            f"Given the parents {list(parents)}, the context {name!r} must tell nothing more of the reward {reward!r}: "
-            f"{graphs.format_path(augmented.graph, path)} is open. "
+            f"Given the parents {list(parents)}, the context {name!r} must be independent of the reward {reward!r}, "
+            f"and the path {graphs.format_path(augmented.graph, path)} is open. "
             f"{_suggest_parents(augmented, parents, context, reward)}"
         )
 
@@ -261,7 +268,7 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
     for candidate in _candidates_by_size(parents, with_context):
         if not _has_open_path(augmented, candidate, context, reward):
             added = ", ".join(repr(name) for name in candidate if name not in parents)
-            return f"Add {added} to reward_parents: that is enough."
+            return f"Adding {added} to reward_parents is sufficient."
     alternatives = _suggest_alternatives(model, reward)
     knobs = [
         name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, with_context)
@@ -270,8 +277,8 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
     if knobs and not _has_open_path(with_knobs_set, with_context, context, reward):
         path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, with_context)
         return (
-            f"Adding it to reward_parents is not enough: then {graphs.format_path(augmented.graph, path)} is open, "
-            f"unless {', '.join(knobs)} is set in every action (not in optional=). Or "
+            f"Adding the context to reward_parents is not sufficient: {graphs.format_path(augmented.graph, path)} is "
+            f"then open, unless every action sets {', '.join(knobs)} (not in optional=). Or "
             f"{alternatives[0].lower()}{alternatives[1:]}"
         )
     return alternatives
@@ -279,8 +286,11 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
 
 def _suggest_alternatives(model: Knowledge, reward: str) -> str:
     if isinstance(model, CausalModel):
-        return f"Name other parents: the reward's own parents {list(model[reward].parents)} always do."
-    return "Take it out of context, observe what is hidden on that path, or learn a mean per action: reward_parents=[]."
+        return f"Pass other parents; the reward's own parents {list(model[reward].parents)} are always valid."
+    return (
+        "Remove it from context, observe the unobserved variables on that path, or learn a mean per action: "
+        "reward_parents=[]."
+    )
 
 
 def _candidates_by_size(parents: tuple[str, ...], with_context: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -310,7 +320,7 @@ def find_reward_node(graph: Knowledge, reward: str | None, reward_parents: Itera
 def encode_context(model: Knowledge, context: tuple[str, ...], values: object) -> dict[str, int]:
     """Values of context variables, some or all of them, as codes."""
     if not context:
-        raise ProblemError(f"This problem has no context: Problem(..., context=[...]) names it; got {values!r}.")
+        raise ProblemError(f"This problem has no context. Declare it, Problem(..., context=[...]); got {values!r}.")
     if not isinstance(values, Mapping):
         raise ProblemError(f"context must map {format_names(context)} to values; got {values!r}.")
     for name in values:

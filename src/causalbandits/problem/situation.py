@@ -1,4 +1,4 @@
-"""Situation: what is known before one decision.
+"""Situation: the knowledge before one decision.
 
 Which actions may be chosen, which of them are worth searching, and what each of them leads to. A policy sees the arrays
 of a situation, in the agent and in the simulator alike; it never looks at the graph.
@@ -64,7 +64,7 @@ class Situation(Cached):
 
     @cached_property
     def cells(self) -> Codes | None:
-        """The configurations that agree with the context; None where that is all of them."""
+        """The configurations that agree with the context; None if all do."""
         return self.problem.cells
 
     @cached_property
@@ -76,17 +76,17 @@ class Situation(Cached):
         return action.space is self.problem.actions and (not self._eligible or action in self._eligible)
 
     def position(self, action: Action) -> int:
-        """Where a searched action stands."""
+        """The position of a searched action."""
         return self.candidates.position(action)
 
     @cached_property
     def costs(self) -> Array | None:
-        """What each searched action costs; None in a problem without costs."""
+        """The costs of the searched actions; None in a problem without costs."""
         costs = self.problem.costs
         return None if costs is None else costs.costs_of(self.candidates.array())
 
     def net_of_costs(self, scores: Scores) -> Scores:
-        """Scores of the reward alone, less what the searched actions cost; `project` and `take` do it themselves."""
+        """Scores minus the costs of the searched actions; `project` and `take` subtract them already."""
         return scores if self._pricing is None else self._pricing(scores)
 
     def _subtract_costs(self, scores: Scores) -> Scores:
@@ -96,7 +96,7 @@ class Situation(Cached):
 
     @cached_property
     def without_costs(self) -> Situation:
-        """The same situation where nothing costs anything: for what is to be known of the reward alone."""
+        """The same situation without costs, for estimates of the reward alone."""
         return self if self._pricing is None else self.with_pacing(None)
 
     def with_pacing(self, pricing: Pricing | None) -> Situation:
@@ -107,13 +107,13 @@ class Situation(Cached):
         return copy
 
     def restrict_to(self, positions: Codes) -> Situation:
-        """The same situation where of the searched actions only some, given by their positions, may be chosen."""
+        """The same situation with some of the searched actions, given by their positions."""
         key = "subset", positions.tobytes()
         return self.compute_once(key, lambda: Situation(self.problem, Subset(self.candidates, positions)))
 
     @property
     def is_subset(self) -> bool:
-        """Whether `restrict_to` made it."""
+        """Whether the situation was made by `restrict_to`."""
         return isinstance(self.candidates, Subset)
 
     def with_candidates(self, candidates: CandidateSet) -> Situation:
@@ -130,17 +130,17 @@ class Situation(Cached):
 
     @property
     def pacing_rule(self) -> PacingRule | None:
-        """How a budget decides what scores lead to; None where there is none."""
+        """The rule by which a budget turns scores into a decision; None without a budget."""
         return self._pricing if isinstance(self._pricing, PacingRule) else None
 
     @property
     def is_paced(self) -> bool:
-        """Whether a budget decides what scores lead to."""
+        """Whether a budget limits the decision."""
         return isinstance(self._pricing, PacingRule)
 
     @property
     def within_cost_cap(self) -> npt.NDArray[np.bool_] | None:
-        """Which of the searched actions may be recommended under a budget; None where all may."""
+        """The searched actions that may be recommended under a budget, as truth values; None if all may."""
         return self._pricing.allowed if isinstance(self._pricing, CostCap) else None
 
     def project(self, index: Array) -> Scores:
@@ -218,7 +218,7 @@ class Situation(Cached):
         if isinstance(self.candidates, ListedActions):
             return self.net_of_costs(Scores(index[..., self.candidates.numbers], size))
         raise PolicyError(
-            "A policy that keeps a number per action searches them all: set traits = Traits(searches_all=True)."
+            "A policy with a number per action must search all actions: set traits = Traits(searches_all=True)."
         )
 
     def _validate_index(
@@ -242,9 +242,9 @@ def build_budget_tracker(budget: Budget, situations: Sequence[Situation], *, sta
     cheapest = largest_cheapest_cost(situations)
     if cheapest * budget.rounds > budget.total * (1 + SLACK):
         warn(
-            f"The cheapest action costs {cheapest:g}, so that {budget.total:g} lasts for "
-            f"{int(budget.total * (1 + SLACK) / cheapest)} rounds, not for {budget.rounds}: only the cheapest will be "
-            "played, and the campaign ends early. Give more money, or fewer rounds.",
+            f"The cheapest action costs {cheapest:g}, so the budget {budget.total:g} lasts for "
+            f"{int(budget.total * (1 + SLACK) / cheapest)} of {budget.rounds} rounds: the agent will play the "
+            "cheapest action only, and the campaign ends early. Increase the budget, or plan fewer rounds.",
             ProblemWarning,
             stacklevel=stacklevel + 1,
         )
@@ -255,7 +255,7 @@ def largest_cheapest_cost(situations: Sequence[Situation]) -> float:
     """What the cheapest action costs where that is most."""
     costs = [situation.costs for situation in situations]
     if any(situation_costs is None for situation_costs in costs):
-        raise BudgetError("A budget needs to know what actions cost: Problem(..., costs={...}).")
+        raise BudgetError("A budget requires the costs of actions: Problem(..., costs={...}).")
     return max(float(situation_costs.min()) for situation_costs in costs if situation_costs is not None)
 
 
@@ -285,7 +285,9 @@ class EligibleSituations:
         numbers = self._action_numbers(problem, tuple(eligible))
         numbers = numbers if any_tables else _feasible_numbers(problem, numbers)
         if not numbers:
-            raise InterventionError("No action is eligible: the list is empty, or the function says no to all.")
+            raise InterventionError(
+                "No action is eligible: the list is empty, or the function returned False for every action."
+            )
         situation = self._situation_cache.get(numbers)
         if situation is None:
             situation = self._situation_cache.store(
@@ -322,7 +324,7 @@ def _feasible_numbers(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, 
     if not remaining and problem.requirements is not None:
         action = problem.actions.action(numbers[0])
         raise InterventionError(
-            f"No eligible action keeps to what is required: {action} does not, because "
+            f"No eligible action satisfies the limits on outcomes. For {action}, "
             f"{problem.requirements.reason(action.choices)}."
         )
     return remaining

@@ -66,9 +66,9 @@ def parse_knowledge(source: Any) -> Knowledge | None:
     if isinstance(source, Mapping | nx.DiGraph):
         return as_causal_graph(source)
     raise ProblemError(
-        f"A problem begins with its graph: a text such as {EXAMPLE}, a mapping from each variable to its causes, a "
-        "networkx.DiGraph, a CausalGraph, a CausalModel, the path of a file (.dot, .bif, .json), or None if it is not "
-        f"known; got {short_repr(source)}."
+        f"The first argument of Problem is the graph: a text such as {EXAMPLE}, a mapping from each variable to its "
+        "causes, a networkx.DiGraph, a CausalGraph, a CausalModel, the path of a file (.dot, .bif, .json), or None if "
+        f"no graph is known; got {short_repr(source)}."
     )
 
 
@@ -116,7 +116,7 @@ def load_source(
     if reward is not None and not isinstance(reward, str):
         raise ProblemError(f"reward must be the name of a variable, such as 'click'; got {reward!r}.")
     if reward is not None and is_iterable(manipulable) and any(isinstance(n, str) and n == reward for n in manipulable):
-        raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+        raise ProblemError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
     if reward_parents is not None:
         reward_parents = _parse_reward_parents(reward_parents)
     estimation = {"data": data, "bins": bins, "interventions": interventions, "values": values}
@@ -142,7 +142,7 @@ def load_source(
     del estimation["values"], estimation["bins"]
     _refuse_estimation("Without data there is nothing to estimate", estimation)
     if can_observe is not None:
-        can_observe = validate_unique_names("observable variable", can_observe, source.validate_name)
+        can_observe = validate_unique_names("observable", can_observe, source.validate_name)
     model, can_observe = graph.learn_online(
         always_set_names(graph.manipulable, optional, max_set, actions),
         [*(reward_parents or ()), *(max_probability if isinstance(max_probability, Mapping) else ())],
@@ -157,8 +157,8 @@ def _refuse_estimation(why: str, arguments: Mapping[str, object]) -> None:
     superfluous = [name for name, value in arguments.items() if value is not None]
     if superfluous:
         raise ProblemError(
-            f"{why}: leave {', '.join(f'{name}=' for name in superfluous)} out. CPTs are estimated where a graph "
-            "is given with data=."
+            f"{why}. Leave out {', '.join(f'{name}=' for name in superfluous)}. CPTs are estimated if a graph is "
+            "passed with data=."
         )
 
 
@@ -209,8 +209,7 @@ class GraphSource:
                 raise ProblemError(f"values: {unknown_name_message('variable', name, graph.parents)}")
         if reward is not None and reward in _mapping("values", values):
             raise ProblemError(
-                f"values must not contain the reward {reward!r}: rewards are numbers, which need no values. "
-                "Leave it out.",
+                f"values must not contain the reward {reward!r}, because rewards are numbers. Leave it out.",
                 path=("values", reward),
             )
         self.reward = reward
@@ -289,7 +288,7 @@ class GraphSource:
         hidden = [name for name in graph.hidden if isinstance(name, str)]
         parents, states = dict(graph.parents), dict(graph.states)
         for group in graph.groups:
-            name = f"hidden cause of {', '.join(group)}"
+            name = f"unobserved confounder of {', '.join(group)}"
             hidden.append(name)
             parents = {effect: (*causes, name) if effect in group else causes for effect, causes in parents.items()}
         states |= dict.fromkeys(hidden, (0, 1))
@@ -318,9 +317,9 @@ class GraphSource:
             f" Or mark a variable that is never observed: {observed[0]!r} [hidden] in the graph." if observed else ""
         )
         return ProblemError(
-            "CPTs are learned online, which needs the values of every variable on the way to the reward. Missing are "
-            f"those of {', '.join(map(repr, missing))}. Give them, {' and '.join(examples)}, or data= in which they "
-            f"occur.{never}",
+            "Learning CPTs online requires the values of every variable between the manipulable variables and the "
+            f"reward. Missing: the values of {', '.join(map(repr, missing))}. Pass {' and '.join(examples)}, or data= "
+            f"with these values.{never}",
             path=("manipulable" if settable else "values",),
         )
 
@@ -385,7 +384,7 @@ def graph_of_manipulable(manipulable: Manipulable, context: Context, reward: str
             f"{short_repr(manipulable)}."
         )
     if reward is None:
-        raise ProblemError("Name the reward: reward='sale'.")
+        raise ProblemError("The reward is missing. Pass its name, such as reward='sale'.")
     return CausalGraph({**{name: [] for name in (*manipulable, *context)}, reward: [*manipulable, *context]})
 
 

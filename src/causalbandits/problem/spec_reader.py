@@ -45,9 +45,11 @@ EXPERIMENT_TABLES = ("environment", "simulation", "policies")
 
 # The entries: their JSON schemas, and an example of each.
 
-_NAMES = {"type": "array", "items": {"type": "string"}}
-_STATE = {"type": ["string", "number", "boolean"]}
-_STATES = {"type": "array", "items": _STATE, "minItems": 1}
+_NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+_STATE_TYPES = ["string", "number", "boolean"]
+_STATE = {"type": _STATE_TYPES, "maxLength": LABEL_LIMIT}
+_STATES = {"type": "array", "items": _STATE, "minItems": 1, "uniqueItems": True}
+_COLUMN = {"type": "array", "items": {"type": [*_STATE_TYPES, "null"], "maxLength": LABEL_LIMIT}}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _PRICE = {"type": "number", "minimum": 0, "maximum": LARGEST_PRICE}
 
@@ -69,7 +71,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         "The causal graph: a text (a -> b; {a, b} -> c; a <-> c; or DOT), a mapping from each variable to its causes, "
         "or, in a file, the name of a .dot file. Without `graph` and `model` no graph is known: a mean per action is "
         "learned.",
-        {"anyOf": [{"type": "string"}, _object_of(_NAMES)]},
+        {"anyOf": [{"type": "string"}, {**_object_of(_NAMES), "minProperties": 1}]},
         "A, B -> C -> Y",
     ),
     "model": SpecEntry(
@@ -85,13 +87,18 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         ["A", "B"],
     ),
     "manipulable": SpecEntry(
-        "The variables that decisions set, each with the values that it may be set to; or their names alone, where the "
+        "The variables that decisions set, each with the values that it may be set to; or their names alone, if the "
         "graph, the model or the data have their values.",
-        {"anyOf": [_object_of({"anyOf": [_STATES, {"type": "null"}]}), _NAMES]},
+        {
+            "anyOf": [
+                {**_object_of({"anyOf": [_STATES, {"type": "null"}]}), "minProperties": 1},
+                {**_NAMES, "minItems": 1},
+            ]
+        },
         ["A", "B"],
     ),
     "values": SpecEntry(
-        "The values of variables that are observed and not set, where neither the graph nor the data have them.",
+        "The values of observed variables that are not manipulable, if neither the graph nor the data have them.",
         _object_of(_STATES),
         {"C": ["x", "y"]},
     ),
@@ -110,7 +117,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     ),
     "actions": SpecEntry(
         "A list of the actions, in place of all combinations of values.",
-        {"type": "array", "items": _object_of(_STATE)},
+        {"type": "array", "items": _object_of(_STATE), "minItems": 1, "uniqueItems": True},
         [{"A": "x"}, {"A": "x", "B": "y"}],
     ),
     "reduce": SpecEntry(
@@ -141,12 +148,19 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     "data": SpecEntry(
         "Past rows from which the CPTs of the graph are estimated: in a file, the name of a .csv or .parquet file; or "
         "a mapping from each variable to its column.",
-        {"anyOf": [{"type": "string"}, _object_of({"type": "array"})]},
+        {"anyOf": [{"type": "string"}, _object_of(_COLUMN)]},
         "past.csv",
     ),
     "bins": SpecEntry(
         "Bins of numeric columns: the edges of the intervals, or the number of quantiles of the data.",
-        _object_of({"anyOf": [{"type": "integer", "minimum": 2}, {"type": "array", "items": {"type": "number"}}]}),
+        _object_of(
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 2},
+                    {"type": "array", "items": {"type": "number"}, "minItems": 2, "uniqueItems": True},
+                ]
+            }
+        ),
         {"age": [0, 30, 45, 60]},
     ),
     "interventions": SpecEntry(
@@ -183,6 +197,8 @@ def problem_schema() -> dict[str, Any]:
             for name, entry in SPEC_ENTRIES.items()
         },
         "required": ["manipulable"],
+        "anyOf": [{"required": ["reward"]}, {"required": ["reward_parents"]}],
+        "not": {"required": ["graph", "model"]},
         "additionalProperties": False,
     }
 
@@ -299,8 +315,8 @@ def load_spec(
     environment = content.get("environment")
     if isinstance(environment, Mapping) and "zoo" in environment:
         raise ProblemError(
-            f"{path} describes a world of the zoo, whose problem is that of the environment: use "
-            f"cb.zoo.{environment['zoo']}(...).problem, or leave the file to `causalbandits simulate`."
+            f"{path} describes an example environment, which defines its own problem. Use "
+            f"cb.zoo.{environment['zoo']}(...).problem, or pass the file to `causalbandits simulate`."
         )
     entries = {name: value for name, value in content.items() if name not in EXPERIMENT_TABLES}
     return entries, path.parent if folder is None else Path(folder)
@@ -318,7 +334,7 @@ def read_spec_content(path: Path) -> dict[str, Any]:
         raise ProblemError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         kind = "TOML" if suffix == ".toml" else "JSON"
-        raise ProblemError(f"{path} is no {kind} file: {error}.") from None
+        raise ProblemError(f"{path} is not a {kind} file: {error}.") from None
     except DuplicateKeyError as error:
         raise ProblemError(f"{path}: {error}. Keep one of them.") from None
     if not isinstance(content, dict):
@@ -339,7 +355,11 @@ class SpecReader:
         for entry in entries:
             if entry not in SPEC_ENTRIES:
                 self.fail((entry,), unknown_name_message("entry", entry, SPEC_ENTRIES), prefixed=False)
-        self._entries = {name: value for name, value in entries.items() if value is not None}
+            if entries[entry] is None:
+                self.fail(
+                    (entry,), f"expected {'a value' if entry == 'manipulable' else 'a value, or no entry'}; got null."
+                )
+        self._entries = dict(entries)
         self._knowledge = self._parse_knowledge()
         names = () if self._knowledge is None else tuple(as_causal_graph(self._knowledge).parents)
         self._names: tuple[str, ...] | None = names or None
@@ -405,7 +425,7 @@ class SpecReader:
         if not entries:
             return None
         if len(entries) == 2:
-            self.fail(("model",), f"a model has its graph: leave {self._terms.name('graph')} out.")
+            self.fail(("model",), f"a model includes its graph. Leave out {self._terms.name('graph')}.")
         (entry,) = entries
         value = self._entries[entry]
         try:
@@ -427,7 +447,7 @@ class SpecReader:
         if not self._terms.reads_files:
             self.fail(
                 (entry,),
-                f"{value!r:.80} looks like the name of a file, and files are not read here: "
+                f"{value!r:.80} looks like the name of a file, and this interface does not read files: "
                 f"{_IN_PLACE_OF_FILE[entry]}.",
             )
         return self._folder / value
@@ -435,12 +455,20 @@ class SpecReader:
     def _parse_data(self, entry: str, value: object) -> Any:
         if isinstance(value, str):
             return str(self._file(entry, value))
-        if isinstance(value, Mapping) and all(isinstance(column, list) for column in value.values()):
-            return dict(value)
-        return self.fail(
-            (entry,),
-            f"expected the name of a file or a column of values for each variable; got {_as_json(value)}.",
-        )
+        if not isinstance(value, Mapping) or not all(isinstance(column, list) for column in value.values()):
+            self.fail(
+                (entry,),
+                f"expected the name of a file or a column of values for each variable; got {_as_json(value)}.",
+            )
+        for name, column in value.items():
+            for k, item in enumerate(column):
+                if not (_is_state(item) or is_real(item) or item is None):
+                    self.fail(
+                        (entry, name, k),
+                        f"expected text of at most {LABEL_LIMIT:,} characters, a number, a boolean or null in row "
+                        f"{k} of {name!r}; got {_as_json(item)}.",
+                    )
+        return dict(value)
 
     # Names and values.
 
@@ -457,7 +485,7 @@ class SpecReader:
         """That a name is that of an entry, which in TOML belongs above the first table."""
         if name not in SPEC_ENTRIES or not self._terms.reads_files:
             return ""
-        return f" If the entry {name} is meant: in TOML it belongs above the first table, the first line in brackets."
+        return f" In TOML, the entry {name} must stand above the first table (the first line in brackets)."
 
     def _parse_reward(self, entry: str, value: object) -> str:
         if isinstance(value, str) and "reward_parents" in self._entries:
@@ -467,7 +495,11 @@ class SpecReader:
     def _parse_names(self, entry: str, value: object) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             self.fail((entry,), f"expected a list of names; got {_as_json(value)}.")
-        return [self._parse_name(entry, name, k) for k, name in enumerate(value)]
+        for k, name in enumerate(value):
+            self._parse_name(entry, name, k)
+            if name in value[:k]:
+                self.fail((entry, k), f"expected every name once; got {name!r} twice.")
+        return list(value)
 
     def _parse_states(self, entry: str, value: object) -> dict[str, list[State] | None]:
         """Values by variable; None for all that it has."""
@@ -500,8 +532,8 @@ class SpecReader:
                         self.fail((entry, name, k), f"expected every value of {name!r} once; got {value!r} twice.")
                     self.fail(
                         (entry, name, k),
-                        f"the values of {name!r} must differ in how they are written, because keys are texts; "
-                        f"{json.dumps(domain[first])} and {json.dumps(value)} do not. Name one of them otherwise.",
+                        f"the values of {name!r} must differ as texts, because keys are texts; "
+                        f"{json.dumps(domain[first])} and {json.dumps(value)} are equal. Rename one of them.",
                     )
             states[name] = list(domain)
         return states
@@ -529,7 +561,7 @@ class SpecReader:
     # Numbers.
 
     def _parse_positive_integer(self, entry: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not is_real(value) or value < 1 or value != math.floor(value):
             self.fail((entry,), f"expected a whole number, 1 or more; got {_as_json(value)}.")
         return int(value)
 
@@ -651,11 +683,15 @@ class SpecReader:
         """`missing` is for data; `prior` for CPTs that are estimated, from data or online."""
         name = self._terms.name
         if "missing" in self._arguments and "data" not in self._arguments:
-            self.fail(("missing",), f"there are no rows with missing values without {name('data')}. Leave it out.")
+            self.fail(("missing",), f"this entry requires {name('data')}. Add the data, or leave this entry out.")
         learns_cpts = isinstance(self._knowledge, CausalGraph) and self._arguments.get("reward_parents") != []
         if "prior" in self._arguments and not learns_cpts:
             self.fail(
-                ("prior",), f"no CPTs are estimated here: a prior is for those of a {name('graph')}. Leave it out."
+                ("prior",),
+                (
+                    f"a prior of CPTs requires {name('graph')}, because the CPTs of a model are given. Leave this "
+                    "entry out."
+                ),
             )
 
     def _validate_actions(self) -> None:
@@ -666,7 +702,7 @@ class SpecReader:
             known = f" The variables are {', '.join(self._names)}." if self._names else ""
             self.fail(
                 ("manipulable",),
-                f"Name the variables that decisions set: {terms.example('manipulable')}.{known}",
+                f"The manipulable variables are missing, for example {terms.example('manipulable')}.{known}",
                 prefixed=False,
             )
         for k, name in enumerate(optional if isinstance(optional, list) else ()):
@@ -686,7 +722,7 @@ class SpecReader:
             self.fail(
                 ("max_set",),
                 f"expected at most {len(manipulable)}, the number of manipulable variables; got "
-                f"{arguments['max_set']}. Leave it out where a decision may set all of them.",
+                f"{arguments['max_set']}. Leave it out if a decision may set all of them.",
             )
 
     def _validate_reward(self) -> None:
@@ -699,32 +735,33 @@ class SpecReader:
             if searching:
                 self.fail(
                     ("reward",),
-                    f"{name(searching[0])} needs the name of the reward: {example('reward')}.",
+                    f"{name(searching[0])} requires the name of the reward: {example('reward')}.",
                     prefixed=False,
                 )
             self.fail(
                 ("reward",),
-                f"Name the reward: {example('reward')}; or, where it is not in the graph, its direct causes: "
-                f"{example('reward_parents')}.",
+                f"The reward is missing. Add its name, {example('reward')}; or, if the reward is not in the graph, "
+                f"its direct causes, {example('reward_parents')}.",
                 prefixed=False,
             )
         if arguments.get("reward_parents") == [] and "reward" not in arguments:
             self.fail(
                 ("reward_parents",),
-                "without parents a mean per action is learned, of the actions that may be optimal by the graph: name "
-                f"the reward, {example('reward')}.",
+                "an empty list means that a mean per action is learned, which requires the name of the reward to "
+                f"select the possibly optimal actions. Add {example('reward')}.",
             )
         if searching and "reward_parents" in arguments:
             self.fail(
                 (searching[0],),
-                f"{name(searching[0])} finds a set in place of the reward's parents: leave out "
+                f"{name(searching[0])} replaces the reward's parents by an adjustment set. Leave out "
                 f"{name('reward_parents')}.",
                 prefixed=False,
             )
         if arguments.get("reward") in arguments.get("can_observe", ()):
             self.fail(
                 ("can_observe",),
-                f"{name('can_observe')} must not contain the reward {arguments['reward']!r}: it is observed too late.",
+                f"{name('can_observe')} must not contain the reward {arguments['reward']!r}, because the reward is "
+                "observed last.",
                 prefixed=False,
             )
 

@@ -99,8 +99,8 @@ def _parse_reward_range(reward_range: object) -> tuple[float, float] | None:
     bounds = list(reward_range) if isinstance(reward_range, list | tuple) else []
     if len(bounds) != 2 or not all(is_real(b) and math.isfinite(b) for b in bounds) or not bounds[0] < bounds[1]:
         raise ProblemError(
-            f"reward_range must be two finite numbers, the least and the largest possible reward, such as (0, 1); got "
-            f"{reward_range!r}. Leave it out where rewards have no bounds that you know of."
+            "reward_range must be two finite numbers, the least and the largest possible reward, such as (0, 1); got "
+            f"{reward_range!r}. Leave it out if the bounds are unknown."
         )
     return float(bounds[0]), float(bounds[1])
 
@@ -111,7 +111,7 @@ def _parse_noise_scale(noise_scale: object) -> float | None:
     if not is_real(noise_scale) or not 0.0 < noise_scale < math.inf:
         raise ProblemError(
             "noise_scale must be a positive number, the scale for which rewards are sub-Gaussian given the parents; "
-            f"got {noise_scale!r}. Leave it out where you know of none."
+            f"got {noise_scale!r}. Leave it out if the scale is unknown."
         )
     return float(noise_scale)
 
@@ -164,7 +164,7 @@ def parse_specification(
     node = find_reward_node(graph, reward, reward_parents)
     context_names = validate_context(_build_augmented_graph(graph, space), context, node)
     if can_observe is not None:
-        can_observe = validate_unique_names("observable variable", can_observe, model.__getitem__)
+        can_observe = validate_unique_names("observable", can_observe, model.__getitem__)
         if reward_parents is not None:
             reward_parents = validate_unique_names("parent", reward_parents, model.__getitem__)
         targets = reward_parents
@@ -250,8 +250,8 @@ def _validate_adjustment(adjust: str, parents: Iterable[str] | None, reward: str
         raise ProblemError(f'adjust must be "smallest" or left out; got {adjust!r}.')
     if parents is not None or reward is None:
         raise ProblemError(
-            'adjust="smallest" finds a set in place of the reward\'s parents: name the reward (reward="Y"), a node of '
-            "the graph, and leave reward_parents out."
+            'adjust="smallest" replaces the reward\'s parents by an adjustment set. Pass the reward '
+            '(reward="Y"), a node of the graph, and leave out reward_parents=.'
         )
     return reward
 
@@ -282,21 +282,25 @@ def _marginalise(
     if isinstance(model, LatentModel) or model.posterior is None:
         if adjust is None:
             raise ProblemError(
-                "can_observe= declares where to look for an adjustment set, or which variables can be observed while "
-                'CPTs are learned; the CPTs of this model are known. Add adjust="smallest", or leave can_observe= out.'
+                "can_observe= restricts the search for an adjustment set, or declares the observable variables if "
+                'CPTs are learned online. The CPTs of this model are known. Add adjust="smallest", or leave out '
+                "can_observe=."
             )
         return model
     if reward is not None and reward in can_observe:
-        raise ProblemError(f"can_observe= must not contain the reward {reward!r}: it is observed too late.")
+        raise ProblemError(f"can_observe= must not contain the reward {reward!r}, because the reward is observed last.")
     if adjust is not None and not all(_has_flat_prior(model.posterior, name) for name in model.names):
         return model  # its CPTs come from data that had all variables
     observed = {*can_observe, *space.names, *context} | ({reward} if reward is not None else set())
     _refuse_unobserved(
-        "The reward's parents", parents or (), observed, "Add it, or name the reward (reward=) for other parents."
+        "The reward's parents", parents or (), observed, "Add it, or pass the reward (reward=) to select other parents."
     )
     if isinstance(max_probability, Mapping):
         _refuse_unobserved(
-            "The variables of max_probability=", max_probability, observed, "Add it: its probability must be learned."
+            "The variables of max_probability=",
+            max_probability,
+            observed,
+            ("Add it, because its probability must be learned."),
         )
     return _marginalise_unobserved(
         model,
@@ -401,10 +405,10 @@ def _refuse_confounded(
             causes = graphs.ancestors(hidden.subgraph([*unobserved, knob]), [knob])
             cause = next(name for name in unobserved if name in causes and set(others) & nx.descendants(hidden, name))
             raise ProblemError(
-                f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} is "
-                f"one of {knob!r} and ties it to {', '.join(map(repr, others))}, so that rounds in which {knob!r} was "
-                f"not set do not show what setting it does. Set it in every action (take it out of optional=), observe "
-                f"{cause!r} (can_observe=), or learn a mean per action (reward_parents=[])."
+                f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} "
+                f"is a common cause of {knob!r} and {', '.join(map(repr, others))}, so rounds without an intervention "
+                f"on {knob!r} do not show its effect. Set {knob!r} in every action (remove it from optional=), "
+                f"observe {cause!r} (can_observe=), or learn a mean per action (reward_parents=[])."
             )
 
 
@@ -418,9 +422,10 @@ def _flat_pseudo_count(model: CausalModel, posterior: DirichletPosterior, name: 
     if not _has_flat_prior(posterior, name):
         lost = [parent for parent in model[name].parents if parent in unobserved] or unobserved
         raise ProblemError(
-            f"Unobserved variables are marginalised out of CPTs of which nothing is known; something is known of "
-            f"P({name} | {', '.join(model[name].parents)}), from data or a prior, and {', '.join(map(repr, lost))} is "
-            "not observable. Fit the graph without it, fit(graph.projected([...]), ...), or add it to can_observe=."
+            f"Unobserved variables can be marginalised out of unknown CPTs only; there is prior knowledge of P({name} "
+            f"| {', '.join(model[name].parents)}), from data or a prior, and {', '.join(map(repr, lost))} is not "
+            "observable. Fit the projected graph, fit(graph.projected([...]), ...), or add the variable to "
+            "can_observe=."
         )
     return float(posterior.prior[name].flat[0])
 
@@ -504,7 +509,7 @@ def _graph_difference(ours: CausalGraph, theirs: CausalGraph) -> str:
         if ours.parents[name] != theirs.parents[name]:
             return f"its causes of {name!r} are {list(theirs.parents[name])}, not {list(ours.parents[name])}"
     if set(ours.hidden) != set(theirs.hidden):
-        return f"its hidden causes are {list(theirs.hidden)}, not {list(ours.hidden)}"
+        return f"its unobserved confounders are {list(theirs.hidden)}, not {list(ours.hidden)}"
     return ""
 
 
@@ -514,10 +519,10 @@ def _action_difference(ours: Specification, theirs: Specification) -> str:
     requirements = [s.actions.requirements for s in (ours, theirs)]
     records = [[] if constraints is None else constraints.to_record() for constraints in requirements]
     if records[0] != records[1]:
-        return f"what it requires is {_format_requirements(theirs)}, not {_format_requirements(ours)}"
+        return f"its limits on outcomes are {_format_requirements(theirs)}, not {_format_requirements(ours)}"
     if not ours.actions.is_same_as(theirs.actions):
         our_size, their_size = format_count(ours.actions.size), format_count(theirs.actions.size)
-        return f"it has other actions: {their_size}, where these are {our_size}"
+        return f"it has {their_size} other actions, not these {our_size}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What a simulation leaves: numbers, tables, reports, references."""
+"""Results of simulations: numbers, tables, reports, references."""
 
 from typing import TYPE_CHECKING
 

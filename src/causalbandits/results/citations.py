@@ -180,12 +180,21 @@ CITATIONS_OF_LEARNED_CPTS = ("osband2013",)
 
 
 def citation(*subjects: AnyPolicy | str | Run) -> str:
-    """BibTeX of this software; or of the publications behind policies (objects or texts), or behind those of a run.
+    """BibTeX entries of this software, or of the publications behind policies or a run.
 
     >>> print(citation().splitlines()[0])
     @software{causalbandits,
     >>> print(citation("ucb").splitlines()[0])
     @article{auer2002finite,
+
+    Args:
+        *subjects: Policies (objects or texts) and runs. Default: the software.
+
+    Returns:
+        The BibTeX text.
+
+    Raises:
+        PolicyError: If a subject is neither a policy nor a run.
     """
     if not subjects:
         return SOFTWARE.replace("VERSION", version("causalbandits"))
@@ -198,7 +207,9 @@ def citation(*subjects: AnyPolicy | str | Run) -> str:
 
 def _policy_id(policy: AnyPolicy | str) -> str:
     if is_auto(policy):
-        raise PolicyError("'auto' is another policy in each problem: give citation() the run, or the agent's policy.")
+        raise PolicyError(
+            "'auto' is a different policy for each problem. Pass the run or the agent's policy to citation()."
+        )
     return as_policy(policy).id
 
 
@@ -220,6 +231,6 @@ def _policy_ids(run: Run) -> list[str]:
     for name, id in ids.items():
         if parse_policy_text(id).family not in CITATIONS_OF_FAMILY:
             raise CausalBanditsError(
-                f"This run does not say which policy {name!r} is. Give citation() the policies themselves."
+                f"This run does not record the policy of {name!r}. Pass the policies themselves to citation()."
             )
     return list(ids.values())

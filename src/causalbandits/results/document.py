@@ -1,4 +1,4 @@
-"""Reports: pages that open offline, the same as Markdown, figures in three formats, tables that say what made them."""
+"""Reports as offline pages and Markdown, figures in three formats, and tables with their provenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in files: .npz without pickle, every bit kept, what is said about them as JSON inside.
+"""Runs in files: .npz without pickle, lossless, with metadata as JSON.
 
 Each measure is one array, policies x replications x checkpoints (x actions); "about" is the JSON, with a checksum of
 itself and of the arrays.

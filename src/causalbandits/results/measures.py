@@ -1,4 +1,4 @@
-"""What is measured at the checkpoints of a run, and what arrays of it must look like."""
+"""The measures at the checkpoints of a run, and the form of their arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def validate_measures(measures: Measures, checkpoints: int) -> dict[str, dict[st
 
 def _read_only_arrays(name: str, by_policy: Mapping[str, npt.ArrayLike], policies: Iterable[str]) -> dict[str, Values]:
     if set(by_policy) != set(policies):
-        raise CausalBanditsError(f"{name!r} must be of the regret's policies, {list(policies)}; got {list(by_policy)}.")
+        raise CausalBanditsError(f"{name!r} must have the policies of regret, {list(policies)}; got {list(by_policy)}.")
     kind = np.int64 if name == "plays" else np.float64
     arrays = {policy: np.ascontiguousarray(by_policy[policy], dtype=kind).view() for policy in policies}
     for values in arrays.values():

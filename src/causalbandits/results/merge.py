@@ -38,7 +38,7 @@ def merge_runs(runs: Sequence[Run]) -> Run:
 
 def _require_origin(run: Run) -> Origin:
     if run.origin is None:
-        raise CausalBanditsError(f"Only what simulate made can be merged: {run!r} does not say what it was made of.")
+        raise CausalBanditsError(f"Only runs of simulate() can be merged; {run!r} has no record of its origin.")
     return run.origin
 
 
@@ -58,9 +58,9 @@ def _check_compatible(first: Run, second: Run) -> None:
     ):
         if not same:
             raise CausalBanditsError(
-                f"Runs are merged that have the same {property_name}; one has {first_value}, another {second_value}"
-                f"{', with other numbers in it' * (str(first_value) == str(second_value))}. Simulate one of them again "
-                f"with the other's {property_name}, or keep them apart."
+                f"Merged runs must have the same {property_name}; one has {first_value}, another "
+                f"{second_value}{', with other numbers in it' * (str(first_value) == str(second_value))}. Simulate "
+                f"one of them again with the other's {property_name}, or do not merge them."
             )
 
 
@@ -71,8 +71,9 @@ def _consecutive_runs(policy: str, runs: Sequence[Run], numbers: range) -> list[
     for run in parts:
         if run.first < reached:
             raise CausalBanditsError(
-                f"Replications are merged once each; of {policy!r}, number {run.first} is in two runs. Others come "
-                f"from simulate(..., replications=range({numbers.stop}, {numbers.stop + run.replications}))."
+                f"Merged runs must have distinct replications; replication {run.first} of {policy!r} is in two runs. "
+                f"For further replications use simulate(..., replications=range({numbers.stop}, "
+                f"{numbers.stop + run.replications}))."
             )
         _check_no_gap(policy, reached, run.first)
         reached = run.numbers.stop
@@ -84,7 +85,8 @@ def _check_no_gap(policy: str, reached: int, next_number: int) -> None:
     if reached < next_number:
         raise CausalBanditsError(
             f"Every policy must have the same replications, without gaps; {policy!r} lacks {reached} to "
-            f"{next_number - 1}. They come from simulate(..., replications=range({reached}, {next_number}))."
+            f"{next_number - 1}. For these replications use simulate(..., replications=range({reached}, "
+            f"{next_number}))."
         )
 
 
@@ -92,7 +94,7 @@ def _common_fingerprint(policy: str, origins: Sequence[Origin]) -> str:
     fingerprints = {origin.policies[policy] for origin in origins if policy in origin.policies}
     if len(fingerprints) > 1:
         raise CausalBanditsError(
-            f"{policy!r} is not the same policy in all runs: its parameters differ, or what it believes. Give it "
+            f"{policy!r} is not the same policy in all runs: its parameters or its believed problem differ. Use "
             "another name in one of them: simulate(env, {'name': policy}, ...)."
         )
     return fingerprints.pop()

@@ -1,4 +1,4 @@
-"""What a run was made of, in a few letters, so that runs can be put together that belong together."""
+"""The origin of a run in a short text, so that only compatible runs are merged."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import NamedTuple
 
 
 class Origin(NamedTuple):
-    """Fingerprints: of the world, and of each policy with what it believes of the world; and the policies' ids."""
+    """Fingerprints of a simulation's environment and policies.
+
+    Attributes:
+        world: The fingerprint of the environment.
+        policies: The fingerprint of each policy with the problem that it assumes, by name.
+        ids: The id of each policy, by name; None if they were not recorded.
+    """
 
     world: str
     policies: Mapping[str, str]
     ids: Mapping[str, str] | None = None
-    """What was played, under whatever name; None where nobody noted it."""
 
     def only(self, names: Iterable[str]) -> Origin:
         """The same for some of the policies, in this order."""

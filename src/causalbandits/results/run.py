@@ -1,4 +1,4 @@
-"""What a simulation leaves: measures at checkpoints for every policy and replication, and ways to look at them."""
+"""The result of a simulation: measures at checkpoints for every policy and replication, and their summaries."""
 
 from __future__ import annotations
 
@@ -40,12 +40,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Run:
-    """What every policy did, replication by replication, with what is needed to make it again.
+    """The measures of every policy in each replication of a simulation.
 
-    A measure is one of "regret", "simple regret" (how much worse than the best the action is that the policy would
-    recommend), "error probability" (the least delta at which it might stop, see `stopping`), "reward" (the
-    sum so far) and "plays" (how often each action was played so far, by its number). Regret is always there, the
-    others where `simulate(..., measures=[...])` asked for them.
+    >>> from causalbandits import simulate, zoo
+    >>> run = simulate(zoo.email_campaign(), ["c-ucb", "uniform"], horizon=100, replications=3, seed=1)
+    >>> run.policies, run.horizon, run.replications, run.regret("c-ucb").shape
+    (('c-ucb', 'uniform'), 100, 3, (3, 100))
+
+    `simulate(..., measures=[...])` selects the measures:
+
+    - "regret": the pseudo-regret; always kept.
+    - "simple regret": that of the action that the policy would recommend.
+    - "error probability": the smallest delta at which the policy may stop, see `stopping`.
+    - "reward": the sum of rewards so far.
+    - "plays": the number of plays of each action so far.
+
+    Args:
+        rounds: The rounds after which measures are kept (checkpoints); the last is the horizon.
+        measures: By measure and policy, an array of replications x checkpoints (x actions for plays).
+        seed: The seed.
+        environment: A description of the environment.
+        first: The number of the first replication.
+        origin: Fingerprints of environment and policies; None if the run was not made by `simulate`.
+        tolerance: The tolerance of the measure "error probability", in units of the reward.
+
+    Raises:
+        CausalBanditsError: If the arrays do not fit together.
     """
 
     rounds: npt.NDArray[np.int64]
@@ -54,13 +74,13 @@ class Run:
     """By measure, then policy: replications x checkpoints, and x actions for plays."""
     seed: int
     environment: str
-    """What was simulated, in words."""
+    """A description of the environment."""
     first: int = 0
     """The number of the first replication."""
     origin: Origin | None = None
-    """Fingerprints of what it was made of; None if it was made by hand."""
+    """Fingerprints of environment and policies; None if the run was not made by `simulate`."""
     tolerance: float = 0.0
-    """How much worse than the best was good enough, for the measure "error probability"."""
+    """The tolerance of the measure "error probability"."""
 
     def __post_init__(self) -> None:
         rounds = np.ascontiguousarray(self.rounds, dtype=np.int64).view()
@@ -102,26 +122,37 @@ class Run:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies' names, in the order given."""
+        """The names of the policies, in the order given."""
         return tuple(self.measures["regret"])
 
     @property
     def horizon(self) -> int:
-        """How many rounds were played."""
+        """The number of rounds."""
         return int(self.rounds[-1])
 
     @property
     def replications(self) -> int:
-        """How many there are."""
+        """The number of replications."""
         return len(self.measures["regret"][self.policies[0]])
 
     @property
     def numbers(self) -> range:
-        """The replications by number: with the seed, these decide about all random numbers."""
+        """The numbers of the replications; with the seed they determine all random numbers."""
         return range(self.first, self.first + self.replications)
 
     def measure(self, name: str, policy: str) -> Values:
-        """A measure up to each checkpoint, a row per replication."""
+        """A measure at each checkpoint.
+
+        Args:
+            name: The measure: "regret", "simple regret", "error probability", "reward" or "plays".
+            policy: The name of the policy.
+
+        Returns:
+            An array with one row per replication and one column per checkpoint.
+
+        Raises:
+            CausalBanditsError: If the run does not have the measure or the policy.
+        """
         if not isinstance(name, str) or name not in MEASURES:
             raise CausalBanditsError(unknown_name_message("measure", name, MEASURES))
         if name not in self.measures:
@@ -134,23 +165,54 @@ class Run:
         return self.measures[name][policy]
 
     def regret(self, policy: str) -> Array:
-        """Pseudo-regret up to each checkpoint, a row per replication."""
+        """The cumulative pseudo-regret at each checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array with one row per replication and one column per checkpoint.
+
+        Raises:
+            CausalBanditsError: If the run does not have the policy.
+        """
         return self.measure("regret", policy)
 
     def plays(self, policy: str) -> npt.NDArray[np.int64]:
-        """How often each action was played up to each checkpoint: replications x checkpoints x actions."""
+        """The number of plays of each action at each checkpoint.
+
+        Args:
+            policy: The name of the policy.
+
+        Returns:
+            An array of replications x checkpoints x actions.
+
+        Raises:
+            CausalBanditsError: If the run does not have the policy, or did not keep "plays".
+        """
         return self.measure("plays", policy)
 
     def _scalar_measure(self, name: str, policy: str) -> Array:
         """A measure that is one number a checkpoint; plays are refused."""
         if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
-                "plays have a number per action, and no single one: see run.plays(policy), run.to_pandas('plays')."
+                "plays is a number per action, not a single value per round. Use run.plays(policy) or "
+                "run.to_pandas('plays')."
             )
         return self.measure(name, policy)
 
     def only(self, policies: Iterable[str]) -> Run:
-        """The same run with some of the policies, in this order."""
+        """The same run with some of the policies.
+
+        Args:
+            policies: The names of the policies, in the order wanted.
+
+        Returns:
+            The run.
+
+        Raises:
+            CausalBanditsError: If the run does not have a policy.
+        """
         if isinstance(policies, str) or not is_iterable(policies):
             raise CausalBanditsError(f"only() takes a list of policies, such as ['ucb']; got {policies!r}.")
         names = tuple(policies)
@@ -158,13 +220,34 @@ class Run:
         return replace(self, measures=measures, origin=None if self.origin is None else self.origin.only(names))
 
     def interval(self, policy: str, *, measure: str = "regret") -> tuple[Array, Array, Array]:
-        """At each checkpoint: the mean and its 95% interval (NaN bounds for a single replication)."""
+        """The mean over replications and its 95% interval at each checkpoint.
+
+        Args:
+            policy: The name of the policy.
+            measure: The measure; not "plays".
+
+        Returns:
+            Three arrays: mean, lower and upper end. The ends are NaN for a single replication.
+
+        Raises:
+            CausalBanditsError: If the run does not have the measure or the policy.
+        """
         values = self._scalar_measure(measure, policy)
         mean, half = values.mean(axis=0), half_width(values)
         return mean, mean - half, mean + half
 
     def summary(self, measure: str = "regret") -> Summary:
-        """Where every policy ended."""
+        """The mean of a measure at the horizon, with standard error and 95% interval, for every policy.
+
+        Args:
+            measure: The measure; not "plays".
+
+        Returns:
+            The summary, which prints as a table.
+
+        Raises:
+            CausalBanditsError: If the run does not have the measure.
+        """
         means = []
         for policy in self.policies:
             mean, lower, upper = (float(values[-1]) for values in self.interval(policy, measure=measure))
@@ -173,11 +256,21 @@ class Run:
         return Summary(means, measure)
 
     def stopping(self, delta: float = 0.05, tolerance: float | None = None) -> Stopping:
-        """When every policy would have stopped, and how often it would then have recommended a wrong action.
+        """The times at which every policy stops, and the frequency of wrong recommendations at these times.
 
-        The run needs the measures "error probability" and "simple regret". An action is wrong if it is worse than the
-        best by more than `tolerance`: the one that the run was made with, unless you say another. Policies stop at
-        checkpoints only: keep `rounds` close to each other where the exact round matters.
+        The run needs the measures "error probability" and "simple regret". Policies stop at checkpoints only, so keep
+        `rounds` dense if the exact round matters.
+
+        Args:
+            delta: The error probability at which a policy stops, above 0 and below 1.
+            tolerance: The loss in mean reward above which a recommendation is wrong, in units of the reward. Default:
+                the tolerance of the run.
+
+        Returns:
+            The stopping times and errors, which print as a table.
+
+        Raises:
+            CausalBanditsError: If the run lacks a measure, or `delta` is out of range.
         """
         validate_delta(delta)
         tolerance = self.tolerance if tolerance is None else tolerance
@@ -199,10 +292,10 @@ class Run:
     @overload
     def compare(self, policy: str, other: None = None, *, measure: str = ...) -> Differences: ...
     def compare(self, policy: str, other: str | None = None, *, measure: str = "regret") -> Difference | Differences:
-        """A policy against another one, or against all others with Holm's correction, at the last checkpoint.
+        """Compare a policy with another one, or with all others, at the horizon.
 
-        In each replication both met the same world and the same random numbers of it, so that differences are taken
-        replication by replication: their mean, its 95% interval, and a two-sided paired t-test.
+        Differences are taken within replications, because both policies face the same environment and random numbers.
+        The test is a two-sided paired t-test, with Holm's correction for several comparisons.
 
         >>> from causalbandits import simulate, zoo
         >>> policies = {"C-TS": "c-ts(prior=beta)", "TS": "ts(prior=beta)"}
@@ -210,6 +303,17 @@ class Run:
         >>> run.compare("C-TS", "TS")
         Final regret of C-TS minus TS: -20.8 on average, 95% interval -27.3 to -14.2, paired t-test p < 0.001;
         lower in 5 of 5 replications.
+
+        Args:
+            policy: The name of the policy.
+            other: The name of the other policy. Default: all others.
+            measure: The measure; not "plays".
+
+        Returns:
+            The difference, or the differences from all others.
+
+        Raises:
+            CausalBanditsError: If the run does not have a policy or the measure, or has no other policy.
         """
         self.measure("regret", policy)
         other_policies = [name for name in self.policies if name != policy] if other is None else [other]
@@ -232,56 +336,127 @@ class Run:
         bounds: Sequence[Bound] = (),
         log: bool = False,
     ) -> Figure:
-        """Means against rounds with 95% bands; saved where `path` says, in the format of its ending.
+        """Plot means against rounds, with 95% bands.
 
-        `bounds` on the regret from `theory.bound` are drawn as thin dashed lines, as far as they fit. `log=True` makes
-        the measure's scale logarithmic.
+        Args:
+            path: The file to save the figure in; its suffix selects the format. Default: not saved.
+            measure: The measure; not "plays".
+            ax: The Matplotlib axes to draw on. Default: a new figure.
+            title: The title. Default: the number of replications.
+            bounds: Regret bounds from `theory.bound`, drawn as thin dashed lines where they fit.
+            log: Whether the axis of the measure is logarithmic.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            CausalBanditsError: If the run does not have the measure, or the file cannot be written.
         """
         from causalbandits.results.plots import plot_run
 
         return plot_run(self, path, measure=measure, ax=ax, title=title, bounds=bounds, log=log)
 
     def plot_stopping(self, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
-        """How many replications of each policy have stopped by each round (see `stopping`)."""
+        """Plot the share of replications of each policy that have stopped by each round (see `stopping`).
+
+        Args:
+            path: The file to save the figure in; its suffix selects the format. Default: not saved.
+            delta: The error probability at which a policy stops.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            CausalBanditsError: If the run lacks the measures of `stopping`, or the file cannot be written.
+        """
         from causalbandits.results.plots import plot_stopping
 
         return plot_stopping(self, path, delta=delta)
 
     def to_pandas(self, measure: str | None = None) -> pandas.DataFrame:
-        """A row per policy, replication and checkpoint, a column per measure, or for the one asked for.
+        """The measures as a pandas DataFrame, with a row per policy, replication and checkpoint.
 
-        Plays come alone, with a row per action.
+        Args:
+            measure: The measure; "plays" has a row per action, too. Default: a column for each measure except plays.
+
+        Returns:
+            The data frame.
+
+        Raises:
+            CausalBanditsError: If pandas is not installed, or the run does not have the measure.
         """
         return build_frame(self, measure)
 
     def to_csv(self, path: FilePath, measure: str | None = None) -> None:
-        """The same table as `to_pandas`, as text."""
+        """Write the table of `to_pandas` to a .csv file; pandas is not needed.
+
+        Args:
+            path: The path of the file.
+            measure: The measure, as for `to_pandas`.
+
+        Raises:
+            CausalBanditsError: If the run does not have the measure, or the file cannot be written.
+        """
         write_csv(self, path, measure)
 
     def to_parquet(self, path: FilePath, measure: str | None = None) -> None:
-        """The same table as `to_pandas`, as Parquet; what made it is in the file's metadata."""
+        """Write the table of `to_pandas` to a .parquet file, with the run's origin in the metadata.
+
+        Args:
+            path: The path of the file.
+            measure: The measure, as for `to_pandas`.
+
+        Raises:
+            CausalBanditsError: If pyarrow is not installed, the run does not have the measure, or the file cannot be
+                written.
+        """
         write_parquet(self, path, measure)
 
     def save(self, path: FilePath) -> None:
-        """Write everything to one file (.npz), from which `Run.load` makes an equal run."""
+        """Write the run to a .npz file that `Run.load` reads.
+
+        Args:
+            path: The path of the file.
+
+        Raises:
+            StateError: If the file cannot be written.
+        """
         write_run(self, path)
 
     @classmethod
     def load(cls, path: FilePath) -> Run:
-        """The run that `save` wrote."""
+        """Read a run that `save` wrote.
+
+        Args:
+            path: The path of the file.
+
+        Returns:
+            The run.
+
+        Raises:
+            StateError: If the file cannot be read or does not hold a run.
+        """
         return cls(**read_run(path))
 
     @classmethod
     def merged(cls, runs: Iterable[Run]) -> Run:
-        """One run of several: more replications of the same policies, more policies on the same replications, or both.
-
-        Environment, seed, horizon, rounds and measures must be the same; nothing may be missing or there twice.
+        """Merge runs: more replications of the same policies, more policies on the same replications, or both.
 
         >>> from causalbandits import simulate, zoo
         >>> env, settings = zoo.email_campaign(), {"horizon": 50, "seed": 1}
         >>> halves = [simulate(env, "ucb", replications=part, **settings) for part in (range(0, 3), range(3, 6))]
         >>> Run.merged(halves) == simulate(env, "ucb", replications=6, **settings)
         True
+
+        Args:
+            runs: The runs, with the same environment, seed, horizon, checkpoints and measures. Every combination of
+                policy and replication must occur exactly once.
+
+        Returns:
+            The merged run.
+
+        Raises:
+            CausalBanditsError: If the runs do not fit together.
         """
         run_list = list(runs) if is_iterable(runs) else []
         if not run_list or not all(isinstance(run, Run) for run in run_list):

@@ -78,10 +78,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 class Difference(NamedTuple):
-    """A policy's final measure minus another's, over the replications; prints as a sentence.
+    """The difference of two policies' final measures over the replications; prints as a sentence.
 
-    `lower` and `upper` are the 95% t interval of the mean, `p_value` is that of the two-sided paired t-test. All three
-    are NaN where they have no meaning: after a single replication, or where the difference never varies.
+    Attributes:
+        policy: The policy.
+        other: The policy that is subtracted.
+        measure: The measure.
+        mean: The mean difference.
+        lower: The lower end of its 95% t interval; NaN for a single replication or a constant difference.
+        upper: The upper end of its 95% t interval.
+        p_value: The p-value of the two-sided paired t-test.
+        times_lower: The number of replications in which the policy's measure is the lower one.
+        times_equal: The number of replications in which both are equal.
+        replications: The number of replications.
     """
 
     policy: str
@@ -92,24 +101,21 @@ class Difference(NamedTuple):
     upper: float
     p_value: float
     times_lower: int
-    """In how many replications the policy's measure is the lower one."""
     times_equal: int
     replications: int
 
     def __repr__(self) -> str:
         if self.times_equal == self.replications:
             everywhere = _format_each_replication(self.replications)
-            return f"Final {self.measure} of {self.policy} and {self.other}: the same in {everywhere}."
+            return f"Final {self.measure} of {self.policy} and {self.other}: equal in {everywhere}."
         return f"Final {self.measure} of {self.policy} minus {self.other}: {self._evidence()}."
 
     def _evidence(self) -> str:
         mean, interval = _format_difference(self, _difference_decimals([self]))
         if self.replications == 1:
-            return f"{mean} in a single replication, which allows neither interval nor test"
+            return f"{mean} in a single replication (no interval and no test)"
         if math.isnan(self.p_value):
-            return (
-                f"{mean} in {_format_each_replication(self.replications)}; it never varies, so there is nothing to test"
-            )
+            return f"{mean} in {_format_each_replication(self.replications)} (no variation, so no test)"
         p = format_p_value(self.p_value)
         equal = f", equal in {self.times_equal}" if self.times_equal else ""
         return (
@@ -119,7 +125,7 @@ class Difference(NamedTuple):
 
 
 class Differences(tuple[Difference, ...]):
-    """One policy against each other one; prints as a table. The p-values are corrected by Holm's method."""
+    """The differences of one policy from each other one; prints as a table. P-values have Holm's correction."""
 
     def __repr__(self) -> str:
         head = (f"{self[0].policy} minus", "mean difference", "95% interval", "p", "lower in", "equal in")
@@ -134,7 +140,7 @@ class Differences(tuple[Difference, ...]):
         tests, n = sum(not math.isnan(d.p_value) for d in self), self[0].replications
         how = f"p: paired t-tests, two-sided, Holm's correction for {tests}; intervals are not corrected."
         count = "a single replication" if n == 1 else f"{n} replications"
-        return f"Final {self[0].measure}, {count}. {how if tests else 'There is nothing to test.'}"
+        return f"Final {self[0].measure}, {count}. {how if tests else 'No test is possible.'}"
 
     def to_pandas(self) -> pandas.DataFrame:
         """The differences as a DataFrame."""
@@ -183,7 +189,16 @@ def _format_each_replication(replications: int) -> str:
 
 
 class FinalMean(NamedTuple):
-    """One policy at the last checkpoint: mean over the replications, standard error, 95% interval of the mean."""
+    """The mean of a measure at the horizon, for one policy.
+
+    Attributes:
+        policy: The policy.
+        mean: The mean over the replications.
+        standard_error: The standard error of the mean.
+        lower: The lower end of its 95% interval.
+        upper: The upper end of its 95% interval.
+        replications: The number of replications.
+    """
 
     policy: str
     mean: float
@@ -227,10 +242,16 @@ class Summary(tuple[FinalMean, ...]):
 
 
 class StoppedPolicy(NamedTuple):
-    """One policy: how often it stopped before the horizon, after how many rounds, and how often wrongly.
+    """The stopping times and errors of one policy.
 
-    `rounds` is the mean over all replications, those that did not stop counting with the horizon; `error_rate` is the
-    share of all replications that stopped and recommended an action that is not good enough.
+    Attributes:
+        policy: The policy.
+        stopped: The share of replications that stopped before the horizon.
+        rounds: The mean number of rounds; replications that did not stop count with the horizon.
+        median: The median number of rounds.
+        error_rate: The share of replications that stopped and recommended an action outside of the tolerance.
+        standard_error: The standard error of the mean number of rounds.
+        replications: The number of replications.
     """
 
     policy: str
@@ -243,7 +264,12 @@ class StoppedPolicy(NamedTuple):
 
 
 class Stopping(tuple[StoppedPolicy, ...]):
-    """When every policy stopped; prints as a table."""
+    """The stopping times and errors of every policy; prints as a table.
+
+    Attributes:
+        delta: The error probability at which a policy stops.
+        tolerance: The acceptable loss in mean reward.
+    """
 
     delta: float
     tolerance: float
@@ -273,7 +299,7 @@ def _stopping_row(policy: StoppedPolicy) -> tuple[str, ...]:
 def validate_delta(delta: object) -> None:
     """Refuse anything but a chance of being wrong."""
     if not is_real(delta) or not 0 < delta < 1:
-        raise CausalBanditsError(f"delta, the chance of being wrong, must lie between 0 and 1; got {delta!r}.")
+        raise CausalBanditsError(f"delta, the error probability, must lie between 0 and 1; got {delta!r}.")
 
 
 def stopping_rounds(rounds: npt.NDArray[np.int64], error_probability: Array, delta: float) -> Array:

@@ -173,7 +173,8 @@ class Service:
             return
         await asyncio.sleep(REFUSAL_DELAY)
         raise AuthorizationError(
-            "too-many-requests", "This address sends too many requests without a key. Try again in a second."
+            "too-many-requests",
+            ("This address sends too many requests without a key. Send a key, or try again in a second."),
         )
 
     def _find_writer(self, request: Request) -> Writer:
@@ -181,11 +182,15 @@ class Service:
         name = request.path_params["study"]
         if name in self.context.unavailable:
             detail = (
-                f"The file of study {name!r:.80} could not be opened when the service was started: its log says why."
+                f"The file of study {name!r:.80} could not be opened when the service was started. The service's log "
+                "has the reason."
             )
             raise RequestError("storage-unavailable", detail)
         if name not in self.context.writers:
-            raise RequestError("unknown-study", f"There is no study {name!r:.80} here.")
+            raise RequestError(
+                "unknown-study",
+                (f"The service has no study {name!r:.80}. GET /v1/studies lists the studies that your key may access."),
+            )
         return self.context.writers[name]
 
     def _page_route(self, page: PageRoute) -> Route:
@@ -231,7 +236,9 @@ async def _decode_body(request: Request, schema: type) -> Any:
             return msgspec.convert({}, schema)
     content_type = dict(reversed(request.scope["headers"])).get(b"content-type", b"")
     if content_type.split(b";")[0].strip() != b"application/json":
-        raise RequestError("unsupported-media-type", "The body must be JSON: Content-Type: application/json.")
+        raise RequestError(
+            "unsupported-media-type", ("The body must be JSON. Send the header Content-Type: application/json.")
+        )
     try:
         content: Any = msgspec.json.decode(body, type=schema)
     except DECODE_ERRORS as error:
@@ -260,5 +267,7 @@ async def _read_body(request: Request, limit: int) -> bytes:
             raise ClientDisconnect
         body, more = body + message.get("body", b""), message.get("more_body", False)
         if len(body) > limit:
-            raise RequestError("too-large", f"The body of this request has {limit} bytes at most.")
+            raise RequestError(
+                "too-large", (f"The limit of the body of this request is {limit} bytes. Send several smaller requests.")
+            )
     return body

@@ -48,7 +48,9 @@ PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via", b"x-client-ip", b"true-clie
 PROXY_HEADER_PREFIXES = (b"x-forwarded", b"x-original-forwarded", b"x-envoy", b"x-amzn")
 """Headers that a proxy adds, and how others begin: the request may come from anywhere."""
 
-UNKNOWN_KEY_MESSAGE = "This key is not known here: it was mistyped, or revoked, or is for another service."
+UNKNOWN_KEY_MESSAGE = (
+    "The service does not know this key: the key was mistyped or revoked, or belongs to another service."
+)
 
 MAX_KEY_NAME_LENGTH = 100
 
@@ -137,14 +139,14 @@ class Keys:
     def create(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
         """Create a key and return it, this once; for some studies, or, where none is named, for all."""
         if role not in ROLES:
-            raise StateError(f"A key's role is one of {', '.join(ROLES)}; got {role!r}.")
+            raise StateError(f"The role of a key must be one of {', '.join(ROLES)}; got {role!r}.")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_KEY_NAME_LENGTH or not name.isprintable():
             raise StateError(
-                f"A key's name is printable text of 1 to {MAX_KEY_NAME_LENGTH} characters; got {name!r:.60}."
+                f"The name of a key must be printable text of 1 to {MAX_KEY_NAME_LENGTH} characters; got {name!r:.60}."
             )
         self._reload_if_changed()
         if any(record.name == name for record in self._records):
-            raise StateError(f"There is a key named {name!r} already. Revoke it first, or choose another name.")
+            raise StateError(f"A key named {name!r} exists already. Revoke that key first, or choose another name.")
         key = f"cb_{secrets.token_urlsafe(32)}"
         self._records.append(KeyRecord(name, ROLES[ROLES.index(role)], _hash_key(key), tuple(studies) or None))
         self._save()
@@ -174,13 +176,18 @@ class Keys:
         try:
             self.marker.touch(mode=0o600)
         except OSError as error:
-            logger.warning("%s cannot be written (%s): if the keys are lost, nothing says so.", self.marker, error)
+            logger.warning(
+                "The marker file %s cannot be written (%s): a later loss of the file of keys will not be detected.",
+                self.marker,
+                error,
+            )
 
     def record_of(self, key: str | None) -> KeyRecord | None:
         """The record of a key; None if it is unknown."""
         if self.are_missing():
             raise AuthorizationError(
-                "keys-unavailable", "The service's file of keys is missing: no key is accepted until it is back."
+                "keys-unavailable",
+                ("The service's file of keys is missing. The service accepts no key until the file is restored."),
             )
         if not self.are_needed:
             return ANONYMOUS_ADMIN
@@ -197,14 +204,16 @@ class Keys:
             return
         self._file_version = file_version
         if self.are_needed and file_version is None:
-            logger.error("The file of keys, %s, is missing: no key is accepted until it is back.", self.path)
+            logger.error(
+                "The file of keys, %s, is missing. The service accepts no key until the file is restored.", self.path
+            )
         try:
             self._records = _load_records(self.path)
             if self._records and not self.are_needed:
                 self.are_needed = True
                 self.mark_required()
         except StateError as error:
-            logger.error("Keys are as they were: %s", error)
+            logger.error("The keys are unchanged: %s", error)
 
     def _save(self) -> None:
         content = {"format": KEYS_FORMAT, "keys": [record._asdict() for record in self._records]}
@@ -239,15 +248,16 @@ def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: b
     if record is None:
         raise AuthorizationError(
             "authentication-required",
-            UNKNOWN_KEY_MESSAGE if key else "This needs a key: Authorization: Bearer cb_...",
+            UNKNOWN_KEY_MESSAGE if key else "This request requires a key. Send the header Authorization: Bearer cb_...",
         )
     request.state.key = record
     if not allows(record.role, required_role):
         raise AuthorizationError(
-            "forbidden", f"This needs a key with the role {required_role}; yours has {record.role}."
+            "forbidden",
+            (f"This request requires a key with the role {required_role}; your key has the role {record.role}."),
         )
     if "study" in request.path_params and not record.opens(request.path_params["study"]):
-        raise AuthorizationError("forbidden", "Your key is for other studies.")
+        raise AuthorizationError("forbidden", "Your key does not give access to this study.")
 
 
 def _proxy_sign(headers: Mapping[bytes, bytes], http_version: str) -> str | None:
@@ -267,14 +277,14 @@ def _refuse_other_machines(headers: Mapping[bytes, bytes], http_version: str) ->
     if (sign := _proxy_sign(headers, http_version)) is not None:
         raise AuthorizationError(
             "forbidden",
-            "Without keys, this service answers to this machine alone, and a proxy has passed this request on "
-            f"({sign}). Its operator can make a key: causalbandits study keys make.",
+            "Without keys, the service accepts requests from its own machine only, and a proxy forwarded this request "
+            f"({sign}). The operator can create a key: causalbandits study keys make.",
         )
     if str(headers.get(b"host", b""), "latin-1").rsplit(":", 1)[0] not in LOCAL_HOSTS:
         raise AuthorizationError(
             "forbidden",
-            "Without keys, this service answers to this machine alone, as 127.0.0.1 or localhost. Its operator can "
-            "make a key: causalbandits study keys make.",
+            "Without keys, the service accepts requests from its own machine only, as 127.0.0.1 or localhost. The "
+            "operator can create a key: causalbandits study keys make.",
         )
 
 
@@ -327,4 +337,4 @@ def _load_records(path: Path) -> list[KeyRecord]:
             raise ValueError(content["format"])
         return [_decode_record(entry) for entry in content["keys"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateError(f"{path} is no file of keys, or is damaged: {error!r}.") from None
+        raise StateError(f"{path} is not a file of keys, or is corrupted: {error!r}.") from None

@@ -78,8 +78,9 @@ def validate_study_name(name: str) -> None:
     """Raise an error if a study cannot be served by this name."""
     if name in (*RESERVED_NAMES, ".", "..") or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
-            "A study is served by its file's name, which must be printable, of "
-            f"{MAX_STUDY_NAME_LENGTH} characters at most, and none of {', '.join(RESERVED_NAMES)}; got {name!r:.60}."
+            f"The name of a study's file must be printable, have at most {MAX_STUDY_NAME_LENGTH} characters, and not "
+            f"be one of {', '.join(RESERVED_NAMES)}, because the service uses it as the study's name; got "
+            f"{name!r:.60}."
         )
 
 
@@ -87,13 +88,13 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
     """A new study in a directory."""
     if not NEW_STUDY_NAME.fullmatch(request.name) or request.name in RESERVED_NAMES:
         detail = (
-            "A study's name has small letters, digits, - and _, 64 at most, a letter or digit first, and is none of "
-            f"{', '.join(RESERVED_NAMES)}; got {request.name!r:.60}."
+            "The name of a study must have at most 64 characters from small letters, digits, - and _, begin with a "
+            f"letter or digit, and not be one of {', '.join(RESERVED_NAMES)}; got {request.name!r:.60}."
         )
         raise RequestError("invalid-setting", detail, [FieldError("/name", detail)])
     file = directory / f"{request.name}.db"
     if file.exists():
-        raise ConflictError(f"There is a study named {request.name!r} already.")
+        raise ConflictError(f"A study named {request.name!r} exists already. Choose another name.")
     problem = _parse_problem(request.problem)
     resolved_policy = _parse_policy(AUTO if request.policy is None else request.policy, request.parameters)
     try:
@@ -161,12 +162,12 @@ def _parse_policy(name: str, parameters: dict[str, Any]) -> AnyPolicy:
 
 
 async def ask(writer: Writer, request: Request, body: AskRequest) -> DecisionResponse | DecisionsResponse:
-    """Ask for a decision, or for `n`, in `items`. With a `key`, asking again gives the same."""
+    """Ask for a decision, or for `n` decisions in `items`. Repeated with the same `key`, the response is the same."""
     arguments: dict[str, Any] = {"context": body.context, "eligible": body.eligible, "key": body.key}
     arguments |= {"unit": body.unit, "sticky": body.sticky}
     n = body.n
     if n is not None and not 1 <= n <= MAX_ITEMS:
-        detail = f"From 1 to {MAX_ITEMS} decisions can be asked for at once; got {n}."
+        detail = f"A request must ask for 1 to {MAX_ITEMS} decisions; got {n}."
         raise RequestError("too-large" if n > 0 else "invalid-value", detail, [FieldError("/n", detail)])
 
     def work(study: Study) -> DecisionResponse | DecisionsResponse:
@@ -189,12 +190,12 @@ def _decision_response(study: Study, decision: Decision) -> DecisionResponse:
 
 
 async def tell(writer: Writer, request: Request, body: RawTellRequest) -> OutcomesResponse:
-    """Tell outcomes.
+    """Report outcomes of decisions.
 
     Each has a status: applied, incomplete, held, duplicate, early, late, conflict, unknown, refused.
     """
     if len(body.items) > MAX_ITEMS:
-        detail = f"{MAX_ITEMS} outcomes at most can be told at once; got {len(body.items)}."
+        detail = f"A request must report at most {MAX_ITEMS} outcomes; got {len(body.items)}."
         raise RequestError("too-large", detail, [FieldError("/items", detail)])
     items = [_decode_outcome(item, pointer("items", k)) for k, item in enumerate(body.items)]
     valid_items = [item for item in items if isinstance(item, OutcomeItem)]
@@ -234,7 +235,7 @@ def _decode_outcome(raw: msgspec.Raw, place: str) -> OutcomeItem | OutcomeRespon
 
 
 async def correct(writer: Writer, request: Request, body: CorrectRequest) -> OutcomeResponse:
-    """Another outcome than the one that was told; logged with the key's name."""
+    """Correct the outcome of a decision. The change is logged with the name of the key."""
     by = request.state.key.name
 
     def work(study: Study) -> OutcomeResponse:
@@ -253,27 +254,27 @@ async def correct(writer: Writer, request: Request, body: CorrectRequest) -> Out
 
 
 async def retract(writer: Writer, request: Request) -> StatusResponse:
-    """Take back what was told: the decision waits again. By a key, also an outcome that came before its decision."""
+    """Retract an outcome, so that the decision is pending again. By a key, also an early outcome."""
     by = request.state.key.name
     await _submit_command(writer, lambda study: study.retract(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
 async def cancel(writer: Writer, request: Request) -> StatusResponse:
-    """Stop waiting for an outcome: the decision was not carried out."""
+    """Cancel a decision that was not carried out. Its outcome is no longer expected."""
     by = request.state.key.name
     await _submit_command(writer, lambda study: study.cancel(find_decision(study, request), by=by))
     return StatusResponse("applied")
 
 
 async def expire(writer: Writer, request: Request) -> ExpireResponse:
-    """Take the silence of decisions whose window has passed for the default outcome: of all that are due.
+    """Apply the default reward to all pending decisions whose attribution window has passed.
 
-    A request of its own for each batch, so that what was asked meanwhile is written between them.
+    Decisions are processed in batches; other requests are served between them.
     """
     expired, batch = 0, EXPIRY_BATCH
     while batch == EXPIRY_BATCH and not writer.is_stopping:
-        batch = await _submit_command(writer, lambda study: study.expire(at_most=EXPIRY_BATCH))
+        batch = await _submit_command(writer, lambda study: study.expire(limit=EXPIRY_BATCH))
         expired += batch
     return ExpireResponse(expired)
 
@@ -291,7 +292,7 @@ async def _submit_command(writer: Writer, command: Callable[[Study], Result]) ->
 
 
 async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> JSONRecord:
-    """How decisions come about from now on; logged with the key's name. The response is the mode."""
+    """Change the mode of a study. The change is logged with the name of the key. The response is the mode."""
     _validate_mode(body)
     by = request.state.key.name
 
@@ -315,7 +316,7 @@ def _validate_mode(body: SetModeRequest) -> None:
     if body.mode not in MODES:
         errors.append(FieldError("/mode", request_terms(unknown_name_message("mode", body.mode, MODES))))
     elif body.baseline is not None and body.mode != "shadow":
-        errors.append(FieldError("/baseline", f'is for the mode "shadow" only; the mode is "{body.mode}".'))
+        errors.append(FieldError("/baseline", f'is allowed in the mode "shadow" only; the mode is "{body.mode}".'))
     if len(body.why) > MAX_REMARK_LENGTH or not body.why.isprintable():
         errors.append(FieldError("/why", f"must be printable text of {MAX_REMARK_LENGTH} characters at most."))
     if errors:
@@ -325,7 +326,7 @@ def _validate_mode(body: SetModeRequest) -> None:
 
 
 async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> PolicyResponse:
-    """Another policy decides from now on; it starts with all that was learnt. Logged with the key's name."""
+    """Change the policy of a study. It keeps the statistic. The change is logged with the name of the key."""
     by = request.state.key.name
     new_policy = _parse_policy(body.policy, body.parameters)
 
@@ -343,14 +344,19 @@ async def use(writer: Writer, request: Request, body: SetPolicyRequest) -> Polic
 
 
 async def create(context: ServiceContext, request: Request, body: CreateStudyRequest) -> StudyResponse:
-    """Make a study, in the directory that the service was started with."""
+    """Create a study in the directory of the service."""
     if context.directory is None:
-        raise RequestError("forbidden", "This service creates no studies; its operator allows it by --directory.")
+        raise RequestError(
+            "forbidden",
+            ("This service does not create studies. The operator can enable it with the option --directory."),
+        )
     if not request.state.key.opens(None):
-        raise RequestError("forbidden", "Your key is for some studies, and creates no others.")
+        raise RequestError("forbidden", "Your key is limited to some studies and cannot create others.")
     if body.name in context.writers:
         raise RequestError(
-            "conflict", f"There is a study named {body.name!r:.80} already.", [FieldError("/name", "is taken.")]
+            "conflict",
+            (f"A study named {body.name!r:.80} exists already. Choose another name."),
+            [FieldError("/name", "is taken.")],
         )
     with collect_warnings() as warnings:  # of this task alone, whose context the thread has as well
         study = await asyncio.to_thread(create_study, context.directory, body)

@@ -66,7 +66,7 @@ class StudyReader:
     async def read(self, work: Callable[[Study], Result]) -> Result:
         """The result of `work`, from what was on disk when it began."""
         if self.waiting >= READ_QUEUE_LIMIT:
-            raise BusyError(f"{READ_QUEUE_LIMIT} wait to look already. Try again in a second.")
+            raise BusyError(f"{READ_QUEUE_LIMIT} read requests are queued, which is the limit. Try again in a second.")
         self.waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
@@ -157,7 +157,7 @@ class Writer:
         """The result of `work`, once all that it wrote is on disk."""
         if self.waiting >= self._limit:
             self.rejected += 1
-            raise BusyError(f"{self._limit} requests wait already. Try again in a second.")
+            raise BusyError(f"{self._limit} requests are queued, which is the limit. Try again in a second.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
         self._queue.put(_WriteRequest(work, loop, answer))
@@ -195,7 +195,7 @@ class Writer:
             if not isinstance(error, StorageError):  # which may pass
                 self.damage = repr(error)
             fields = {"event": "error", "study": self._name}
-            logger.error("Study %r could not be warmed up: %r", self._name, error, extra={"fields": fields})
+            logger.error("Warm-up of study %r failed: %r", self._name, error, extra={"fields": fields})
 
     def _take_batch(self) -> tuple[list[_WriteRequest], bool]:
         """All requests that wait by now, one at least; and whether the writer is to stop after them."""

@@ -105,7 +105,13 @@ def error_response(error: Exception, request: Request, render: ProblemRenderer |
             "A request failed: %r", error, exc_info=error, extra={"fields": {"event": "error", "request_id": own_id}}
         )
         kind = PROBLEM_TYPES["internal-error"]
-        problem = ProblemDetails(kind.uri, kind.title, 500, "The service's log says what failed.", request_id=own_id)
+        problem = ProblemDetails(
+            kind.uri,
+            kind.title,
+            500,
+            ("An internal error occurred. The service's log has the details."),
+            request_id=own_id,
+        )
     headers = {"Retry-After": str(seconds)} if (seconds := RETRY_AFTER_SECONDS.get(problem.status)) else {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -154,7 +160,7 @@ def find_decision(study: Study, request: Request) -> Any:
     except (StorageError, UnknownDecisionError):
         raise
     except CausalBanditsError as error:
-        advice = "" if by else " Name it by the query parameter key, or by number."
+        advice = "" if by else " Use the query parameter key or number."
         detail = f"{request_terms(str(error))}{advice}"
         raise FieldsError(CausalBanditsError(detail), [FieldError(None, detail, by or "decision")]) from None
 
@@ -185,7 +191,9 @@ def number_cursor(request: Request) -> int:
     """The cursor of a list whose items are numbered: the number of the last item of the page before."""
     text = request.query_params.get("cursor", "0")
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _parameter_error("cursor", f"must be the number of an item, or that of next; got {text!r:.40}.")
+        raise _parameter_error(
+            "cursor", (f"must be the number of an item, or the value of next of the previous page; got {text!r:.40}.")
+        )
     return int(text)
 
 
@@ -202,7 +210,7 @@ def text_cursor(request: Request) -> str:
     try:
         return base64.b64decode(text.encode(), b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError, ValueError):
-        raise _parameter_error("cursor", f"must be that of next; got {text!r:.40}.") from None
+        raise _parameter_error("cursor", f"must be the value of next of the previous page; got {text!r:.40}.") from None
 
 
 def encode_cursor(text: str) -> str:

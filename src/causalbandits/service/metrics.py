@@ -30,35 +30,37 @@ METRICS = {
     "study_readable": Metric("gauge", "1 if the study can be read, 0 if not: then its other counts are absent."),
     "decisions_total": Metric("counter", "Decisions of a study.", "decisions"),
     "events_total": Metric("counter", "Events in the log of a study: outcomes, corrections, expiries.", "events"),
-    "outcomes": Metric("gauge", "Outcomes that count.", "outcomes"),
-    "incomplete_outcomes": Metric("gauge", "Outcomes that lack a value that the policy needs.", "outcomes_incomplete"),
-    "cumulative_reward": Metric("gauge", "The rewards of the outcomes that count, added up.", "reward_sum"),
-    "control_outcomes": Metric("gauge", "Outcomes that count in the control group.", "control_outcomes"),
+    "outcomes": Metric("gauge", "Outcomes that update the policy.", "outcomes"),
+    "incomplete_outcomes": Metric(
+        "gauge", ("Incomplete outcomes: a value that the policy requires is missing."), "outcomes_incomplete"
+    ),
+    "cumulative_reward": Metric("gauge", "The sum of the rewards of these outcomes.", "reward_sum"),
+    "control_outcomes": Metric("gauge", "Outcomes of the control group.", "control_outcomes"),
     "control_cumulative_reward": Metric("gauge", "The sum of the rewards of the control group.", "control_reward_sum"),
     "control_cumulative_cost": Metric(
         "gauge", "The sum of the costs of the actions with these rewards, in units of the reward.", "control_cost_sum"
     ),
     "treated_outcomes": Metric(
-        "gauge", "Outcomes that count of decisions by the policy, where there is a control group.", "treated_outcomes"
+        "gauge", "Outcomes of decisions by the policy, if the study has a control group.", "treated_outcomes"
     ),
     "treated_cumulative_reward": Metric("gauge", "The sum of the rewards of these decisions.", "treated_reward_sum"),
     "treated_cumulative_cost": Metric("gauge", "The sum of the costs of these decisions.", "treated_cost_sum"),
     "open_decisions": Metric("gauge", "Decisions without an outcome.", "open_decisions"),
-    "early_outcomes": Metric("gauge", "Stored outcomes whose decision was not made yet.", "early_outcomes"),
+    "early_outcomes": Metric("gauge", "Stored outcomes that were reported before their decision.", "early_outcomes"),
     "oldest_open_decision_age_seconds": Metric(
         "gauge", "The age of the earliest decision without an outcome.", "oldest_open_seconds"
     ),
     "expiry_lag_seconds": Metric(
         "gauge",
-        "The time since the end of the earliest attribution window that expire has not closed.",
+        "The time since the end of the earliest attribution window that has not been expired.",
         "expiry_lag_seconds",
     ),
-    "budget_remaining": Metric("gauge", "What is left of the budget, in units of cost.", "budget_left"),
+    "budget_remaining": Metric("gauge", "The remaining budget, in units of cost.", "budget_left"),
     "study_mode": Metric("gauge", "1 for the mode of the study, 0 for the others."),
-    "writes_total": Metric("counter", "Requests that were written."),
+    "writes_total": Metric("counter", "Executed write requests."),
     "rejected_writes_total": Metric("counter", "Requests that were rejected because the queue was full."),
-    "duplicate_outcomes_total": Metric("counter", "Outcomes that were sent again."),
-    "queued_writes": Metric("gauge", "Requests that wait to be written."),
+    "duplicate_outcomes_total": Metric("counter", "Duplicate outcomes."),
+    "queued_writes": Metric("gauge", "Queued write requests."),
     "commit_duration_seconds": Metric("histogram", "The duration of transactions, until they are on disk."),
     "http_requests_total": Metric("counter", "HTTP requests, by method, route and status."),
     "http_request_duration_seconds": Metric("histogram", "The duration of HTTP requests, by method and route."),

@@ -24,36 +24,45 @@ PROBLEM_SCHEMA = problem_schema()
 QUERY_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "limit": (
         {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-        "The number of items on a page, at most.",
+        "The maximum number of items on a page.",
     ),
     "cursor": (
         {"type": "string"},
-        "The place after which the page begins, from `next` of the page before. Of events and modes, a number.",
+        "The position after which the page begins: `next` of the previous page. For events and modes, a number.",
     ),
-    "key": ({"type": "string"}, "The decision's key, whatever the path says."),
-    "number": ({"type": "integer", "format": "int64", "minimum": 0}, "The decision's number, whatever the path says."),
+    "key": ({"type": "string"}, "The decision's key, in place of the decision in the path."),
+    "number": (
+        {"type": "integer", "format": "int64", "minimum": 0},
+        ("The decision's number, in place of the decision in the path."),
+    ),
 }
 
 STATUS_DESCRIPTIONS = {
     400: "The body is not JSON.",
-    401: "A key is required.",
+    401: "The request has no valid key.",
     403: "The key does not allow this.",
-    404: "There is no such study or decision.",
+    404: "The study or decision does not exist.",
     409: "The request contradicts an earlier one, or the study's mode does not allow it.",
     413: "The request is too large.",
     415: "The body must be JSON.",
     422: "A value is not valid; `errors` names the fields.",
-    429: "Too many requests wait, or this address sends too many without a key.",
-    500: "The service failed.",
-    503: "The database could not do this, or the service is not ready.",
+    429: "The queue is full, or this address sends too many requests without a key.",
+    500: "An internal error occurred.",
+    503: "The database is not available, or the service is not ready.",
 }
 
 HEADERS = {
     "RequestID": {
-        "description": "The request's id: its own X-Request-ID, else the trace id of its traceparent, else a new one.",
+        "description": (
+            "The id of the request: the header X-Request-ID of the request, else the trace id of the header "
+            "traceparent, else a new id."
+        ),
         "schema": {"type": "string"},
     },
-    "RetryAfter": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
+    "RetryAfter": {
+        "description": ("The number of seconds to wait before the next attempt."),
+        "schema": {"type": "integer"},
+    },
     "WWWAuthenticate": {"description": "How to authenticate: Bearer.", "schema": {"type": "string"}},
 }
 REQUEST_ID_HEADER = {"X-Request-ID": {"$ref": "#/components/headers/RequestID"}}
@@ -74,7 +83,10 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
     ]
     schemas, components = msgspec.json.schema_components(schema_types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(id, schema_types), schemas, strict=True))
-    components[PROBLEM_SCHEMA["title"]] = {name: own for name, own in PROBLEM_SCHEMA.items() if name[0] != "$"}
+    # Generators of clients make no type of conditions on several entries (anyOf, not); the reader has them, too.
+    components[PROBLEM_SCHEMA["title"]] = {
+        name: own for name, own in PROBLEM_SCHEMA.items() if name[0] != "$" and name not in ("anyOf", "not")
+    }
     components["CreateStudyRequest"]["properties"]["problem"] = {
         "$ref": f"#/components/schemas/{PROBLEM_SCHEMA['title']}"
     }
@@ -94,7 +106,7 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "tags": [
             {"name": "studies", "description": "Studies: their decisions, outcomes and reports."},
-            {"name": "operations", "description": "For those who run the service."},
+            {"name": "operations", "description": "For operators of the service."},
         ],
         "paths": paths,
         "components": {
@@ -113,11 +125,13 @@ _VALUE_TYPES = ({"type": "string"}, {"type": "number", "format": "double"}, {"ty
 VALUE_SCHEMAS: dict[str, dict[str, Any]] = {
     "Value": {"description": "A variable's value.", "anyOf": [*_VALUE_TYPES]},
     "ObservedValue": {
-        "description": "A variable's value; null where it is not known.",
+        "description": "The value of a variable; null if it is unknown.",
         "anyOf": [*_VALUE_TYPES, {"type": "null"}],
     },
     "State": {
-        "description": "A variable's value, as the library records it; a list or null only in models made in Python.",
+        "description": (
+            "The value of a variable as recorded; a list or null occurs only in models created with the Python library."
+        ),
         "anyOf": [*_VALUE_TYPES, {"type": "array", "items": {}}, {"type": "null"}],
     },
 }
@@ -232,7 +246,7 @@ def _operation(route: HTTPRoute, schema_of: dict[int, Any]) -> dict[str, Any]:
         }
     if route.role is not None:
         operation["security"] = [{"key": []}]
-        operation["description"] = f"Needs a key with the role {route.role}."
+        operation["description"] = f"Requires a key with the role {route.role}."
     return operation
 
 

@@ -53,7 +53,7 @@ PROBLEM_TYPES = {
             "authentication-required",
             401,
             "A key is required",
-            "The request has no key, or one that is not known: mistyped, revoked, or of another service.",
+            "The request has no key, or an unknown key (mistyped, revoked, or of another service).",
             _NOT_EXECUTED,
             "Send the header `Authorization: Bearer cb_...` with a key that `causalbandits study keys list` shows.",
         ),
@@ -61,7 +61,7 @@ PROBLEM_TYPES = {
             "forbidden",
             403,
             "The key does not allow this",
-            "The key is known, but its role or its studies do not allow the request; or the service does not offer it.",
+            "The key's role or studies do not allow the request, or the service does not offer the operation.",
             _NOT_EXECUTED,
             "Use a key with the role that the detail names, or ask the operator of the service for one.",
         ),
@@ -69,15 +69,17 @@ PROBLEM_TYPES = {
             "keys-unavailable",
             503,
             "Keys cannot be verified",
-            "The service had keys, and their file is missing. Nobody is let in until it is back.",
+            "The service had keys, and the file of keys is missing. The service accepts no key until the file is "
+            "restored.",
             _NOT_EXECUTED,
-            "Report it to the operator of the service, who restores the file or makes new keys.",
+            "Inform the operator of the service. The operator can restore the file or create new keys.",
         ),
         ProblemType(
             "cross-site-request",
             403,
             "A page of another site sent the request",
-            "A browser sent the request from a page of another site, by its header `Sec-Fetch-Site` or `Origin`.",
+            "A browser sent the request from a page of another site, according to the header `Sec-Fetch-Site` or "
+            "`Origin`.",
             _NOT_EXECUTED,
             "Use a page of the service itself, or a program, which sends neither header. A proxy in front of the "
             "service should pass `Host` on.",
@@ -85,7 +87,7 @@ PROBLEM_TYPES = {
         ProblemType(
             "not-found",
             404,
-            "There is no such resource",
+            "The resource does not exist",
             "No route has this path.",
             _NOT_EXECUTED,
             "See `/openapi.json` for all paths.",
@@ -93,15 +95,15 @@ PROBLEM_TYPES = {
         ProblemType(
             "unknown-study",
             404,
-            "There is no such study",
+            "The study does not exist",
             "The service does not serve a study of this name.",
             _NOT_EXECUTED,
-            "`GET /v1/studies` lists the studies that the key opens.",
+            "`GET /v1/studies` lists the studies that the key may access.",
         ),
         ProblemType(
             "unknown-decision",
             404,
-            "There is no such decision",
+            "The decision does not exist",
             "No decision has this id, number or key.",
             _NOT_EXECUTED,
             "Check the id, number or key. After an older backup was restored, decisions made since are unknown.",
@@ -118,11 +120,11 @@ PROBLEM_TYPES = {
             "conflict",
             409,
             "The request contradicts an earlier one",
-            "A key was used for another request, an outcome differs from the one that is stored, a name is taken, or "
-            "the event that `cursor` names is not in the log, because the study went back to a copy.",
-            "No. The earlier request stands.",
-            "Repeat the earlier request exactly, or use a new key. Change a stored outcome by "
-            "`POST .../decisions/{decision}/correct`. Follow the events again from the beginning.",
+            "A key was used for another request, an outcome differs from the stored outcome, a name is taken, or the "
+            "event in `cursor` is not in the log because the study was restored from a copy.",
+            "No. The earlier request remains in effect.",
+            "Repeat the earlier request exactly, or use a new key. Change a stored outcome by `POST "
+            ".../decisions/{decision}/correct`. Read the events again from the beginning.",
         ),
         ProblemType(
             "study-mode",
@@ -136,7 +138,8 @@ PROBLEM_TYPES = {
             "not-applicable",
             409,
             "The state of the decision or study does not allow this",
-            "There is nothing to do: the decision has no outcome to correct, or the study has no attribution window.",
+            "The operation does not apply: the decision has no outcome to correct, or the study has no attribution "
+            "window.",
             _NOT_EXECUTED,
             "Look at the decision with `GET .../decisions/{decision}`, or at the study's rules with `GET .../{study}`.",
         ),
@@ -144,7 +147,7 @@ PROBLEM_TYPES = {
             "budget-exhausted",
             409,
             "The budget does not allow further decisions",
-            "All rounds of the study's budget are used, or the rest does not pay for any action.",
+            "All rounds of the study's budget are used, or the rest does not cover any action.",
             _NOT_EXECUTED,
             "Use your own default action, and cancel decisions that were not carried out.",
         ),
@@ -200,7 +203,7 @@ PROBLEM_TYPES = {
             "invalid-mode",
             422,
             "The mode is not valid",
-            "There is no such mode, or the mode does not take the other fields.",
+            "The mode does not exist, or it does not allow the other fields.",
             _NOT_EXECUTED,
             _CORRECT_FIELDS,
         ),
@@ -208,7 +211,7 @@ PROBLEM_TYPES = {
             "invalid-policy",
             422,
             "The policy is not valid",
-            "There is no such policy, it has no such parameter, or it cannot work in this study.",
+            "The policy or its option does not exist, or the policy cannot be used in this study.",
             _NOT_EXECUTED,
             _CORRECT_FIELDS,
         ),
@@ -216,7 +219,7 @@ PROBLEM_TYPES = {
             "invalid-problem",
             422,
             "The problem is not valid",
-            "The parts of the problem do not fit together.",
+            "The fields of the problem contradict each other.",
             _NOT_EXECUTED,
             _CORRECT_FIELDS,
         ),
@@ -232,7 +235,7 @@ PROBLEM_TYPES = {
             "invalid-budget",
             422,
             "The budget is not valid",
-            "The budget cannot be kept to with this problem, policy or rules.",
+            "The budget is not possible with this problem, policy or rules.",
             _NOT_EXECUTED,
             _CORRECT_FIELDS,
         ),
@@ -256,7 +259,7 @@ PROBLEM_TYPES = {
             "not-identified",
             422,
             "The effect is not identified",
-            "What is asked for cannot be computed from what is observed, however much data there is.",
+            "The effect cannot be computed from the observed variables with any amount of data.",
             _NOT_EXECUTED,
             "Observe or randomise the variables that the detail names.",
         ),
@@ -266,13 +269,13 @@ PROBLEM_TYPES = {
             "The problem is too large to compute this",
             "There are too many actions, contexts or configurations to be enumerated.",
             _NOT_EXECUTED,
-            "Ask for less, for example for one context.",
+            "Send a smaller request, for example for a single context.",
         ),
         ProblemType(
             "busy",
             429,
-            "Too many requests wait",
-            "The queue of the study is full.",
+            "The queue is full",
+            "The study's queue of requests has reached its limit.",
             _NOT_EXECUTED,
             _TRY_AGAIN,
         ),
@@ -280,22 +283,22 @@ PROBLEM_TYPES = {
             "too-many-requests",
             429,
             "Too many requests without a key",
-            "This address has sent too many requests without a key that is known. Requests with a key are not counted.",
+            "This address has sent too many requests without a valid key. Requests with a valid key are not counted.",
             _NOT_EXECUTED,
             "Send a key. Otherwise send the same request again after the number of seconds in `Retry-After`.",
         ),
         ProblemType(
             "internal-error",
             500,
-            "The service failed",
-            "An error in the service. Its log has the details under the request's id.",
+            "Internal error",
+            "An error in the service. The service's log has the details under the request's id.",
             "Unknown.",
             "Send the same request again, with the same `key`; report the `request_id` to the operator.",
         ),
         ProblemType(
             "storage-unavailable",
             503,
-            "The database could not do this",
+            "The database is not available",
             "The disk is full, the database cannot be reached, or another process holds it.",
             "No. The transaction was rolled back.",
             _TRY_AGAIN,
@@ -304,8 +307,8 @@ PROBLEM_TYPES = {
             "not-ready",
             503,
             "The service is not ready",
-            "A study cannot be written, the file of keys is missing, or the service is stopping.",
-            "The request only asks for the state of the service.",
+            "A study is not writable, the file of keys is missing, or the service is stopping.",
+            "The request only reads the state of the service.",
             "Route requests to another process until `GET /readyz` answers 200.",
         ),
     )
@@ -380,10 +383,10 @@ def request_terms(message: str) -> str:
     Arguments become fields, and calls that change an outcome become the operations that do. A sentence with another
     call is left out; of one with several clauses, those before the call stay.
 
-    >>> request_terms("'x' was set to None by the decision. What was set may be left out: forget(id).")
+    >>> request_terms("'x' was set to None by the decision. What was set may be left out: cancel(id).")
     "'x' was set to null by the decision. What was set may be left out."
-    >>> request_terms("window= and default= belong together.")
-    'window and default belong together.'
+    >>> request_terms("attribution_window= and default_reward= belong together.")
+    'attribution_window and default_reward belong together.'
     >>> request_terms("c-ts(prior=beta) takes no horizon=3.")
     'c-ts(prior=beta) takes no horizon: 3.'
     >>> print(request_terms("Give them, values={'basket': [1, 2]}, or leave a=x out (data=). Change it by correct(0)."))

@@ -55,14 +55,14 @@ READINESS_TIMEOUT = 5.0
 
 
 async def modes(writer: Writer, request: Request) -> JSONRecord:
-    """The modes that a study has been in, since when, who chose them and why."""
+    """The modes of a study over time, with the user and the reason of each change."""
     limit, after = page_limit(request), number_cursor(request)
     records = [record for record in await writer.reader.read(lambda study: study.modes()) if record["version"] > after]
     return page(request, records, limit, lambda record: record["version"])
 
 
 async def policies(writer: Writer, request: Request) -> JSONRecord:
-    """The policies that have decided, since when, and who chose them."""
+    """The policies of a study over time, with the user of each change."""
     limit, after = page_limit(request), number_cursor(request)
     records = await writer.reader.read(lambda study: study.policies())
     remaining = [record for record in records if record["version"] > after]
@@ -70,13 +70,13 @@ async def policies(writer: Writer, request: Request) -> JSONRecord:
 
 
 async def studies(context: ServiceContext, request: Request) -> JSONRecord:
-    """The studies that are served."""
+    """List the studies of the service."""
     items = [{"study": name} for name in context.accessible_writers(request)]
     return page_after(request, items, lambda item: item["study"])
 
 
 async def describe(writer: Writer, request: Request) -> JSONRecord:
-    """What a study is: its problem, who decides, its rules."""
+    """Describe a study: its problem, its policy and its rules."""
     return await writer.reader.read(lambda study: study.description())
 
 
@@ -129,12 +129,12 @@ async def rank_actions(writer: Writer, request: Request, body: RankActionsReques
 
 
 async def recommend_each(writer: Writer, request: Request, body: RecommendEachRequest) -> JSONRecord:
-    """The best action so far in each context, in the likeliest 100 at most."""
-    limit = MAX_RECOMMENDED_CONTEXTS if body.at_most is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.at_most))
+    """The best action so far in each context, for at most 100 contexts, the most probable ones."""
+    limit = MAX_RECOMMENDED_CONTEXTS if body.limit is None else max(0, min(MAX_RECOMMENDED_CONTEXTS, body.limit))
 
     def work(study: Study) -> Any:
         try:
-            recommendations = study.recommendations(confidence=body.confidence, tolerance=body.tolerance, at_most=limit)
+            recommendations = study.recommendations(confidence=body.confidence, tolerance=body.tolerance, limit=limit)
         except CausalBanditsError as error:
             raise _refusal(body, error) from None
         return encode_recommendations(recommendations)
@@ -155,23 +155,23 @@ async def evidence(writer: Writer, request: Request, body: EvidenceRequest) -> J
 
 
 async def report(writer: Writer, request: Request) -> JSONRecord:
-    """How a study stands: counts, means by action and by configuration."""
+    """The report of a study: counts, and means by action and by configuration."""
     return await writer.reader.read(lambda study: study.report().to_record())
 
 
 async def statistics(writer: Writer, request: Request) -> JSONRecord:
-    """What was learnt: a line for each context, action and configuration that occurred, in an order that stays."""
-    lines = await writer.scanner.read(lambda study: sorted(study.lines(at_most=sys.maxsize), key=statistic_key))
+    """The sufficient statistic: a line for each context, action and configuration that occurred, in a fixed order."""
+    lines = await writer.scanner.read(lambda study: sorted(study.lines(limit=sys.maxsize), key=statistic_key))
     return page_after(request, lines, statistic_key)
 
 
 async def explain(writer: Writer, request: Request) -> JSONRecord:
-    """A decision: what was asked, what was decided, what was told since, and whether it comes out the same again."""
+    """Explain a decision: its request, action probabilities, outcome, and whether its replay gives the same action."""
     return await writer.scanner.read(lambda study: study.explain(find_decision(study, request)))
 
 
 async def events(writer: Writer, request: Request) -> JSONRecord:
-    """Events in their order; the cursor is the id of an event, so that a study can be followed from outside."""
+    """Events in the order of the log. The cursor is the id of an event, so that a client can follow a study."""
     limit, text = page_limit(request), request.query_params.get("cursor", "0")
     after = text if text.startswith("e") else number_cursor(request)
 
@@ -187,7 +187,7 @@ async def events(writer: Writer, request: Request) -> JSONRecord:
 
 
 async def early_outcomes(writer: Writer, request: Request) -> JSONRecord:
-    """Outcomes that came before their decision and are still stored; `retract` by `key` removes one."""
+    """Outcomes that arrived before their decision and are stored. `retract` by `key` removes one."""
     limit, after = page_limit(request), text_cursor(request)
     outcomes = await writer.reader.read(lambda study: study.early_outcomes(after, limit + 1))
     records = [outcome._asdict() for outcome in outcomes]
@@ -204,7 +204,7 @@ async def removed_outcomes(writer: Writer, request: Request) -> JSONRecord:
 
 
 async def verify(writer: Writer, request: Request) -> VerifyResponse:
-    """Fold the log again, and compare with what is kept, bit for bit."""
+    """Replay the event log, and compare the result with the stored state, bit for bit."""
     verification = await writer.verifier.read(lambda study: study.verify())
     writer.last_verification = LastVerification(time.time(), verification)
     return VerifyResponse(
@@ -213,19 +213,21 @@ async def verify(writer: Writer, request: Request) -> VerifyResponse:
 
 
 async def alive(context: ServiceContext, request: Request) -> StatusResponse:
-    """The process runs; no database is asked."""
+    """Liveness: the process runs. No database is queried."""
     return StatusResponse("ok")
 
 
 async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
-    """Every study that was opened can decide and write, keys can be verified, and the service is not stopping.
+    """Readiness: every opened study can decide and write, keys can be verified, and the service is not stopping.
 
-    Other studies are in `unavailable`: they do not keep the rest from being served.
+    Studies that could not be opened or are damaged are in `unavailable`; the others are served.
     """
     if context.draining.is_set():
         raise RequestError("not-ready", "The service is stopping.")
     if context.keys.are_missing():
-        raise RequestError("not-ready", "The file of keys is missing, and no key is accepted until it is back.")
+        raise RequestError(
+            "not-ready", ("The file of keys is missing. The service accepts no key until the file is restored.")
+        )
     unavailable = await context.readiness.latest(lambda: _unavailable_studies(context))
     if unavailable:
         raise RequestError("not-ready", f"Studies that cannot be written: {', '.join(unavailable):.500}.")
@@ -265,11 +267,11 @@ async def _is_responsive(writer: Writer) -> bool:
 
 
 async def metrics(context: ServiceContext, request: Request) -> PlainTextResponse:
-    """Counts of every study, its writer and the requests, as Prometheus reads them."""
+    """Metrics of studies, writers and requests in Prometheus' text format."""
     text = await format_metrics(context.accessible_writers(request), context.requests)
     return PlainTextResponse(text, media_type=PROMETHEUS_MEDIA_TYPE)
 
 
 async def openapi(context: ServiceContext, request: Request) -> Response:
-    """This interface, for tools."""
+    """The OpenAPI document of this interface."""
     return Response(context.openapi, media_type="application/json")

@@ -81,7 +81,7 @@ ProblemRecord = dict[str, Any]
 
 PolicyRecord = struct(
     "PolicyRecord",
-    "A policy: its id and parameters; `identity` differs where its decisions would.",
+    "A policy: its id and parameters. Policies with equal `identity` make equal decisions.",
     **{"class": str, "id": str, "parameters": dict[str, Any], "identity": str},
 )
 StudyDescription = struct(
@@ -107,7 +107,7 @@ ReportRecord = record_struct(
     incomplete=record_struct(
         "IncompleteOutcomes",
         get_type_hints(StudyReport)["incomplete"],
-        "Outcomes that lack values that the policy needs.",
+        "Incomplete outcomes: values that the policy requires are missing.",
         text=str,
     ),
 )
@@ -115,13 +115,15 @@ _RECOMMENDATION_FIELDS: dict[str, Any] = {
     "action": Assignment,
     "runner_up": struct(
         "RunnerUp",
-        "The second best action so far, its mean reward without its cost subtracted, and its cost.",
+        "The second best action so far, its mean reward (costs not subtracted), and its cost.",
         action=Assignment,
         mean=Number,
         cost=Number,
     )
     | None,
-    "certainty": record_struct("Certainty", Certainty, "How certain it is that the action is the best."),
+    "certainty": record_struct(
+        "Certainty", Certainty, ("Probability that the action is the best, expected loss and stopping rule.")
+    ),
     "stop": bool | None,
     "stop_reason": str,
     "text": str,
@@ -162,7 +164,7 @@ EventRecord = struct(
 )
 PolicyItem = struct(
     "PolicyChange",
-    "A policy, since which decision and event it has decided, and who chose it.",
+    "A policy, its first decision and event, and the name of the person or key that chose it.",
     version=int,
     policy=str,
     record=PolicyRecord,
@@ -172,12 +174,17 @@ PolicyItem = struct(
     by=str,
 )
 EarlyOutcomeItem = record_struct(
-    "EarlyOutcome", EarlyOutcome, "An outcome that came before its decision, and is still stored."
+    "EarlyOutcome", EarlyOutcome, "A stored outcome that was reported before its decision."
 )
 RemovedOutcomeItem = record_struct(
     "RemovedOutcome", RemovedOutcome, "An outcome that was removed before its decision was made."
 )
-ModeItem = record_struct("Mode", ModeRecord, "A mode, since when, who set it and why.", baseline=Assignment | None)
+ModeItem = record_struct(
+    "Mode",
+    ModeRecord,
+    ("A mode, its start, the name of the person or key that set it, and the reason."),
+    baseline=Assignment | None,
+)
 StatisticRecord = struct(
     "StatisticLine",
     "The outcomes of a context, an action and a configuration.",
@@ -188,7 +195,7 @@ StatisticRecord = struct(
 )
 ExplanationRecord = struct(
     "Explanation",
-    "A decision: the request, the action, the outcome so far, and whether it can be derived again.",
+    "A decision: the request, the action, the outcome so far, and the result of its recomputation.",
     id=str,
     number=int,
     key=str | None,
@@ -214,7 +221,7 @@ ExplanationRecord = struct(
     leads_to=list[  # type: ignore[misc]
         struct(
             "PredictedConfiguration",
-            "Values of the reward's parents that the action leads to.",
+            "Predicted values of the reward's parents under the action.",
             parents=Assignment,
             probability=float,
             n=int,

@@ -90,7 +90,7 @@ def _large_number_errors(body: bytes | msgspec.Raw) -> list[FieldError]:
 def duplicate_key_errors(body: bytes | msgspec.Raw) -> list[FieldError]:
     """The fields that an object of a body has more than once: a decoder would take the last and ignore the others."""
     paths = itertools.islice(find_duplicate_keys(bytes(body)), MAX_FIELD_ERRORS)
-    return [FieldError(pointer(*path), "is there more than once. Send every key once.") for path in paths]
+    return [FieldError(pointer(*path), "occurs more than once. Send every key once.") for path in paths]
 
 
 def _decode_message(error: Exception) -> str:
@@ -229,7 +229,7 @@ def decision_refusal(problem: Problem, body: Any, error: CausalBanditsError) -> 
     if errors:
         return FieldsError(CausalBanditsError(summary_of(errors)), errors, "unknown-variable")
     if body.eligible is not None and not body.eligible:
-        errors = [FieldError("/eligible", "is empty. List one action at least, or leave the field out.")]
+        errors = [FieldError("/eligible", "is empty. List at least one action, or leave the field out.")]
         return FieldsError(CausalBanditsError(summary_of(errors)), errors, "invalid-action")
     return FieldsError(error, argument_errors(_set_fields(body), error))
 

@@ -18,17 +18,21 @@ Value = str | int | float | bool
 class AskRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A request for a decision, or for several."""
 
-    n: Annotated[int | None, Meta(description="The number of decisions, 1,000 at most; they come in `items`.")] = None
+    n: Annotated[
+        int | None, Meta(description=("The number of decisions, at most 1,000. The response has them in `items`."))
+    ] = None
     key: Annotated[
         str | None,
         Meta(
-            description="An idempotency key, one for each exposure, such as an order or a page view: the same request "
-            "with the same key has the same response."
+            description=(
+                "Idempotency key, one for each exposure, such as an order or a page view. A repeated request with "
+                "the same key returns the same response."
+            )
         ),
     ] = None
     unit: Annotated[
         str | None,
-        Meta(description="The visitor, patient or machine; later decisions for it repeat its latest action."),
+        Meta(description="The visitor, patient or machine. Later decisions for the unit repeat its latest action."),
     ] = None
     sticky: Annotated[bool, Meta(description="Whether the action of the unit's latest decision is repeated.")] = True
     context: Annotated[dict[str, Value] | None, Meta(description="The values of context variables.")] = None
@@ -43,12 +47,12 @@ class OutcomeItem(msgspec.Struct, forbid_unknown_fields=True):
 
     id: Annotated[
         int | str,
-        Meta(description="The decision's `id` or its `key`; or its number, a whole number, in the log as it is now."),
+        Meta(description="The decision's `id` or `key`, or its number in the current log (an integer)."),
     ]
-    reward: Annotated[int | float | None, Meta(description="null: not known yet.")]
+    reward: Annotated[int | float | None, Meta(description="The reward; null if it is not known yet.")]
     observed: Annotated[
         dict[str, Value | None] | None,
-        Meta(description="The values of variables that were observed; those that the decision set may be left out."),
+        Meta(description="The values of observed variables. Variables that the decision set can be left out."),
     ] = None
 
 
@@ -65,7 +69,7 @@ class RawTellRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Another outcome than the one that was told."""
+    """The outcome that replaces the reported one."""
 
     reward: int | float
     observed: dict[str, Value | None] | None = None
@@ -75,41 +79,54 @@ class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
 class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A study that is to be created: the specification of its problem, its policy and its rules."""
 
-    name: Annotated[str, Meta(description="Small letters, digits, - and _, 64 at most.")]
+    name: Annotated[str, Meta(description="At most 64 characters from small letters, digits, - and _.")]
     problem: dict[str, Any]
     policy: Annotated[
         str | None,
-        Meta(description='The policy, such as "c-ts(prior=beta)". If left out, it is chosen for the problem.'),
+        Meta(description='The policy, such as "c-ts(prior=beta)". Default: the default policy of the problem.'),
     ] = None
     parameters: Annotated[dict[str, Value], Meta(description="Further options of the policy.")] = {}
     horizon: Annotated[int | None, Meta(description="The planned number of decisions.")] = None
-    seed: Annotated[int | None, Meta(description="If left out, a random one is drawn and stored.")] = None
+    seed: Annotated[int | None, Meta(description="Default: a random seed, which the study stores.")] = None
     attribution_window: Annotated[
         float | None,
-        Meta(description="Seconds after which a decision without an outcome may be given the default reward."),
+        Meta(description="Outcome timeout in seconds; `expire` then assigns the default reward."),
     ] = None
     default_reward: Annotated[
         float | None, Meta(description="The reward of a decision without an outcome after the attribution window.")
     ] = None
     late_outcomes: Annotated[
         Literal["apply", "ignore"],
-        Meta(description="Whether outcomes after the window replace the default reward, or are only recorded."),
+        Meta(
+            description=(
+                "Whether outcomes after the attribution window replace the default reward (apply) or are only "
+                "recorded (ignore)."
+            )
+        ),
     ] = "apply"
     zero_probability: Annotated[
         Literal["raise", "allow"],
-        Meta(description="Whether observed values to which the model gives probability 0 are refused."),
+        Meta(
+            description=(
+                "Whether observed values that have probability 0 in the model are rejected (raise) or accepted (allow)."
+            )
+        ),
     ] = "raise"
     budget: Annotated[
-        tuple[float, int] | None, Meta(description="The total budget and the number of decisions that it is for.")
+        tuple[float, int] | None, Meta(description="The total budget and the number of decisions that it must last.")
     ] = None
-    hold_until_window: Annotated[bool, Meta(description="Whether outcomes count only after the window.")] = False
-    min_propensity: Annotated[float, Meta(description="The probability that is spread over all actions.")] = 0.0
+    hold_until_window: Annotated[
+        bool, Meta(description=("Whether updates are delayed until the attribution window has passed."))
+    ] = False
+    min_propensity: Annotated[
+        float, Meta(description=("The probability that is spread uniformly over all actions."))
+    ] = 0.0
     holdout: Annotated[float, Meta(description="The share of units in the control group.")] = 0.0
     baseline: Annotated[dict[str, Value] | None, Meta(description="The action of the control group.")] = None
 
 
 class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Who is to decide from now on."""
+    """The policy that decides from now on."""
 
     policy: str
     parameters: dict[str, Value | None] = {}
@@ -128,7 +145,7 @@ class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     confidence: float = 0.95
     tolerance: float = 0.0
-    at_most: int | None = None
+    limit: int | None = None
 
 
 class RankActionsRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,13 +179,21 @@ JSONRecord = dict[str, Any]
 class DecisionResponse(msgspec.Struct, forbid_unknown_fields=True):
     """A decision."""
 
-    id: Annotated[str, Meta(description="Its name, which no other decision ever gets: report outcomes by it.")]
+    id: Annotated[str, Meta(description="The unique id of the decision. Use it to report the outcome.")]
     action: Annotated[dict[str, Value], Meta(description="The variables to set, and their values.")]
     propensity: Annotated[
-        float | None, Meta(description="The probability with which the action was chosen; null where it is not known.")
+        float | None,
+        Meta(
+            description=("The propensity: the probability with which the action was chosen; null if it is not logged.")
+        ),
     ]
     due: Annotated[
-        float | None, Meta(description="The end of the attribution window, in seconds since 1970; null without one.")
+        float | None,
+        Meta(
+            description=(
+                "The end of the attribution window, in seconds since 1970; null if the study has no attribution window."
+            )
+        ),
     ]
 
 
@@ -193,13 +218,18 @@ class FieldError(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 class ProblemDetails(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An error (RFC 9457)."""
 
-    type: Annotated[str, Meta(description="A URI reference, at which the service documents the type.")]
+    type: Annotated[str, Meta(description="A URI reference to the documentation of the type.")]
     title: str
     status: int
-    detail: Annotated[str, Meta(description="The error in words, for people.")]
-    errors: Annotated[list[FieldError], Meta(description="The fields that are wrong, where they are known.")] = []
+    detail: Annotated[str, Meta(description="A description of the error.")]
+    errors: Annotated[list[FieldError], Meta(description="The invalid fields, if they are known.")] = []
     request_id: Annotated[
-        str | None, Meta(description="As in the header X-Request-ID and in the service's log; with status 500.")
+        str | None,
+        Meta(
+            description=(
+                "The id of the request, equal to the header X-Request-ID and to the service's log; with status 500."
+            )
+        ),
     ] = None
 
 
@@ -207,9 +237,9 @@ class OutcomeResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     """The receipt of an outcome."""
 
     status: Status
-    why: Annotated[str, Meta(description="The reason, in words; empty where there is nothing to say.")]
-    missing: Annotated[list[str], Meta(description="The variables whose values the policy needs and lacks.")]
-    errors: Annotated[list[FieldError], Meta(description="The fields of an outcome that was refused.")] = []
+    why: Annotated[str, Meta(description="The reason, or an empty text.")]
+    missing: Annotated[list[str], Meta(description="The variables whose values are required and missing.")]
+    errors: Annotated[list[FieldError], Meta(description="The invalid fields of a rejected outcome.")] = []
 
 
 class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
@@ -227,7 +257,7 @@ class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActionsResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """A page of the ranking of all actions; `total` are ranked, and `note` says what is left out, and why."""
+    """A page of the ranking of `total` actions; `note` names actions that are left out, with the reason."""
 
     items: list[ActionItem]
     total: int
@@ -248,13 +278,13 @@ class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StatusResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """What became of it."""
+    """The status of a request."""
 
     status: str
 
 
 class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """It can decide and write."""
+    """The service can decide and write."""
 
     status: Literal["ready"]
     unavailable: list[str] = []

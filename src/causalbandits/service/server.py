@@ -170,7 +170,7 @@ def _client_step(connection: Any) -> str | None:
 MAX_HEAD_BYTES = 2**16
 """Bytes, as h11 has it; some more where they come together with others."""
 
-HEAD_TOO_LONG_MESSAGE = f"The head of a request has {MAX_HEAD_BYTES} bytes at most."
+HEAD_TOO_LONG_MESSAGE = f"The limit of the head of a request is {MAX_HEAD_BYTES} bytes."
 
 
 def http_protocol() -> type[Protocol]:
@@ -280,7 +280,7 @@ def httptools_protocol() -> type[Protocol]:
                 self.transport.abort()
 
         def connection_lost(self, error: Exception | None) -> None:
-            """Tell every request of the pipeline. Uvicorn tells the last one, and the others write to a closed one."""
+            """Tell every request of the pipeline: uvicorn tells the last one only."""
             super().connection_lost(error)
             self.pipeline.clear()
             for cycle in self.unanswered:
@@ -313,18 +313,20 @@ def build_service(
     files = list(files)
     folders = [file for file in files if os.path.isdir(file)]
     if len(folders) + (directory is not None) > 1:
-        raise StateError(f"One directory of studies is served at a time; got {[*folders, directory]}.")
+        raise StateError(f"A service has one directory of studies; got {[*folders, directory]}.")
     if folders:
         (directory,) = folders
         files.remove(directory)
     folder = None if directory is None else parse_path(directory, "studies")
     if folder is not None and not folder.is_dir():
-        raise StateError(f"{folder} is no directory. Make it first: studies that are made over HTTP are put there.")
+        raise StateError(
+            f"{folder} is not a directory. Create it first; studies that are created over HTTP are stored there."
+        )
     named, found = list(files), [] if folder is None else sorted(folder.glob("*.db"))
     locations: list[str | os.PathLike[str]] = [*named, *found]
     names = [location_name(location) for location in locations]
     if (not locations and folder is None) or len(set(names)) < len(names):
-        raise StateError(f"Name one study or several, whose files have different names; got {names}.")
+        raise StateError(f"Pass one or more studies whose files have different names; got {names}.")
     for location in named:
         validate_study_name(location_name(location))
     default_keys = default_keys_path(locations[0]) if folder is None else folder / "keys.json"
@@ -364,15 +366,15 @@ def _require_key(keys: Keys, *, is_named: bool) -> None:
     is_there, had_keys = keys.path.exists(), keys.marker.exists()
     if not (is_named or is_there or had_keys):
         return
-    state = "has no key any more" if is_there else "is not there"
-    marked = f", though the service had keys ({keys.marker} says so)" if had_keys and not is_there else ""
+    state = "contains no key" if is_there else "does not exist"
+    marked = f", although the service had keys (marker file {keys.marker})" if had_keys and not is_there else ""
     obstacles = [str(path) for path in (keys.path, keys.marker) if path.exists()]
     steps = [f"remove {' and '.join(obstacles)}"] if obstacles else []
-    steps += ["leave --keys out"] if is_named else []
+    steps += ["leave out --keys"] if is_named else []
     raise StateError(
-        f"{keys.path}, the file of keys, {state}{marked}, and everybody could do everything. Restore the file, or make "
-        f"a key: causalbandits study keys make {keys.path} NAME --role admin; or serve without keys, on this machine "
-        f"alone: {' and '.join(steps)}."
+        f"The file of keys, {keys.path}, {state}{marked}; without keys every client would be an admin. Restore the "
+        f"file, or create a key: causalbandits study keys make {keys.path} NAME --role admin. To serve without keys "
+        f"on this machine only, {' and '.join(steps)}."
     )
 
 
@@ -384,19 +386,17 @@ def _confirm_without_keys(keys: Keys, *, is_named: bool) -> None:
     """Admit everybody, if the operator says so twice and there are no keys."""
     if os.environ.get(WITHOUT_KEYS_VARIABLE) != WITHOUT_KEYS_VALUE:
         raise StateError(
-            "Everybody who reaches a service without keys is an admin. To confirm --without-keys, set the environment "
-            f"variable {WITHOUT_KEYS_VARIABLE} to {WITHOUT_KEYS_VALUE}; or make a key, "
-            f"`causalbandits study keys make {keys.path} NAME --role writer`."
+            "Every client of a service without keys is an admin. To confirm --without-keys, set the environment "
+            f"variable {WITHOUT_KEYS_VARIABLE} to {WITHOUT_KEYS_VALUE}; or create a key, `causalbandits study keys "
+            f"make {keys.path} NAME --role writer`."
         )
     if is_named or keys.path.exists():
         raise StateError(
-            f"--without-keys contradicts the file of keys, {keys.path}. Leave --without-keys out, or remove the file"
-            + (" and leave --keys out." if is_named else ".")
+            f"--without-keys contradicts the file of keys, {keys.path}. Leave out --without-keys, or remove the file"
+            + (" and leave out --keys." if is_named else ".")
         )
     keys.admits_everybody = True
-    logger.warning(
-        "Without keys: everybody who reaches this service is an admin.", extra={"fields": {"event": "without_keys"}}
-    )
+    logger.warning("This service has no keys: every client is an admin.", extra={"fields": {"event": "without_keys"}})
 
 
 def serve(
@@ -431,8 +431,8 @@ def _run_service(service: Service, host: str, port: int, drain_seconds: float, r
     if not len(keys) and not keys.admits_everybody and host not in LOOPBACK_HOSTS:
         service.close()
         raise StateError(
-            f"Without a key, a service listens on this machine alone (127.0.0.1), not on {host}. Make a key: "
-            f"causalbandits study keys make {keys.path} NAME --role writer."
+            f"Without keys, a service listens on 127.0.0.1 only, not on {host}. Create a key: causalbandits study "
+            f"keys make {keys.path} NAME --role writer."
         )
     warm_up()
     ready()

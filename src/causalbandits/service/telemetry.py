@@ -1,4 +1,4 @@
-"""What a service records of its requests: identifiers, log lines (text or JSON) and durations.
+"""Records of requests: identifiers, log lines (text or JSON) and durations.
 
 Nothing here records a secret: of a key, its name and role; of a path, the route's template and the study.
 """
@@ -107,7 +107,7 @@ class RequestStatistics:
             "key": key.name,
             "role": key.role,
         }
-        by = f"key {key.name!r} ({key.role})" if key.name else "somebody without a key"
+        by = f"key {key.name!r} ({key.role})" if key.name else "a client without a key"
         at = "" if study is None else f" of study {study!r}"
         change_logger.info("Change: %s%s by %s", change, at, by, extra={"fields": fields})
 

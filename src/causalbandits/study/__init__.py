@@ -1,4 +1,4 @@
-"""A policy at work, durably: decisions and outcomes in a database, for many processes."""
+"""Studies: durable campaigns whose decisions and outcomes are in a database that many processes share."""
 
 from typing import TYPE_CHECKING
 

@@ -169,7 +169,7 @@ class HoldoutReport(NamedTuple):
     def __str__(self) -> str:
         lines = self.comparison.format_lines()
         if self.rewards is not None:
-            lines += [f"without costs: {line}" for line in self.rewards.format_lines()]
+            lines += [f"without costs, {line}" for line in self.rewards.format_lines()]
         return "\n".join([*lines, f"method: {self.method}"])
 
 

@@ -186,14 +186,14 @@ def _validate_new_key(key: str) -> None:
     validate_key(key)
     if parse_id("d", key) is not None:
         raise StateError(
-            f"A key cannot be the id of a decision, d17-6f3a9c21 or the like; got {key!r}. Choose another."
+            f"A key must not have the form of a decision's id, such as d17-6f3a9c21; got {key!r}. Choose another key."
         )
 
 
 def _key_conflict(key: str | None) -> ConflictError:
     return ConflictError(
-        f"The key {key!r} was used for another request. A key is an idempotency key: use one key for each exposure, "
-        "and unit for a visitor who returns. Nothing was changed."
+        f"The key {key!r} was used for another request. Use one idempotency key for each exposure, and unit for a "
+        "returning visitor. Nothing was changed."
     )
 
 

@@ -88,8 +88,8 @@ def refuse_without_baseline(holdout: Holdout, problem: Problem, eligible: Sequen
     """Refuse a request in which the baseline may not be chosen, for both arms alike."""
     if not _allows(unpruned_situation(problem, eligible), holdout.baseline):
         raise InterventionError(
-            f"The control group gets {holdout.baseline.intervention}, which may not be chosen here. Add it to the "
-            "eligible actions. Nothing was decided."
+            f"The control group receives {holdout.baseline.intervention}, which is not eligible in this request. Add "
+            "the action to the eligible actions. Nothing was decided."
         )
 
 

@@ -19,13 +19,11 @@ def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Ver
     To go back to it, stop whatever uses the study and put the copy in its place.
     """
     if is_postgres_url(location):
-        raise StateError(
-            "A study in PostgreSQL is copied by the server's own means: pg_dump --schema=causalbandits_NAME."
-        )
+        raise StateError("To copy a study in PostgreSQL, use the server's tools: pg_dump --schema=causalbandits_NAME.")
     source, target = parse_path(location, "campaign.db"), parse_path(to, "copy.db")
     refuse_unwritable(target)
     if target.exists():
-        raise StateError(f"{target} exists already. Choose another name: copies are not overwritten.")
+        raise StateError(f"{target} exists already, and copies are not overwritten. Choose another name.")
     SQLite(source, new=False).close()  # which says if it is no study
     partial_file = target.with_name(target.name + PART)
     try:

@@ -1,11 +1,11 @@
-"""How a decision is made in each mode: a pure function, used for new decisions and for their replay.
+"""The decision in each mode: a pure function, used for new decisions and for their replay.
 
 online     the policy decides
-shadow     a baseline is played, and what the policy would have done is logged
-uniform    every eligible action is equally likely
-frozen     the policy decides by what it had learnt when it was frozen; outcomes are recorded all the same
-paused     nothing is decided for now; outcomes are taken
-closed     nothing is decided any more; outcomes of earlier decisions are taken
+shadow     a baseline is played, and the policy's decision is logged
+uniform    every eligible action has equal probability
+frozen     the policy decides by its statistic at the time of freezing; outcomes are recorded
+paused     no decisions until the mode changes; outcomes are accepted
+closed     no decisions any more; outcomes of earlier decisions are accepted
 
 Each decision has a random generator of its own, derived from the study's seed and the decision's number: see
 `causalbandits.campaign.DecisionSeeds`.
@@ -43,7 +43,7 @@ class DecisionRequest(NamedTuple):
 
 
 class Decider(NamedTuple):
-    """A policy with its statistic, the budget that is left, and the floor under all propensities."""
+    """A policy with its statistic, the budget that is left, and the minimum propensity."""
 
     policy: AnyPolicy
     statistic: Any
@@ -52,7 +52,7 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision: the choice, how its propensities were mixed, and what the policy would have done otherwise."""
+    """A decision: the choice, the mixture that it was drawn from, and the action that the policy proposed instead."""
 
     choice: Choice
     mixture: PropensityMixture | None = None
@@ -70,9 +70,9 @@ def make_decision(
         return _decide_in_shadow(baseline, request, decider, rng)
     if mode in ("paused", "closed"):
         raise StudyModeError(
-            f"The study is {mode}: nothing is decided"
-            + (" until it is online again. " if mode == "paused" else " any more. ")
-            + "Outcomes of earlier decisions are taken."
+            f"The study is {mode} and makes no decisions"
+            + (" until an admin sets another mode. " if mode == "paused" else ". ")
+            + "It still accepts outcomes of earlier decisions."
         )
     return _decide_by_policy(request, decider, rng)
 
@@ -106,10 +106,15 @@ def _decide_in_shadow(
 ) -> DecisionMade:
     situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
     if not situation.allows(baseline):
-        raise InterventionError(f"In the shadow {baseline} is done, which may not be chosen here. Nothing was decided.")
+        raise InterventionError(
+            f'In the mode "shadow" the action is {baseline}, which is not eligible in this request. Add the '
+            "action to the eligible actions. Nothing was decided."
+        )
     cost = request.problem.cost(baseline)
     if decider.budget_tracker is not None:
         assert situation.costs is not None
         if not decider.budget_tracker.pacing_rule(situation.costs, rng.random).can_afford(cost):
-            raise BudgetError(f"In the shadow {baseline} is done, which costs {cost:g}: more than may be spent now.")
+            raise BudgetError(
+                f'In the mode "shadow" the action is {baseline}, which costs {cost:g}, more than the budget allows now.'
+            )
     return DecisionMade(Choice(baseline, 1.0), None, _decide_by_policy(request, decider, rng).choice.action)

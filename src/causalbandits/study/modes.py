@@ -1,4 +1,4 @@
-"""Changes of mode and policy: what may follow what, and whether a policy fits the study's rules and its log."""
+"""Changes of mode and policy: the allowed changes, and whether a policy fits the study's rules and its log."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
     if not isinstance(mode, str) or mode not in MODES:
         raise StudyModeError(unknown_name_message("mode", mode, MODES))
     if session.mode.mode == "closed":
-        raise StudyModeError("The study is closed, and stays so. Make a new one to go on. Nothing was changed.")
+        raise StudyModeError("The study is closed permanently. Create a new study to continue. Nothing was changed.")
     if baseline is not None and mode != "shadow":
-        raise StudyModeError(f'baseline= is what is done in the mode "shadow"; got the mode {mode!r}.')
+        raise StudyModeError(f'baseline= is allowed in the mode "shadow" only; got the mode {mode!r}.')
     validate_remark("by", by)
     validate_remark("why", why)
     if mode == "shadow" and baseline is None and {} not in session.problem.actions:
         raise StudyModeError(
-            'The mode "shadow" needs baseline=, the action that is done while the policy only proposes. Give a value '
-            f"of {', '.join(map(repr, session.problem.manipulable))}. Nothing was changed.",
+            'The mode "shadow" requires baseline=, the action that is carried out while the policy only proposes '
+            f"actions. Pass a value of {', '.join(map(repr, session.problem.manipulable))}. Nothing was changed.",
             path=("baseline",),
         )
     baseline_choices = (
@@ -88,12 +88,13 @@ def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budg
         refuse_budget(policy)
         if rules.min_propensity:
             raise BudgetError(
-                "A minimum propensity plays what a budget might not pay for: leave min_propensity= or budget= out."
+                "min_propensity= and budget= exclude each other, because a minimum propensity can choose unaffordable "
+                "actions. Leave out one of them."
             )
         if rules.holdout:
             raise BudgetError(
-                "The control group's baseline is done whatever it costs, and a budget might not pay for it: leave "
-                "holdout= or budget= out."
+                "holdout= and budget= exclude each other, because the control group can exceed the budget. Leave out "
+                "one of them."
             )
     if rules.min_propensity:
         _validate_floor(problem, policy, rules.min_propensity)
@@ -111,9 +112,8 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
                 fold.validate_context(context, row.choice.action)
             except PolicyError as error:
                 raise PolicyError(
-                    f"{error} So it was when decision {number} was made: this policy could not learn from its outcome. "
-                    "What does not matter can be taken back: retract(id), then cancel(id). Nothing was "
-                    "changed."
+                    f"{error} Decision {number} was made in this context, so the policy could not learn from its "
+                    "outcome. To exclude the decision, use retract(id), then cancel(id). Nothing was changed."
                 ) from None
         _ = fold.statistic  # takes in all that counts, or says what it cannot learn from
 
@@ -135,4 +135,4 @@ def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
             actions = () if policy.traits.learns_cpts else list_actions(unpruned_situation(conditioned, None))
             mix_floor(choice, floor, actions or (choice.action,), rng)
             return
-    raise CausalBanditsError("Nothing may be done in any context.")
+    raise CausalBanditsError("No action is allowed in any context.")

@@ -1,10 +1,10 @@
-"""Propensities with a floor: a policy's own probabilities, mixed with the uniform distribution.
+"""Minimum propensities: a policy's own probabilities, mixed with the uniform distribution.
 
-    propensity(a) = (1 - floor) share(a) + floor / K,     K actions may be chosen
+    propensity(a) = (1 - floor) share(a) + floor / K,     K eligible actions
 
-A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline].
-Without a floor, an action that none of the policy's draws favours has propensity 0 in the log whatever its true one
-was, and estimates weighted by actions are biased. The mode "uniform" is a floor of 1.
+A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline]. Without a floor, an
+action that no posterior sample favours has propensity 0 in the log, whatever its true propensity, and estimates
+weighted by actions are biased. The mode "uniform" is a floor of 1.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ def mix_floor(
     """The policy's choice or, with the probability `floor`, one of the actions at random."""
     if choice.propensity is None:
         raise PolicyError(
-            f"min_propensity={floor:g} is mixed into the chances of a policy's decisions, and this one does not know "
-            'them: take a Thompson policy with samples= above 1, such as cb.policy("c-ts", samples=32), or a '
-            "deterministic one."
+            f"min_propensity={floor:g} requires a policy with known action probabilities. Use a Thompson sampling "
+            'policy with samples= above 1, such as cb.policy("c-ts", samples=32), or a deterministic one.'
         )
     mixture = PropensityMixture(choice.support or ((choice.action, 1.0),), floor, tuple(actions))
     action = sample_uniformly(actions, rng) if rng.random() < floor else choice.action
@@ -89,9 +88,8 @@ def list_actions(situation: Situation) -> tuple[Action, ...]:
     """All actions of a situation, in order; refused where they are too many."""
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
-            f"Chances are mixed over {MAX_MIXED_ACTIONS} actions at most; here {situation.size} may be chosen. Narrow "
-            "the problem (max_set=, actions=) or the question (eligible=), or let the policy decide without "
-            "min_propensity."
+            f"min_propensity allows at most {MAX_MIXED_ACTIONS} actions; {situation.size} actions are eligible. "
+            "Restrict the problem (max_set=, actions=) or the request (eligible=), or leave out min_propensity."
         )
     actions: tuple[Action, ...] = situation.compute_once(
         "actions", lambda: tuple(map(situation.action, range(situation.size)))

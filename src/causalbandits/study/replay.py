@@ -94,7 +94,13 @@ def _repeat(log: Log, row: Row, assignment: Assignment) -> DecisionMade | None:
 
 
 class Shadowed(NamedTuple):
-    """A decision: the action that was played, and the one that another policy would have played."""
+    """A decision, as it was made and as another policy would have made it.
+
+    Attributes:
+        id: The number of the decision.
+        done: The action that was played.
+        would: The action that the other policy would have played.
+    """
 
     id: int
     done: Intervention

@@ -87,8 +87,8 @@ class SteadyClock:
             self._reported_jump = jump
             warn(
                 f"This computer's clock was set {'forward' if jump > 0 else 'back'} by {abs(jump):.0f} seconds. The "
-                "study goes on with the time that has passed, so that nothing expires too early. If the clock is right "
-                "now, start the process again.",
+                "study continues with the elapsed time, so that no decision expires too early. If the clock is "
+                "correct now, restart the process.",
                 ClockWarning,
                 stacklevel=2,
             )
@@ -125,7 +125,7 @@ class Rules:
         if (window is None) != (default is None):
             raise StateError(
                 "attribution_window and default_reward belong together: a decision without an outcome after "
-                "attribution_window seconds gets default_reward. Give both, or neither."
+                "attribution_window seconds receives default_reward. Pass both or neither."
             )
         if not isinstance(self.hold_until_window, bool) or (self.hold_until_window and window is None):
             raise StateError(
@@ -149,7 +149,7 @@ class Rules:
         if bool(self.holdout) != (self.baseline is not None):
             raise StateError(
                 "holdout and baseline belong together: the control group has the share holdout of all units, and "
-                "always gets the action baseline. Give both, or neither."
+                "always receives the action baseline. Pass both or neither."
             )
         for name, allowed in (("late_outcomes", ("apply", "ignore")), ("zero_probability", ("raise", "allow"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
@@ -167,13 +167,13 @@ MAX_KEY_LENGTH, MAX_REMARK_LENGTH = 200, 1000
 def validate_remark(name: str, text: object) -> None:
     """Refuse what cannot be logged as who did something (`by`), or why."""
     if not isinstance(text, str) or len(text) > MAX_REMARK_LENGTH or not text.isprintable():
-        raise StateError(f"{name} is printable text of {MAX_REMARK_LENGTH} characters at most; got {text!r:.60}.")
+        raise StateError(f"{name} must be printable text of at most {MAX_REMARK_LENGTH} characters; got {text!r:.60}.")
 
 
 def validate_key(key: object, kind: str = "key") -> None:
     """Refuse what cannot be the idempotency key of a decision, or the name of a unit."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise StateError(f"A {kind} is printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
+        raise StateError(f"A {kind} must be printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
 
 
 SIGNING_KEY_VARIABLE = "CAUSALBANDITS_SIGNING_KEY"
@@ -189,8 +189,8 @@ def parse_signing_key(text: str | None) -> bytes:
         return b""
     if not isinstance(secret, str) or len(secret) < MIN_SIGNING_KEY_LENGTH:
         raise StateError(
-            f"A signing key is text of {MIN_SIGNING_KEY_LENGTH} characters at least, given as signing_key or in the "
-            f"environment as {SIGNING_KEY_VARIABLE}: a long random one."
+            f"A signing key must be a text of at least {MIN_SIGNING_KEY_LENGTH} characters. Pass a long random text "
+            f"as signing_key, or in the environment variable {SIGNING_KEY_VARIABLE}."
         )
     return hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), digest_size=32, person=b"signing").digest()
 
@@ -206,12 +206,12 @@ def _validate_signing_key(path: object, key: bytes, key_id: str | None) -> None:
         return
     if key_id is None:
         raise StateError(
-            f"{path} is not signed, and a signing key was given: with one, only studies are opened that were created "
-            f"with it. Leave it out ({SIGNING_KEY_VARIABLE}) if this study never was signed."
+            f"{path} is not signed, and a signing key was passed. If the study was created without a signing key, "
+            f"leave out the key ({SIGNING_KEY_VARIABLE})."
         )
     raise StateError(
-        f"{path} is signed{' with another key' if key else ''}: give the key that it was created with, as signing_key "
-        f"or in the environment as {SIGNING_KEY_VARIABLE}."
+        f"{path} is signed{' with another key' if key else ''}. Pass the key with which the study was created, as "
+        f"signing_key or in the environment variable {SIGNING_KEY_VARIABLE}."
     )
 
 
@@ -232,7 +232,7 @@ class Session:
             self.budget = Budget(*facts["budget"]) if "budget" in facts else None
             self.holdout = build_holdout(self.problem, self.rules)
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{store.path} is damaged: {error!r}.") from None
+            raise StateError(f"{store.path} is corrupted: {error!r}.") from None
         self.log = Log(store, self.problem, self.seeds, Chains(facts["checksum"], signing_key))
         self.table = SumTable()
         self.events = 0
@@ -330,7 +330,9 @@ class Session:
             self._sync()
             yield
             if self._is_half_written:
-                raise StorageError(f"{self.store.path}: a change was half written. Nothing was changed.")
+                raise StorageError(
+                    f"{self.store.path}: a change was incomplete and was rolled back. Nothing was changed."
+                )
             self.flush()
         finally:
             self._in_transaction = False
@@ -389,8 +391,8 @@ class Session:
         if not -CLOCK_TOLERANCE <= ahead <= MAX_IDLE_SECONDS:
             warn(
                 f"{self.store.path}: the clock is {abs(ahead):.0f} seconds {'ahead of' if ahead > 0 else 'behind'} "
-                "what was recorded last. Set it right before decisions are expired. "
-                + ("" if ahead > 0 else "Until it has caught up, everything is recorded with that last time."),
+                "the time of the latest record. Correct the clock before decisions expire. "
+                + ("" if ahead > 0 else "Until then, the study records the time of the latest record."),
                 ClockWarning,
                 stacklevel=2,
             )

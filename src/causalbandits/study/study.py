@@ -126,7 +126,7 @@ PUBLIC_ATTRIBUTES = (
 
 
 class Study(Advice):
-    """A durable agent: `ask` and `tell` from many processes, nothing lost, nothing counted twice.
+    """A durable campaign: decisions and outcomes in a database that many processes share. Use `create` or `open`.
 
     >>> import causalbandits as cb, tempfile, os
     >>> where = os.path.join(tempfile.mkdtemp(), "campaign.db")
@@ -139,7 +139,19 @@ class Study(Advice):
     (Receipt(status='applied', why='', missing=()), Receipt(status='duplicate', why='', missing=()))
     >>> study.n_outcomes
     1
+
+    Args:
+        store: The open database.
+        policy: The policy, if the database cannot hold it.
+        clock: A function that returns the time as seconds since 1970. Default: the computer's clock.
+        signing_key: The key that signs the study's records. Default: not signed.
+
+    Attributes:
+        problem: The problem.
+        rules: The rules that were fixed by `create`.
     """
+
+    rules: Rules
 
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None, signing_key: bytes = b""
@@ -171,30 +183,53 @@ class Study(Advice):
         clock: Clock | None = None,
         signing_key: str | None = None,
     ) -> Study:
-        """A new study, in a file of its own, or in PostgreSQL: "postgresql://host/database?study=campaign".
+        """Create a study, in a SQLite file of its own or in PostgreSQL.
 
-        Silence is not zero: a decision waits for its outcome for ever, unless `attribution_window` says after how many
-        seconds `expire()` may count it with the reward `default_reward`. An outcome that comes later then replaces the
-        default reward, or is only recorded (`late_outcomes`). With `hold_until_window=True` outcomes count only
-        when their window has passed: else clicks count at once and their absence a window later, so that the actions
-        tried last look too good.
+        >>> import causalbandits as cb, tempfile, os
+        >>> where = os.path.join(tempfile.mkdtemp(), "campaign.db")
+        >>> problem = cb.zoo.email_campaign().problem
+        >>> with cb.Study.create(where, problem, attribution_window=3600, default_reward=0) as study:
+        ...     print(study.policy, study.rules.attribution_window)
+        c-ts(prior=main-effects) 3600
 
-        Without a policy, the one is taken that loses least where outcomes are late and nothing is known of the reward;
-        it draws anew for every decision, from the first on (see `default_policy`).
-        A `budget` is kept to by all processes together: charged when asked, and given back by `cancel`.
-        `min_propensity` gives every action that may be chosen that probability at least, over their number, so that the
-        log can be weighted by actions (see `evaluate`).
+        Args:
+            where: The path of a new file, or a URL such as "postgresql://host/database?study=campaign".
+            problem: The problem.
+            policy: The policy. Default: `default_policy(problem, delayed=True)`, which is randomised from the first
+                decision on.
+            horizon: The number of rounds, if it is known, as for `Agent`.
+            seed: The seed of the study's random numbers. Default: a random seed.
+            attribution_window: The outcome timeout, in seconds after the decision: `expire` then assigns
+                `default_reward`. Default: a decision waits for its outcome for ever.
+            default_reward: The reward of decisions without an outcome after `attribution_window`. Required with it.
+            late_outcomes: The treatment of outcomes after the window: "apply" (default) replaces the default reward by
+                them, "ignore" only records them.
+            zero_probability: The treatment of observed values that have probability 0 under the action, as for `Agent`:
+                "raise" or "allow".
+            budget: A budget that the decisions of all processes keep to together, as for `Agent`.
+            hold_until_window: Whether updates are delayed until the window closes, so that rewards and default rewards
+                arrive together. Otherwise recent successes arrive first, and actions tried last look too good.
+            min_propensity: The minimum propensity: every action has at least this probability divided by the number of
+                actions. `evaluate` by actions needs it.
+            holdout: The share of units (keys or decisions, if `ask` gets no unit) in the control group, chosen by a
+                keyed hash. The policy learns from both arms; the report compares them.
+            baseline: The action of the control group. Required with `holdout`.
+            clock: A function that returns the time as seconds since 1970. Default: the computer's clock.
+            signing_key: A long random text that signs the study: it opens with this key only, and changes of the file
+                without it are detected. Default: the environment variable `CAUSALBANDITS_SIGNING_KEY`, if it is set.
 
-        With `holdout=0.1`, a tenth of all units (keys or decisions, where `ask` gets no unit) are the control group: a
-        keyed hash chooses them, and they always get `baseline`, an action of the problem. The report compares both
-        arms. The policy learns from the outcomes of both, because a reward depends on its parents, not on the arm.
+        Returns:
+            The study.
 
-        With a `signing_key`, a long random text, or one in the environment (`CAUSALBANDITS_SIGNING_KEY`), the study is
-        signed: it is opened with that key alone, and who lacks it cannot change the file unnoticed.
+        Raises:
+            StateError: If the file exists, cannot be written, or a rule is out of range.
+            PolicyError: If the policy is unknown or cannot be used with the problem or the rules.
+            StorageError: If the database cannot be reached.
+            CausalBanditsError: If `problem` is not a `Problem`.
         """
         key = parse_signing_key(signing_key)
         if not isinstance(problem, Problem):
-            raise CausalBanditsError(f"A Study works on a Problem; got {problem!r}.")
+            raise CausalBanditsError(f"A Study requires a Problem; got {problem!r}.")
         resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
         rules = Rules(
             attribution_window,
@@ -235,7 +270,22 @@ class Study(Advice):
         clock: Clock | None = None,
         signing_key: str | None = None,
     ) -> Study:
-        """Go on with a study. A policy that a file cannot hold (your own class) must be handed in as `policy`."""
+        """Open a study that `create` made.
+
+        Args:
+            where: The path of the file, or the URL.
+            policy: The policy, if the database cannot hold it (a class of your own). Default: the stored policy.
+            clock: A function that returns the time as seconds since 1970. Default: the computer's clock.
+            signing_key: The key of a signed study. Default: the environment variable `CAUSALBANDITS_SIGNING_KEY`, if it
+                is set.
+
+        Returns:
+            The study.
+
+        Raises:
+            StateError: If there is no study, it is corrupted, or the key or the policy does not belong to it.
+            StorageError: If the database cannot be reached.
+        """
         key = parse_signing_key(signing_key)
         with close_on_error(open_store(where)) as store:
             study = cls(store, policy, clock, key)
@@ -273,16 +323,16 @@ class Study(Advice):
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was acknowledged is in it.
+        """Close the database; all acknowledged changes are in it.
 
-        While another process reads an older state, or where the disk is full, some of it stays in the -wal file beside
-        it: a warning says so.
+        If another process still reads an older state, or the disk is full, the latest changes stay in the -wal file, and a
+        `CausalBanditsWarning` says so.
         """
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process read it, or the disk is full: the latest changes are "
-                f"in {store.path}-wal. A copy needs both files, or `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it, or the disk is full. The latest changes are in "
+                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -291,7 +341,11 @@ class Study(Advice):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Calls within become durable together, when it ends: one wait for the disk instead of one each."""
+        """Group calls into one durable transaction, which needs one disk write instead of one per call.
+
+        Yields:
+            Nothing; use it as `with study.together():`.
+        """
         with self._session.transaction():
             yield
 
@@ -320,25 +374,40 @@ class Study(Advice):
         unit: str | None = None,
         sticky: bool = True,
     ) -> Decision | list[Decision]:
-        """The next decision, or `n` of them at once; asked again with the same `key`, the same one.
+        """Decide on the next action, or on `n` actions at once; asked again with the same `key`, the same decision is
+        returned.
 
-        `context` and `eligible` as for `Agent.ask`. `key` is an idempotency key: one for each exposure, not for each
-        visitor. A key that was used for another request is refused. Of `n` decisions with a key, each has one of its
-        own, by which it can be told: key/0, key/1, ...
+        A deterministic policy repeats one action in a batch, with a `BatchWarning`; a study's default policy is
+        randomised.
 
-        `unit` names the visitor, patient or machine that the decision is for. Its later decisions repeat its latest
-        action, as long as that may be chosen; `sticky=False` decides anew. A repeated decision has an outcome of its
-        own and propensity 1. The policy learns from it, and `evaluate` leaves it out.
+        Args:
+            n: The number of decisions. Default: one decision, which is not wrapped in a list.
+            context: The known values of the problem's context, by variable, as for `Agent.ask`.
+            eligible: The interventions that may be chosen, as for `Agent.ask`.
+            key: An idempotency key, one per exposure (not per visitor). The `n` decisions of a batch get the keys
+                key/0, key/1 and so on. Default: none.
+            unit: The visitor, patient or machine. Its later decisions repeat its latest action while that is eligible;
+                repeated decisions have propensity 1, the policy learns from them, and `evaluate` leaves them out.
+                Default: none.
+            sticky: Whether a unit's later decisions repeat its latest action.
 
-        Every decision is logged, and can be replayed, by itself: a deterministic policy repeats one action in a batch,
-        C-Gittins included, and a `BatchWarning` says so. A study's default draws.
+        Returns:
+            The decision, or a list of `n` decisions.
+
+        Raises:
+            ConflictError: If the key was used for another request.
+            InterventionError: If a value of the context is unknown, or `eligible` is malformed or leaves no action.
+            ProblemError: If the context has a variable that is not part of the problem's context, or no action meets
+                the chance constraints in it.
+            BudgetError: If the budget does not pay for all decisions; none is made then.
+            StudyModeError: If the study is paused or closed.
         """
         with self._session.transaction():
             if n is None:
                 return self._asker.ask_one(context, eligible, key, unit, sticky)
             if unit is not None:
                 raise CausalBanditsError(
-                    "A unit gets one decision at a time: leave n or unit out. Nothing was decided."
+                    "A unit receives one decision per request. Leave out n or unit. Nothing was decided."
                 )
             return self._asker.ask_batch(n, context, eligible, key)
 
@@ -349,38 +418,67 @@ class Study(Advice):
         reward: float | None = math.nan,
         observed: Observed = None,
     ) -> Receipt:
-        """Report the outcome of a decision, given as such, by its id or by its key; again, it is a duplicate.
+        """Report the outcome of a decision.
 
-        A contradiction of an outcome that was reported before is refused: see `correct`. By a key that has not been
-        asked with, the outcome waits for its decision. `reward=None` stores observed values while the reward is
-        awaited. Variables that the decision set, and its context, are filled in.
+        Reporting the same outcome again is a duplicate without effect. An outcome by a key without a decision waits for
+        it.
 
-        An outcome that lacks a value that the policy needs is stored, and its receipt is "incomplete", with the names
-        that are `missing`; reported again with these, it is complete, as if it had been reported at once.
+        Args:
+            decision: The decision, its id or its key.
+            reward: The reward, without subtracting costs. None stores observed values while the reward is awaited.
+            observed: The observed values by variable. Variables that the decision set and the context are filled in.
+
+        Returns:
+            The receipt: its `status` is "applied", "duplicate", or another that `why` explains. "incomplete" means that
+            values are `missing`; reporting the outcome again with them completes it.
+
+        Raises:
+            ConflictError: If another outcome was reported before (see `correct`).
+            UnknownDecisionError: If the decision was never made.
+            TellError: If the reward or a value is impossible.
         """
         with self._session.transaction():
             return self._outcomes.tell(_decision_id(decision), reward, observed)
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
-        """Many outcomes, durable together; each has `id`, `reward` and perhaps `observed`.
+        """Report many outcomes in one durable transaction; a rejected one does not affect the others.
 
-        One that cannot be taken does not keep back the others: its status says why.
+        Args:
+            outcomes: Mappings with `id`, `reward` and optionally `observed`.
+
+        Returns:
+            A receipt for each outcome.
         """
         with self._session.transaction():
             return [self._outcomes.tell_one(outcome) for outcome in outcomes]
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
-        """Outcomes that came before their decision and are still stored, in the order of keys, after a key.
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
+        """List the stored outcomes that arrived before their decision, in the order of keys.
 
-        They wait, or could not be taken when their decision was made. `retract(key)` removes one.
+        They wait for their decision, or could not be applied when it was made. `retract(key)` removes one.
+
+        Args:
+            after: The key after which the list begins. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            The early outcomes.
         """
         with self._session.transaction():
-            return self._outcomes.list_early(after, at_most)
+            return self._outcomes.list_early(after, limit)
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
-        """Early outcomes that `retract(key)` removed, when and by whom, in the order of removal, after a number."""
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
+        """List the early outcomes that `retract(key)` removed, in the order of removal.
+
+        Args:
+            after: The number of the removal after which the list begins. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            The removed outcomes.
+        """
         with self._session.transaction():
-            return self._outcomes.list_removed(after, at_most)
+            return self._outcomes.list_removed(after, limit)
 
     def learn(
         self,
@@ -390,51 +488,100 @@ class Study(Advice):
         interventions: Interventions = None,
         trust_past: float | None = None,
     ) -> LearnSummary:
-        """Take in rounds of the past that the study did not decide; what was used, what was not and why.
+        """Learn from past rounds that the study did not decide, all of them or none.
 
-        As `Agent.learn`, with the same `trust_past`, and durable: all of them or none. The same rows learnt again are
-        left out, so that who does not know whether it was done may do it again.
+        See `Agent.learn` for the rows that are used. Rows that were learned before are left out, so a call can be
+        repeated.
+
+        Args:
+            past: The rows, in any form that `fit` reads.
+            reward: The name of the column with the rewards. Default: the problem's reward; required if the problem does
+                not name one.
+            interventions: The variables that were set in each row, as for `fit`. Default: none were (observational
+                rows).
+            trust_past: The prior probability, above 0 and up to 1, that past rewards have the same means as own rewards
+                given the parents. Default: 0.5 if any row is observational, 1 otherwise.
+
+        Returns:
+            The number of rows that were used, and the numbers that were left out by reason.
+
+        Raises:
+            DataError: If the rows cannot be read or lack a column.
+            CausalBanditsError: If `reward` is missing, or `trust_past` is out of range.
         """
         with self._session.transaction():
             return learn(self._session, past, reward, interventions, trust_past)
 
     def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None, by: str = "") -> Receipt:
-        """Another outcome than the one that was told: as if it had been told at first. Logged, with `by` whom.
+        """Replace an outcome that was already reported, as if the new one had been reported at first; the change is
+        logged.
 
-        Without `observed` the values observed so far stay, and the reward alone is corrected. Given, it replaces all of
-        them: `observed={}` removes them.
+        Args:
+            decision: The decision, its id or its key.
+            reward: The correct reward.
+            observed: The correct observed values; they replace all earlier ones, so `{}` removes them. Default: the
+                earlier ones are kept.
+            by: The name of the person or program that requests it, for the log.
+
+        Returns:
+            The receipt.
+
+        Raises:
+            UnknownDecisionError: If the decision was never made.
+            TellError: If the decision has no outcome, or the new one is impossible.
         """
         with self._session.transaction():
             return self._outcomes.correct(_decision_id(decision), reward, observed, by)
 
     def retract(self, decision: Decision | Id, *, by: str = "") -> None:
-        """Take back what was told of a decision: it waits for its outcome again. Done again, it changes nothing.
+        """Remove a reported outcome; the decision is pending again. The change is logged, and repeating it has no
+        effect.
 
-        By a key, an outcome that came before its decision is taken back, too (see `early_outcomes`). Logged, with
-        `by` whom.
+        Args:
+            decision: The decision, its id or its key; by a key, an early outcome is removed, too (see
+                `early_outcomes`).
+            by: The name of the person or program that requests it, for the log.
+
+        Raises:
+            UnknownDecisionError: If the decision was never made.
         """
         with self._session.transaction():
             self._outcomes.retract(_decision_id(decision), by)
 
     def cancel(self, id: Id, *, by: str = "") -> None:
-        """Stop waiting for an outcome: the decision was not carried out. Logged, with `by` whom."""
+        """Stop waiting for the outcome of a decision that was not carried out; its cost is refunded. The change is
+        logged.
+
+        Args:
+            id: The id or the key of the decision.
+            by: The name of the person or program that requests it, for the log.
+
+        Raises:
+            UnknownDecisionError: If the decision was never made.
+            TellError: If the decision has an outcome; `retract` it first.
+        """
         with self._session.transaction():
             self._outcomes.cancel(id, by)
 
-    def expire(self, *, at_most: int | None = None) -> int:
-        """Take the silence of decisions whose window has passed for the default outcome; how many have passed.
+    def expire(self, *, limit: int | None = None) -> int:
+        """Assign `default_reward` to the decisions without an outcome after `attribution_window` seconds.
 
-        All that are due, or so many `at_most`, the earliest first, in transactions of 500: other processes' questions
-        are answered between them.
+        Run it periodically. It works in transactions of 500 decisions, between which other processes can continue. With
+        `hold_until_window=True`, it also applies the outcomes whose window has closed. If the parents' values were not
+        reported, policies that need them learn nothing.
 
-        With `hold_until_window=True`, those that were told count from now on, in the order of decisions with the
-        silent ones.
+        Args:
+            limit: The number of decisions, the earliest first. Default: all that are due.
 
-        Where the parents' values were told, they count with it; where not, a policy that needs them learns nothing.
+        Returns:
+            The number of decisions whose window has closed.
+
+        Raises:
+            TellError: If the study has no attribution window.
         """
         total = 0
-        while at_most is None or total < at_most:
-            size = EXPIRY_BATCH if at_most is None else min(EXPIRY_BATCH, at_most - total)
+        while limit is None or total < limit:
+            size = EXPIRY_BATCH if limit is None else min(EXPIRY_BATCH, limit - total)
             with self._session.transaction():
                 n = self._outcomes.expire(size)
             total += n
@@ -443,7 +590,15 @@ class Study(Advice):
         return total
 
     def use(self, policy: AnyPolicy | str, *, by: str = "") -> None:
-        """Another policy decides from now on; it starts with all that was learnt. Logged, with `by` whom."""
+        """Change the policy; the new one starts with everything that was learned. The change is logged.
+
+        Args:
+            policy: The new policy, as an object or a text.
+            by: The name of the person or program that requests it, for the log.
+
+        Raises:
+            PolicyError: If the policy is unknown or cannot be used with the problem or the rules.
+        """
         validate_remark("by", by)
         new_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         new_policy.init(self.problem)
@@ -454,16 +609,27 @@ class Study(Advice):
             self._session.change_policy(new_policy, by)
 
     def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:
-        """How decisions come about from now on; logged, with who wanted it and why. See `causalbandits.study.decide`.
+        """Change how decisions are made. The change is logged; a closed study stays closed.
 
-        In the shadow, `baseline` is done (nothing, if it is left out). What is closed stays closed.
+        Args:
+            mode: "online": the policy decides. "shadow": `baseline` is played, and the policy's decision is only
+                logged. "uniform": every eligible action has equal probability. "frozen": the policy decides without
+                learning. "paused" and "closed": no decisions; outcomes are accepted.
+            baseline: The action in shadow mode. Default: `do()`, if it is an action.
+            by: The name of the person or program that requests it, for the log.
+            why: The reason, for the log.
+
+        Raises:
+            StudyModeError: If the mode is unknown, the study is closed, or `baseline` is missing or given for another
+                mode.
+            InterventionError: If `baseline` is not an action of the problem.
         """
         with self._session.transaction():
             self._session.change_mode(next_mode(self._session, mode, baseline, by, why))
 
     @property
     def policy(self) -> AnyPolicy:
-        """Who decides by now."""
+        """The policy that decides now."""
         with self._session.transaction() as fold:
             return fold.policy
 
@@ -475,12 +641,12 @@ class Study(Advice):
 
     @property
     def n_decisions(self) -> int:
-        """How many decisions were made."""
+        """The number of decisions."""
         return self._log.count()
 
     @property
     def n_outcomes(self) -> int:
-        """How many outcomes count."""
+        """The number of outcomes that count."""
         with self._session.transaction():
             return sum(line.n for line in self._session.table.values())
 
@@ -533,13 +699,13 @@ class Study(Advice):
 
     @property
     def budget(self) -> BudgetStatus | None:
-        """What has been spent of the budget, and what is left; None without one."""
+        """The amounts spent and left of the budget; None without a budget."""
         with self._session.transaction():
             return None if self._session.ledger is None else self._session.ledger.tracker.status
 
     @property
     def mode(self) -> str:
-        """How decisions come about: online, shadow, uniform, frozen; paused or closed where none do."""
+        """The mode: "online", "shadow", "uniform", "frozen", "paused" or "closed"."""
         return self._log.registers.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
@@ -556,27 +722,34 @@ class Study(Advice):
         return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
 
     def report(self, path: str | os.PathLike[str] | None = None) -> StudyReport:
-        """How the study stands: counts, and means by action and by configuration.
+        """Summarise the study: counts, and means by action and by configuration.
 
-        With `path`, such as "campaign.html", the page that `Agent.report` makes is written as well; it looks at every
-        outcome.
+        Args:
+            path: The path of an HTML page, as `Agent.report` writes, which reads every outcome. Default: no page is
+                written.
+
+        Returns:
+            The summary, which prints as text.
+
+        Raises:
+            StateError: If the page cannot be written.
         """
         with self._campaign_state() as belief:
             if path is not None:
                 write_report(self, belief, path)
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
-    def by_action(self, status: str, *, at_most: int = 20_000) -> dict[Intervention, int] | None:
+    def by_action(self, status: str, *, limit: int = 20_000) -> dict[Intervention, int] | None:
         """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
         with self._session.transaction():
-            if self._log.count(status) > at_most:
+            if self._log.count(status) > limit:
                 return None
             return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
-    def lines(self, at_most: int = 10_000) -> list[dict[str, Any]]:
+    def lines(self, limit: int = 10_000) -> list[dict[str, Any]]:
         """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
         with self._session.transaction():
-            return statistic_records(self._session, at_most)
+            return statistic_records(self._session, limit)
 
     def history(self) -> History:
         """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
@@ -594,13 +767,23 @@ class Study(Advice):
             return check_statistic(self._session, alpha)
 
     def evaluate(self, target: Target, *, by: By = "configurations") -> Evaluation:
-        """What always doing something else would have brought: an intervention, or several with their shares.
+        """Off-policy evaluation: estimate the mean reward of another way of deciding from the logged outcomes.
 
-        From what was logged, with weights of configurations, or of actions (`by="actions"`, which needs a study with a
-        min_propensity=); see `causalbandits.study.analysis.off_policy`.
-        `"logged"` gives the mean of what came. Where the policy learns
-        tables, or has mended them, the tables are those of `model`. An estimate is None where the log does not tell:
-        `reasons` says why, and names the contexts in which what the target does was never done.
+        Estimates are the direct method, IPS, SNIPS and doubly robust, with 95% intervals. By default, outcomes are
+        weighted by configurations. Where the policy learns or repairs CPTs, the current ones are used (see `model`). An
+        estimate is None if the log does not support it; `reasons` says why.
+
+        Args:
+            target: An intervention, a list of interventions with their shares, or "logged" for the decisions as they
+                were made.
+            by: The weights: "configurations", or "actions", which needs a study with `min_propensity`.
+
+        Returns:
+            The estimates, with the effective sample size; it prints as text.
+
+        Raises:
+            InterventionError: If the target is not an action of the problem.
+            CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
             learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
@@ -632,14 +815,28 @@ class Study(Advice):
         shadow_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         shadow_policy.init(self.problem)
         if self._session.budget is not None:
-            raise BudgetError("What another policy would have spent is not known: a budget is spent by what was done.")
+            raise BudgetError(
+                "Off-policy evaluation is not available with a budget, because the spending of another policy is "
+                "unknown."
+            )
         with self._session.transaction():
             validate_policy_fits_log(self._session, shadow_policy)
             with suppress_warnings():
                 return list(replay_in_shadow(self._log, shadow_policy, self._session.seeds))
 
     def export(self, path: str | os.PathLike[str]) -> Exported:
-        """Write a line for each decision to a .csv or .parquet file, or to a .dsjson file, if it can be learnt from."""
+        """Export a row per decision.
+
+        Args:
+            path: The path of a .csv or .parquet file, or of a .dsjson file (Vowpal Wabbit), which holds the decisions
+                with a reward and known propensities.
+
+        Returns:
+            The numbers of decisions that were written and left out.
+
+        Raises:
+            StateError: If the file cannot be written or has another suffix.
+        """
         with self._session.transaction():
             return write_table(self._log, parse_path(path, "decisions.csv"))
 
@@ -681,28 +878,59 @@ class Study(Advice):
             return {"problem": problem_record, "policy": decider_record, "rules": asdict(self.rules)}
 
     def explain(self, id: Id) -> dict[str, Any]:
-        """A decision: who decided when, from what, what was told since; whether it comes out the same again."""
+        """Explain a decision: the policy, the action probabilities, the outcomes known then, and the events since.
+
+        Args:
+            id: The id or the key of the decision.
+
+        Returns:
+            A JSON-ready description.
+
+        Raises:
+            UnknownDecisionError: If the decision was never made.
+        """
         with self._session.transaction():
             row = self._outcomes.get_decision(id)
             return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
-        """What was told after an event, in its order: to follow the study from outside.
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """List the events of the log in order, so that another program can follow the study.
 
-        `after` is the `id` of the last event that you have, or a number. An id that the log does not have is refused:
-        the study went back to a copy, and events with new numbers would be missed.
+        Args:
+            after: The `id` of the last event that you have, or its number. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            JSON-ready events.
+
+        Raises:
+            ConflictError: If the log does not have the event, for example after a restore from a backup.
         """
         number, past = self._outcomes.parse_event(after), self._log.past_batches()
-        return [event_record(event, past) for event in self._log.events(number, limit=at_most)]
+        return [event_record(event, past) for event in self._log.events(number, limit=limit)]
 
     def verify(self) -> Verification:
-        """Fold the log again and compare, bit for bit, with what is kept; true if all is well."""
+        """Replay the event log and compare the result, bit for bit, with the stored state.
+
+        Returns:
+            The verification, which is true if there is no difference.
+        """
         with self._session.store.transaction():
             self._session.flush()  # where this is within a transaction of the caller's
             return verify_log(self._log)
 
     def replay(self, id: Id) -> bool:
-        """Whether a decision comes out the same again, from what had been told when it was made."""
+        """Whether a decision is reproduced from the outcomes that were known when it was made.
+
+        Args:
+            id: The id or the key of the decision.
+
+        Returns:
+            True if the decision is the same again.
+
+        Raises:
+            UnknownDecisionError: If the decision was never made.
+        """
         with self._session.transaction():
             return is_reproducible(self._session, self._outcomes.get_decision(id))
 

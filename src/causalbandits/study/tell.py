@@ -1,4 +1,4 @@
-"""What becomes of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
+"""The status of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
        no decision with this key            the decision waits          it was told            it expired
 tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
@@ -69,12 +69,17 @@ Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", 
 
 
 class Receipt(NamedTuple):
-    """What became of a reported outcome, and why, where that is not obvious."""
+    """The result of reporting an outcome.
+
+    Attributes:
+        status: The status, such as "applied", "duplicate" or "incomplete".
+        why: The reason, where the status needs one.
+        missing: The variables whose values the policy still needs of this outcome.
+    """
 
     status: Status
     why: str = ""
     missing: tuple[str, ...] = ()
-    """The variables whose values the policy needs of this outcome, and which are still missing."""
 
 
 class Stranded(NamedTuple):
@@ -86,31 +91,43 @@ class Stranded(NamedTuple):
 
 
 class EarlyOutcome(NamedTuple):
-    """An outcome that came before its decision, and is still stored."""
+    """A stored outcome that arrived before its decision.
+
+    Attributes:
+        key: The key by which it was reported.
+        reward: The reward; None if it is awaited.
+        observed: The observed values, by variable.
+        at: The time of the report, or of its completion, as seconds since 1970.
+        decision: The id of the decision that could not take the outcome; None while the outcome waits for its decision.
+        why: The reason why the decision could not take it.
+    """
 
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was told, or last completed, as seconds since 1970."""
     decision: str | None = None
-    """The id of the decision that was asked for with the key since then, which could not take it; None: it waits."""
     why: str = ""
-    """Why the decision could not take it."""
 
 
 class RemovedOutcome(NamedTuple):
-    """An early outcome that was removed before its decision could take it."""
+    """An early outcome that was removed before its decision could take it.
+
+    Attributes:
+        number: The position in the order of removals, from 1.
+        key: The key by which it was reported.
+        reward: The reward; None if it was awaited.
+        observed: The observed values, by variable.
+        at: The time of the removal, as seconds since 1970.
+        by: The name of the person or program that removed it; empty if it was not given.
+    """
 
     number: int
-    """Its place in the order of removals, from 1 on."""
     key: str
     reward: float | None
     observed: Mapping[str, State] | None
     at: float
-    """When it was removed, as seconds since 1970."""
     by: str
-    """Who removed it, as the caller said; empty if the caller did not."""
 
 
 def is_number(text: str) -> bool:
@@ -144,10 +161,10 @@ class OutcomeRecorder:
         if not isinstance(number, bool) and isinstance(number, int) and 0 <= number < 2**62:
             row = self._log.decision(number, with_propensities=with_propensities)
         if isinstance(id, str) and (row is None or row.id != id):
-            found = "is not in this study" if row is None else "is another"
+            found = "is not in this study" if row is None else "has another id"
             raise UnknownDecisionError(
-                f"Unknown decision {id!r}: decision {number} {found}. "
-                "The id is of another study, or of a time before this one went back to a copy. Nothing was changed."
+                f"Unknown decision {id!r}: decision {number} {found}. The id belongs to another study, or to a "
+                "decision after the copy from which this study was restored. Nothing was changed."
             )
         if row is None:
             n_decisions = self._session.n_decisions
@@ -160,13 +177,11 @@ class OutcomeRecorder:
             return event
         number = parse_id("e", event)
         if number is None:
-            raise CausalBanditsError(
-                f"An event's id is such as 'e17-6f3a9c21', or its number is given; got {event!r:.60}."
-            )
+            raise CausalBanditsError(f"An event must be an id such as 'e17-6f3a9c21' or a number; got {event!r:.60}.")
         if [found.id for found in self._log.events_by_number([number])] != [event]:
             raise ConflictError(
-                f"The event {event!r} is not in this log: it is of another study, or of a time before this one went "
-                "back to a copy. Follow the log again from its beginning."
+                f"The event {event!r} is not in this log: it belongs to another study, or to a time after the copy "
+                "from which this study was restored. Read the events again from the beginning."
             )
         return number
 
@@ -174,13 +189,13 @@ class OutcomeRecorder:
         """The decision with this number or key, which must exist."""
         row = self.find_decision(id, with_propensities=with_propensities)
         if row is None:
-            raise UnknownDecisionError(f"No decision was asked for with the key {id!r}.")
+            raise UnknownDecisionError(f"No decision has the key {id!r}.")
         return row
 
     def parse_id(self, text: str, by: str | None) -> Id:
         """The decision that a text means, `by` its number or its key; None: whichever it is, if it is not both."""
         if by not in (None, "number", "key"):
-            raise CausalBanditsError(unknown_name_message("way to name a decision", by, ("number", "key")))
+            raise CausalBanditsError(unknown_name_message("kind of a decision's name", by, ("number", "key")))
         if by == "key" or not (is_number(text) or by):
             return text
         if not is_number(text):
@@ -190,8 +205,8 @@ class OutcomeRecorder:
             return int(text)
         if int(text) < self._session.n_decisions:
             raise CausalBanditsError(
-                f"{text} is the number of one decision and the key of another, number {row.number}. Say which is "
-                "meant: --by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
+                f"{text} is the number of one decision and the key of another, number {row.number}. Specify the kind: "
+                "--by key or --by number on the command line, /decisions/-?key= or ?number= over HTTP."
             )
         return text
 
@@ -207,8 +222,8 @@ class OutcomeRecorder:
             if row.key is None:
                 raise
             raise ConflictError(
-                f"{error} The key {row.key!r} names one exposure: use one key for each exposure, and unit for a "
-                "visitor who returns."
+                f"{error} Use one idempotency key for each exposure, and unit for a returning visitor; the key is "
+                f"{row.key!r}."
             ) from None
         if row.key is not None and reward is not None and row.reward is None:
             self._session.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
@@ -232,21 +247,23 @@ class OutcomeRecorder:
     def _save_early(self, key: str, reward: float | None, observed: Observed) -> Receipt:
         if is_number(key):  # else the number of a decision, sent as text, would wait for ever
             raise UnknownDecisionError(
-                f"No decision was asked for with the key {key!r}. An outcome does not wait for a key of digits alone, "
-                "because the number of a decision could be meant: numbers are no text. Ask first, or use keys with "
-                "another character. Nothing was changed."
+                f"No decision has the key {key!r}. An outcome before its decision requires a key with a character "
+                "other than digits, because a text of digits could be a decision's number. Request the decision "
+                "first, or use other keys. Nothing was changed."
             )
         self._encode_outcome(self._session.problem, None, reward, observed)
         parts = json.loads(json.dumps([reward, observed], default=_plain_value))
         stored = self._session.early_outcome(key)
         if stored is None:
             self._session.save_early_outcome(key, parts)
-            return Receipt("early", f"no decision was asked for with the key {key!r} yet: it waits")
+            return Receipt(
+                "early", (f"no decision has the key {key!r} yet; the outcome is stored until the decision is made")
+            )
         merged = [_merge_parts(old, new, key) for old, new in zip(stored, parts, strict=True)]
         if merged == stored:
             return Receipt("duplicate")
         self._session.save_early_outcome(key, merged)
-        return Receipt("early", f"it was put together with what waits for the decision of {key!r}")
+        return Receipt("early", f"the outcome was merged with the stored outcome of the key {key!r}")
 
     def apply_early(self, key: str, row: Row) -> None:
         """Record the outcome that came before its decision, if one did; it stays, stranded, if it is refused."""
@@ -259,26 +276,26 @@ class OutcomeRecorder:
             return
         self._session.delete_early_outcome(key)
 
-    def list_early(self, after: str, at_most: int) -> list[EarlyOutcome]:
+    def list_early(self, after: str, limit: int) -> list[EarlyOutcome]:
         """Outcomes that came early and are still stored, by key, from the first key after `after` on."""
         outcomes = []
-        for key, (reward, observed), at in self._log.registers.early_outcomes(after, at_most):
+        for key, (reward, observed), at in self._log.registers.early_outcomes(after, limit):
             row = self._log.decision_by_key(key)
             stranded = () if row is None else (row.id, self._stranded_reason(row))
             outcomes.append(EarlyOutcome(key, reward, observed, at, *stranded))
         return outcomes
 
-    def list_removed(self, after: int, at_most: int) -> list[RemovedOutcome]:
+    def list_removed(self, after: int, limit: int) -> list[RemovedOutcome]:
         """Early outcomes that were removed, in the order of removal, after a number."""
         return [
             RemovedOutcome(number, key, reward, observed, at, by)
-            for number, key, (reward, observed), at, by in self._log.registers.removals(after, at_most)
+            for number, key, (reward, observed), at, by in self._log.registers.removals(after, limit)
         ]
 
-    def list_stranded(self, at_most: int) -> list[Stranded]:
+    def list_stranded(self, limit: int) -> list[Stranded]:
         """Early outcomes that were refused when their decision was made, the earliest decisions first."""
         by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
-        rows = self._log.decisions(by_key, (IS_OPEN,), limit=at_most)
+        rows = self._log.decisions(by_key, (IS_OPEN,), limit=limit)
         return [Stranded(row.id, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
@@ -291,7 +308,7 @@ class OutcomeRecorder:
             self._merge_with_stored(row, *self._session.early_outcome(str(row.key)))
         except TellError as error:
             return str(error)
-        return "It could not be taken when the decision was made. By now it can: tell it again."
+        return "The outcome could not be applied when the decision was made. It can be applied now. Report it again."
 
     def _tell(self, row: Row, reward: float | None, observed: Observed) -> Receipt:
         z, fixed_reward, observed_codes = self._merge_with_stored(row, reward, observed)
@@ -326,7 +343,7 @@ class OutcomeRecorder:
         if row.status == IS_HELD:
             return self._hold(row, z, reward, observed_codes)
         self._session.record_event(row, "correct", z, reward, observed_codes)
-        return Receipt("applied", "what was missing is there by now")
+        return Receipt("applied", "the missing values are complete now")
 
     def _tell_first(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
         if fixed_reward is not None and self._session.rules.hold_until_window:
@@ -341,7 +358,7 @@ class OutcomeRecorder:
 
     def _hold(self, row: Row, z: Z | None, fixed_reward: int, observed_codes: Any, by: str = "") -> Receipt:
         self._session.record_event(row, "held", z, fixed_reward, observed_codes, by or None)
-        return Receipt("held", "it counts when the window has passed")
+        return Receipt("held", "the update is delayed until the attribution window has passed")
 
     def _latest_reward(self, row: Row) -> int | None:
         """The reward that was told last, whether or not it counts yet."""
@@ -357,11 +374,11 @@ class OutcomeRecorder:
                 self._session.record_event(
                     row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, observed_codes
                 )
-            return Receipt("late", f"the decision was {row.status}; the outcome counts by now")
+            return Receipt("late", f"the decision was {row.status}; the outcome now updates the policy")
         if self._log.was_told_late(row.number, z, fixed_reward):
             return Receipt("duplicate")
         self._session.record_event(row, "late", z, fixed_reward, observed_codes)
-        return Receipt("late", f"the decision was {row.status}; the outcome is recorded, and does not count")
+        return Receipt("late", f"the decision was {row.status}; the outcome is recorded and does not update the policy")
 
     def _is_within_window(self, row: Row) -> bool:
         """Whether the outcome of a cancelled decision is to be held until the end of its window, as others are."""
@@ -398,8 +415,8 @@ class OutcomeRecorder:
             row.choice.action, joint_codes
         ):
             raise TellError(
-                "What was observed is impossible together with what was told before, says the model. Nothing was "
-                "changed."
+                "The observed values have probability 0 in the model, given the values that were reported before. "
+                "Nothing was changed."
             )
 
     def _encode_outcome(
@@ -425,9 +442,7 @@ class OutcomeRecorder:
         validate_remark("by", by)
         row = self.get_decision(id)
         if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
-            raise TellError(
-                f"Nothing counts as the outcome of decision {row.number}: report one first. Nothing was changed."
-            )
+            raise TellError(f"Decision {row.number} has no outcome. Report one first. Nothing was changed.")
         stored = row if observed is None else row._replace(z=None, observed=None)
         z, fixed_reward, observed_codes = self._merge_with_stored(stored, reward, observed)
         if (z, fixed_reward, observed_codes) == (row.z, self._latest_reward(row), row.observed):
@@ -449,9 +464,7 @@ class OutcomeRecorder:
         key = id if row is None else row.key
         is_early = isinstance(key, str) and self._session.early_outcome(key) is not None
         if row is None and not is_early and not (isinstance(key, str) and self._log.registers.is_removed(key)):
-            raise UnknownDecisionError(
-                f"No decision was asked for with the key {id!r}, and no outcome waits for one. Nothing was changed."
-            )
+            raise UnknownDecisionError(f"No decision and no stored outcome has the key {id!r}. Nothing was changed.")
         if isinstance(key, str) and is_early:
             self._session.remove_early_outcome(key, by)
         if row is not None and (row.status != IS_OPEN or row.z is not None or row.observed is not None):
@@ -465,22 +478,22 @@ class OutcomeRecorder:
             return
         if row.status != IS_OPEN:
             raise TellError(
-                f"Decision {row.number} is {row.status}. Take its outcome back first, by retract({row.number}). "
-                "Nothing was changed."
+                f"Decision {row.number} is {row.status}. Remove its outcome first, retract({row.number}). Nothing was "
+                "changed."
             )
         self._session.record_event(row, "cancel", None, None, None, by or None)
         if row.key is not None:
             self._session.delete_early_outcome(row.key)
 
-    def expire(self, at_most: int) -> int:
+    def expire(self, limit: int) -> int:
         """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
         rules = self._session.rules
         if rules.attribution_window is None or rules.default_reward is None:
             raise TellError(
-                "This study has no attribution window: decisions wait for their outcome for ever. Create a study with "
+                "This study has no attribution window, so decisions never expire. Create a study with "
                 "attribution_window and default_reward."
             )
-        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), at_most)
+        rows = self._log.overdue_decisions(WAITING_STATUSES, self._session.clock(), limit)
         for row in rows:
             if row.status == IS_HELD:
                 self._session.record_event(row, "outcome", row.z, self._latest_reward(row), row.observed)
@@ -515,16 +528,18 @@ class IncompleteOutcomes(NamedTuple):
 
     def __str__(self) -> str:
         """One sentence without its end: how many, what they lack, and the way out."""
-        verb, values, pronoun = _inflect(self.n, self.missing)
+        verb, values, _ = _inflect(self.n, self.missing)
         if self.without_parents == self.n:
-            effect = f"and teach{'es' if self.n == 1 else ''} nothing"
+            effect = f"so {'it does' if self.n == 1 else 'they do'} not update the policy"
         elif self.without_parents:
-            effect = f"{self.without_parents} of them teach nothing, and the others nothing of the CPTs"
+            effect = (
+                f"so {self.without_parents} of them do not update the policy, and the others do not update the CPTs"
+            )
         else:
-            effect = f"and teach{'es' if self.n == 1 else ''} nothing of the CPTs"
+            effect = f"so {'it updates' if self.n == 1 else 'they update'} the mean rewards only, not the CPTs"
         return (
-            f"{self.n} of {self.of} outcomes {verb} the {values} of {', '.join(map(repr, self.missing))}, {effect}: "
-            f"send {pronoun} as observed"
+            f"{self.n} of {self.of} outcomes {verb} the {values} of {', '.join(map(repr, self.missing))}, {effect}. "
+            f"Send the {values} as observed"
         )
 
     def to_record(self) -> dict[str, Any]:
@@ -535,14 +550,14 @@ class IncompleteOutcomes(NamedTuple):
 
 def _inflect(n: int, missing: tuple[str, ...]) -> tuple[str, str, str]:
     many = len(missing) > 1
-    return "lacks" if n == 1 else "lack", "values" if many else "value", "them" if many else "it"
+    return "lacks" if n == 1 else "lack", "values" if many else "value", "are" if many else "is"
 
 
 MAX_INCOMPLETE = 5
 """So many incomplete outcomes are listed."""
 
 
-def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
+def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
     """The outcomes that count and lack values that the policy needs; within a transaction."""
     of = session.n_outcomes - session.log.past_count()
     needed = observation_requirements(session.problem, session.fold.policy)
@@ -555,7 +570,7 @@ def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> Incomple
     counts = {stored: pair for stored, pair in counts.items() if pair[1]}
     parents = set(session.problem.parents)
     names = {name for _, missing in counts.values() for name in missing}
-    first = session.log.incomplete_decisions(counts, at_most) if at_most else []
+    first = session.log.incomplete_decisions(counts, limit) if limit else []
     return IncompleteOutcomes(
         sum(n for n, _ in counts.values()),
         of,
@@ -567,11 +582,11 @@ def find_incomplete(session: Session, at_most: int = MAX_INCOMPLETE) -> Incomple
 
 def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
     """Why an outcome is incomplete, and the way out, in words that hold over HTTP as well."""
-    _, values, pronoun = _inflect(1, missing)
-    teaches = "nothing" if any(name in session.problem.parents for name in missing) else "nothing of the CPTs"
+    _, values, verb = _inflect(1, missing)
+    target = "policy" if any(name in session.problem.parents for name in missing) else "CPTs"
     return (
-        f"it is stored, and teaches {teaches} without the {values} of {', '.join(map(repr, missing))}: send {pronoun} "
-        "as observed, by the same id"
+        f"the outcome is stored and does not update the {target}, because the {values} of "
+        f"{', '.join(map(repr, missing))} {verb} missing. Send the {values} as observed, with the same id"
     )
 
 
@@ -592,12 +607,12 @@ def _merge_parts(stored: Any, part: Any, owner: Row | str) -> Any:
 def _format_conflict(owner: Row | str) -> str:
     if isinstance(owner, str):
         return (
-            f"Another outcome was told before for the key {owner!r}, whose decision is not made yet. It can be changed "
-            "once the decision is made. Nothing was changed."
+            f"Another outcome is stored for the key {owner!r}, whose decision is not made yet. It can be changed "
+            "after the decision. Nothing was changed."
         )
     return (
-        f"Another outcome of decision {owner.number} was told before. Change it by correct({owner.number}, "
-        f"reward=...), or take it back by retract({owner.number}). Nothing was changed."
+        f"Decision {owner.number} has another outcome already. To change it, use correct({owner.number}, reward=...); "
+        f"to remove it, use retract({owner.number}). Nothing was changed."
     )
 
 

@@ -1,4 +1,4 @@
-"""Conformance checks for policies, shipped so that you can run them on your own.
+"""Conformance checks for policies, to run on your own.
 
     import pytest
     from causalbandits.testing import CHECKS
@@ -7,7 +7,8 @@
     def test_my_policy(check):
         check(MyPolicy())
 
-A check that fails raises an AssertionError that says which rule was broken and where."""
+A check that fails raises an AssertionError that names the rule and the place.
+"""
 
 from causalbandits.testing.conformance import (
     CHECKS,

@@ -52,19 +52,39 @@ def require(holds: bool, rule: str) -> None:
 
 
 def check_policy(policy: AnyPolicy) -> None:
-    """Run every check.
+    """Run every conformance check on a policy.
 
     >>> from causalbandits.policies import CausalUCB
     >>> check_policy(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If a check fails; the message names the rule.
+        PolicyError: If `policy` is not a policy.
     """
     for check in CHECKS:
         check(policy)
 
 
 def check_scoring_is_pure(policy: AnyPolicy) -> None:
-    """Scoring and deciding change nothing, and depend on nothing but situation, statistic and random numbers."""
+    """Check that scoring and deciding change nothing and are reproducible.
+
+    They may depend on the situation, the statistic and the random generator only.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_scoring_is_pure(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+        PolicyError: If `policy` is not a policy.
+    """
     if not isinstance(policy, Policy):
-        raise PolicyError(f"The checks take a policy, such as CausalUCB(); got {policy!r}.")
+        raise PolicyError(f"check_policy() takes a policy, such as CausalUCB(); got {policy!r}.")
     env = _build_campaign(policy)
     situation = _situation(policy, env.problem)
     untrained_scores = policy.score(situation, policy.init(env.problem), np.random.default_rng(3))
@@ -88,14 +108,27 @@ def check_scoring_is_pure(policy: AnyPolicy) -> None:
     require(np.array_equal(first, second), f"{policy}: two scorings with the same random numbers differ.")
     if not policy.traits.randomised:
         other_seed = policy.score(situation, statistic, np.random.default_rng(4)).values
-        require(np.array_equal(first, other_seed), f"{policy}: it draws, so it must not say randomised = False.")
+        require(
+            np.array_equal(first, other_seed),
+            (f"{policy}: scores depend on random numbers, so traits.randomised must not be False."),
+        )
     decide = unchecked_method(policy, "decide")
     first_choice, second_choice = compute_twice(lambda rng: decide(situation, statistic, rng), "decide")
     require(first_choice == second_choice, f"{policy}: two decisions with the same random numbers differ.")
 
 
 def check_decisions_follow_scores(policy: AnyPolicy) -> None:
-    """What is decided is the first of the best scores; a policy that draws may draw anew, with the same chances."""
+    """Check that the decision is the first action with the best score, or is drawn with the same probabilities.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_decisions_follow_scores(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     situation, statistic = (
         _situation(policy, env.problem),
@@ -113,7 +146,7 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
 
     if all(best_by_score(seed) == decide(seed) for seed in range(20)):
         return
-    require(policy.traits.randomised, f"{policy}: decide() does not play the first of the best scores.")
+    require(policy.traits.randomised, f"{policy}: decide() must choose the first action with the largest score.")
     by_score, by_decision = (
         Counter(map(best_by_score, range(DRAWS))),
         Counter(decide(seed + DRAWS) for seed in range(DRAWS)),
@@ -123,13 +156,23 @@ def check_decisions_follow_scores(policy: AnyPolicy) -> None:
         error = np.sqrt(2 * p * (1 - p) / DRAWS)
         require(
             abs(by_score[action] - by_decision[action]) / DRAWS <= STANDARD_ERRORS * error,
-            f"{policy}: decide() plays {action} in {by_decision[action]} of {DRAWS} draws, and by score() it is the "
-            f"best in {by_score[action]} of {DRAWS}.",
+            f"{policy}: decide() chooses {action} in {by_decision[action]} of {DRAWS} draws, and score() ranks it "
+            f"first in {by_score[action]} of {DRAWS}. The frequencies must agree.",
         )
 
 
 def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
-    """Where only some actions are eligible, one of them is chosen."""
+    """Check that only eligible actions are chosen.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_decisions_stay_eligible(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     statistic = _train_statistic(policy, env.problem, _sample_history(env, 60))
     eligible = [env.problem.actions[number] for number in (2, 31, 77)]
@@ -140,7 +183,17 @@ def check_decisions_stay_eligible(policy: AnyPolicy) -> None:
 
 
 def check_budgets_are_kept(policy: AnyPolicy) -> None:
-    """Within a budget, only what is affordable is chosen; or a budget is refused at once."""
+    """Check that only affordable actions are chosen under a budget, unless the policy refuses budgets.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_budgets_are_kept(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     try:
         refuse_budget(policy)
     except PolicyError:
@@ -155,9 +208,11 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     try:
         interventions = _run_agent(agent, with_costs, 40)
     except PolicyError as error:
-        raise AssertionError(f"{policy}: within a budget, it must choose what is affordable. {error}") from error
+        raise AssertionError(
+            f"{policy}: within a budget, decide() must choose an affordable action. {error}"
+        ) from error
     spent = sum(with_costs.problem.cost(do) for do in interventions)
-    require(spent <= 8 + 1e-9, f"{policy}: it spent {spent:g} of 8.")
+    require(spent <= 8 + 1e-9, f"{policy}: the policy spent {spent:g} of a budget of 8.")
 
 
 def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> None:
@@ -169,7 +224,7 @@ def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> No
         f"{policy}: {choice.action} is not one of the {situation.size} actions to choose from.",
     )
     if not policy.traits.randomised:
-        require(choice.propensity == 1.0, f"{policy}: a decision without chance has probability 1.")
+        require(choice.propensity == 1.0, f"{policy}: a deterministic decision must have propensity 1.")
     if choice.support is not None:
         shares = dict(choice.support)
         require(abs(sum(shares.values()) - 1) < 1e-9, f"{policy}: the probabilities of the support must sum to 1.")
@@ -180,9 +235,18 @@ def _check_choice(policy: AnyPolicy, situation: Situation, choice: object) -> No
 
 
 def check_scores_permute(policy: AnyPolicy) -> None:
-    """Numbering the actions otherwise gives the same scores, renumbered, and the same choice where it is unique.
+    """Check that renumbering the actions renumbers the scores, and keeps a unique choice.
 
-    A policy that draws a number per action meets this in the mean over draws only, and is checked so.
+    A policy that samples a number per action is checked on average over samples.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_scores_permute(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
     """
     env = _build_campaign(policy)
     p = env.problem
@@ -209,7 +273,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
         runner_up, best = np.sort(permuted_scores)[-2:]
         if best - runner_up > 1e-6:
             is_same_choice = np.argmax(expected) == np.argmax(permuted_scores)
-            require(bool(is_same_choice), f"{policy}: the choice depends on the numbering.")
+            require(bool(is_same_choice), f"{policy}: the choice depends on the numbering of the actions.")
         return
     require(policy.traits.randomised, f"{policy}: scores depend on how the actions are numbered.")
     a = np.array([scores(env.problem, original_statistic, seed)[order] for seed in range(DRAWS)])
@@ -223,7 +287,17 @@ def check_scores_permute(policy: AnyPolicy) -> None:
 
 
 def check_state_is_a_fold(policy: AnyPolicy) -> None:
-    """The same outcomes give the same statistic; made from their sums, where the policy can, it is the same again."""
+    """Check that the same outcomes give the same statistic, also from their sums if the policy defines `from_sums`.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_state_is_a_fold(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     history = _sample_history(env, 200)
     first, second = (_train_statistic(policy, env.problem, history) for _ in range(2))
@@ -238,12 +312,22 @@ def check_state_is_a_fold(policy: AnyPolicy) -> None:
     for name, value in first.to_record().items():
         require(
             np.allclose(value, from_sums.to_record()[name], rtol=1e-9, atol=1e-9),
-            f"{policy}: the statistic from sums has another {name} than the one from outcomes.",
+            f"{policy}: the statistic from sums and the statistic from outcomes differ in {name}.",
         )
 
 
 def check_state_round_trips(policy: AnyPolicy) -> None:
-    """A statistic through JSON, and an agent through a file, go on as if nothing had happened."""
+    """Check that a statistic written to JSON and an agent saved to a file continue unchanged.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_state_round_trips(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     situation, statistic = (
         _situation(policy, env.problem),
@@ -252,7 +336,10 @@ def check_state_round_trips(policy: AnyPolicy) -> None:
     restored = policy.init(env.problem)
     restored.restore(json.loads(json.dumps(statistic.to_record())))
     scores = [policy.score(situation, s, np.random.default_rng(5)).values for s in (statistic, restored)]
-    require(np.array_equal(scores[0], scores[1]), f"{policy}: a statistic that went through JSON scores differently.")
+    require(
+        np.array_equal(scores[0], scores[1]),
+        (f"{policy}: the scores of a statistic change after saving it as JSON and loading it."),
+    )
     agent = Agent(env.problem, policy, seed=1)
     _run_agent(agent, env, 40)
     with tempfile.TemporaryDirectory() as folder:
@@ -261,24 +348,45 @@ def check_state_round_trips(policy: AnyPolicy) -> None:
         resumed = Agent.load(path, policy=policy)
     require(
         _run_agent(agent, env, 40) == _run_agent(resumed, env, 40),
-        f"{policy}: an agent that was saved and loaded decides differently.",
+        f"{policy}: the decisions of an agent change after saving and loading it.",
     )
 
 
 def check_seeded_runs_repeat(policy: AnyPolicy) -> None:
-    """The same seed gives the same regret, also for a copy of the policy that was pickled."""
+    """Check that the same seed gives the same regret, also for a pickled copy of the policy.
+
+    >>> from causalbandits.policies import CausalUCB
+    >>> check_seeded_runs_repeat(CausalUCB())
+
+    Args:
+        policy: The policy.
+
+    Raises:
+        AssertionError: If the check fails; the message names the rule.
+    """
     env = _build_campaign(policy)
     copy = pickle.loads(pickle.dumps(policy))
     runs = [simulate(env, {"it": p}, horizon=80, replications=2, seed=4) for p in (policy, policy, copy)]
     for run in runs[1:]:
-        require(np.array_equal(runs[0].regret("it"), run.regret("it")), f"{policy}: a seeded run does not repeat.")
+        require(
+            np.array_equal(runs[0].regret("it"), run.regret("it")), (f"{policy}: two runs with the same seed differ.")
+        )
 
 
 def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -> None:
-    """Where every action leads to a configuration of its own (P = identity), two policies are the same, bit for bit.
+    """Check that two policies are identical, bit for bit, if every action has a configuration of its own (P =
+    identity).
 
     >>> from causalbandits.policies import UCB, CausalUCB
     >>> check_identity(CausalUCB(), UCB())
+
+    Args:
+        causal: The policy with the graph.
+        plain: The policy without it.
+        horizon: The number of rounds.
+
+    Raises:
+        AssertionError: If the policies differ.
     """
     k = 7
     arm = Variable("arm", list(range(k)), table=np.full(k, 1 / k))
@@ -291,7 +399,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
         scores = [p.score(situation, s, rng) for (p, situation, s), rng in zip(pair, rngs, strict=True)]
         require(
             np.array_equal(scores[0].values, scores[1].values),
-            f"{causal} and {plain} must score alike where P is the identity; they differ in round {t + 1}.",
+            f"{causal} and {plain} must have equal scores if P is the identity; they differ in round {t + 1}.",
         )
         action = pair[0][1].action(scores[0].best_position())
         z, reward = env.draw(action.choices, world)

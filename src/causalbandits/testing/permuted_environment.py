@@ -17,9 +17,9 @@ Orders = dict[str, npt.NDArray[np.int64]]
 
 
 def permute_environment(env: Environment, rng: np.random.Generator) -> Environment:
-    """An environment that differs in the order of its knobs, and of their values, alone.
+    """The same environment with its manipulable variables, and their values, in another order.
 
-    Ties, and whatever else goes to the first action, then go to another one; leaving all knobs alone stays the first.
+    It reveals policies that depend on the numbering of actions.
 
     >>> from causalbandits import zoo
     >>> other = permute_environment(zoo.email_campaign(), np.random.default_rng(0))
@@ -27,12 +27,22 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     (('send_time', 'product', 'purpose'), ('afternoon', 'evening', 'morning'))
     >>> other.best().mean == zoo.email_campaign().best().mean
     True
+
+    Args:
+        env: The environment, without constraints, costs and context, whose reward is not in the model.
+        rng: The generator of the order.
+
+    Returns:
+        The permuted environment.
+
+    Raises:
+        ProblemError: If the environment cannot be permuted.
     """
     problem = env.problem
     if not problem.actions.is_product or problem.costs is not None or problem.context or problem.reward is not None:
         raise ProblemError(
-            "Only worlds without constraints on actions, costs and contexts, whose reward is not in the model, are "
-            f"permuted; got {problem!r}."
+            "Only an environment without constraints on actions, costs and contexts, and with a reward that is not in "
+            f"the model, can be permuted; got {problem!r}."
         )
     knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
@@ -66,4 +76,4 @@ def _permute_reward(env: Environment, orders: Orders) -> Reward:
         return StudentReward(means, reward.scale, reward.degrees)
     if isinstance(reward, GaussianReward | LinearReward):
         return GaussianReward(means, reward.sd)
-    raise ProblemError(f"A reward that is permuted must be one of this library's kinds; got {reward!r}.")
+    raise ProblemError(f"The reward of a permuted environment must be one of the library's classes; got {reward!r}.")

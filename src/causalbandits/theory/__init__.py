@@ -1,7 +1,9 @@
-"""Regret bounds that hold, with what they assume; docs/explanation/regret-bounds.md derives each of them.
+"""Regret bounds with their assumptions; docs/explanation/regret-bounds.md derives each of them.
 
-Frequentist bounds hold in every environment that meets their assumptions, Bayesian ones on average over environments
-drawn from the policy's prior. Neither can be ranked against the other. Logarithms are natural, and T is 2 at least."""
+Frequentist bounds hold in every environment that meets their assumptions. Bayesian bounds hold on average over
+environments drawn from the policy's prior. The two kinds cannot be compared. Logarithms are natural, and T is at least
+2.
+"""
 
 from causalbandits.errors import TheoryWarning
 from causalbandits.problem import count_reachable_configurations

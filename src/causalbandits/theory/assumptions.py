@@ -37,7 +37,7 @@ class Facts:
             return cls(source.problem, source)
         if isinstance(source, Problem):
             return cls(source, None)
-        raise ProblemError(f"A bound needs a Problem or an Environment; got {source!r}.")
+        raise ProblemError(f"A bound requires a Problem or an Environment; got {source!r}.")
 
     def cells(self, causal: bool) -> int:
         """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
@@ -184,17 +184,26 @@ def _fit_line(rows: Array, targets: Array) -> Line:
 
 
 def noise_scales(env: Environment) -> tuple[float, float]:
-    """Scales at which the reward is surely sub-Gaussian: given its parents, and given only the action.
-
-    The first is the `noise_scale` for policies that keep a number per configuration, and for linear ones that regress
-    on what was observed; the second is for the others.
+    """Scales at which the reward is certainly sub-Gaussian.
 
     >>> from causalbandits import zoo
     >>> [round(scale, 3) for scale in noise_scales(zoo.figure2())]
     [0.1, 0.269]
+
+    Args:
+        env: The environment, with Bernoulli or Gaussian rewards.
+
+    Returns:
+        Two scales. The first is given the parents, for policies with a mean per configuration and linear policies with
+        observed regressors. The second is given the action alone, for other policies.
+
+    Raises:
+        ProblemError: If the scale of the reward is not known.
     """
     facts = Facts.of(env)
     tabular, coarse = facts.noise(given_parents=True), facts.noise(given_parents=False)
     if tabular is None or coarse is None:
-        raise ProblemError(f"The scale of {env.reward!r} is not known: it is known for Bernoulli and Gaussian rewards.")
+        raise ProblemError(
+            f"The scale of {env.reward!r} is unknown. Bernoulli and Gaussian rewards have a known scale."
+        )
     return tabular, coarse

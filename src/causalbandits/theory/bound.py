@@ -18,12 +18,22 @@ Curve = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A bound on a policy's expected regret, and what it assumes.
+    """A bound on a policy's expected regret, with its assumptions.
 
     >>> from causalbandits import theory, zoo
     >>> b = theory.bound("c-ts(prior=beta)", zoo.email_campaign())
     >>> b.kind, round(b.at(5000), 1), b.vacuous(5000), b.vacuous(500)
     ('Bayesian', 2907.5, False, True)
+
+    Attributes:
+        policy: The policy's name.
+        kind: "frequentist" (holds in every environment that meets the assumptions) or "Bayesian" (holds on average over
+            the policy's prior).
+        formula: The formula of the bound.
+        assumptions: The assumptions.
+        broken: The assumptions that the environment is known to violate, with the facts.
+        largest_gap: The largest gap Delta_max; for a Bayesian bound, a bound on its prior mean.
+        curve: The function that computes the bound.
     """
 
     policy: str
@@ -41,10 +51,18 @@ class Bound:
     @overload
     def at(self, rounds: Sequence[float] | npt.NDArray[Any], *, horizon: int | None = None) -> Array: ...
     def at(self, rounds: Any, *, horizon: int | None = None) -> float | Array:
-        """The bound on the regret up to these rounds, or T Delta_max where that is smaller.
+        """The bound on the regret up to these rounds; never more than T Delta_max.
 
-        A policy that uses the horizon is meant to have been told each of these rounds as its horizon; with
-        `horizon=`, to have been told that one throughout, as along a curve of a single run.
+        Args:
+            rounds: A number of rounds, at least 2, or an array of them.
+            horizon: The horizon that the policy was given, as along the curve of a single run. Default: each number of
+                rounds is its own horizon.
+
+        Returns:
+            The bound; an array if `rounds` is one.
+
+        Raises:
+            CausalBanditsError: If a number of rounds is out of range.
         """
         t, value = self._values(rounds, horizon)
         least = np.minimum(value, t * self.largest_gap)
@@ -57,7 +75,18 @@ class Bound:
         self, rounds: Sequence[float] | npt.NDArray[Any], *, horizon: int | None = None
     ) -> npt.NDArray[np.bool_]: ...
     def vacuous(self, rounds: Any, *, horizon: int | None = None) -> bool | npt.NDArray[np.bool_]:
-        """Whether the bound says no more than T Delta_max, which no policy can exceed."""
+        """Whether the bound is vacuous: no smaller than T Delta_max, which no policy can exceed.
+
+        Args:
+            rounds: A number of rounds, at least 2, or an array of them.
+            horizon: The horizon that the policy was given, as for `at`.
+
+        Returns:
+            Whether it is vacuous; an array if `rounds` is one.
+
+        Raises:
+            CausalBanditsError: If a number of rounds is out of range.
+        """
         t, value = self._values(rounds, horizon)
         is_vacuous = np.asarray(value >= t * self.largest_gap)
         return is_vacuous if is_vacuous.ndim else bool(is_vacuous)

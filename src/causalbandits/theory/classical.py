@@ -12,10 +12,22 @@ from causalbandits.theory.bound import parse_rounds
 
 
 def paper_c_ucb_bound(configurations: int, horizon: float) -> float:
-    """C-UCB by the paper's route (Azuma's inequality), T >= 4; 1-sub-Gaussian rewards and Delta_max <= 2 assumed.
+    """The bound on the regret of C-UCB by the derivation of Lu et al. (2020).
+
+    It assumes 1-sub-Gaussian rewards and Delta_max <= 2.
 
     >>> round(paper_c_ucb_bound(16, 5000))
     56308
+
+    Args:
+        configurations: The number of configurations.
+        horizon: The number of rounds, at least 4.
+
+    Returns:
+        The bound.
+
+    Raises:
+        CausalBanditsError: If an argument is out of range.
     """
     J, T = _validate_count("configurations", configurations), float(parse_rounds("The horizon", horizon, least=4))
     log = math.log(T)
@@ -23,13 +35,23 @@ def paper_c_ucb_bound(configurations: int, horizon: float) -> float:
 
 
 def ucb_lower_bound(N: int, horizon: float, delta: float) -> float:
-    """What UCB's expected regret is at least, in Section 4's environment (`zoo.lower_bound`) with N variables.
+    """The lower bound on the expected regret of UCB in `zoo.lower_bound`.
 
-    It counts the 3^(N-1) actions that set X_1 to 1. Asymptotic in character: 0 until T is past 4096 * 3^N log(T) /
-    delta^2.
+    It counts the 3^(N-1) actions that set X_1 to 1. It is 0 until T exceeds 4096 x 3^N log(T) / delta^2.
 
     >>> ucb_lower_bound(3, 10_000, 0.5), round(ucb_lower_bound(3, 10**9, 0.5))
     (0.0, 21)
+
+    Args:
+        N: The number of variables.
+        horizon: The number of rounds, at least 2.
+        delta: The effect of X_1 on the mean reward.
+
+    Returns:
+        The lower bound.
+
+    Raises:
+        CausalBanditsError: If an argument is out of range.
     """
     K, T = 3.0 ** _validate_count("N", N), float(parse_rounds("The horizon", horizon))
     if not isinstance(delta, int | float | np.number) or not 0 < delta < math.inf:

@@ -40,7 +40,13 @@ class PolicyBound(NamedTuple):
 
 
 class Comparison(tuple[PolicyBound, ...]):
-    """Rows, the frequentist ones first; prints as a table for each kind."""
+    """A table of regret bounds, frequentist ones first; it prints as one table per kind.
+
+    >>> from causalbandits import zoo
+    >>> table = compare(zoo.email_campaign(), 100_000, policies=["c-ucb"])
+    >>> table[0].policy, table[0].vacuous
+    ('c-ucb', False)
+    """
 
     def __repr__(self) -> str:
         parts = [self._group(kind) for kind in MEANING if any(row.kind == kind for row in self)]
@@ -56,12 +62,12 @@ class Comparison(tuple[PolicyBound, ...]):
         return f"{MEANING[kind]}\n{format_table(('policy', f'bound at T = {rows[0].horizon}', ''), body)}"
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a DataFrame."""
+        """The rows as a pandas DataFrame."""
         return import_pandas().DataFrame(list(self), columns=list(PolicyBound._fields))
 
 
 def _format_remark(row: PolicyBound) -> str:
-    return "vacuous: no better than T Delta_max" if row.vacuous else ""
+    return "vacuous: not below T Delta_max" if row.vacuous else ""
 
 
 def compare(
@@ -71,17 +77,29 @@ def compare(
     policies: Policies | None = None,
     largest_gap: float | None = None,
 ) -> Comparison:
-    """The bounds of these policies, or of all that have one, after `horizon` rounds.
+    """Compare the regret bounds of policies after `horizon` rounds.
 
-    `largest_gap` is for the frequentist ones: by default the environment's, or 1 if only a problem is given. The
-    Bayesian ones have their prior's. A bound is vacuous where it says no more than T Delta_max, and a star marks
-    assumptions that are broken.
+    A bound is vacuous if it is no smaller than T Delta_max; a star marks violated assumptions.
 
     >>> from causalbandits import zoo
     >>> compare(zoo.email_campaign(), 100_000, policies=["c-ucb", "ucb", "c-ts(prior=beta)"])
     Frequentist: in every environment that meets the assumptions
     policy  bound at T = 100000
     ...
+
+    Args:
+        problem: The problem, or an environment, whose facts are then checked against the assumptions.
+        horizon: The number of rounds, at least 2.
+        policies: The policies, as for `simulate`. Default: all policies with a bound.
+        largest_gap: The largest gap Delta_max of the frequentist bounds. Default: the environment's, or 1 for a
+            problem.
+
+    Returns:
+        The table.
+
+    Raises:
+        CausalBanditsError: If `horizon` is out of range.
+        PolicyError: If a policy has no bound.
     """
     validate_horizon(horizon)
     facts = Facts.of(problem)

@@ -24,33 +24,55 @@ from causalbandits.theory.bound import Bound
 
 
 def effective_configurations(problem: Problem) -> float:
-    """J' = sum over z of max_a P(z | a): how many configurations there are, those that are always rare counting less.
+    """The effective number of configurations: the sum over z of the largest P(z | do(a)) of any action.
 
     >>> from causalbandits import zoo
     >>> problem = zoo.email_campaign().problem
     >>> problem.configurations, round(effective_configurations(problem), 2)
     (12, 5.67)
+
+    Args:
+        problem: The problem.
+
+    Returns:
+        The effective number; at most the number of configurations.
+
+    Raises:
+        SizeError: If there are too many actions or configurations.
     """
     return float(action_distributions(problem.situation()).max(axis=0).sum())
 
 
 def entropy_bound(policy: AnyPolicy | str, problem: Problem | Environment, *, entropy: float | None = None) -> Bound:
-    """The information-theoretic bound on the Bayesian regret of Thompson sampling, with the graph or without.
-
-    `entropy` is that of the best action under the prior, in nats, where you know it; left out, it is the logarithm of
-    how many actions can be the best. It is ten times below the bound of `theory.bound` on the e-mail campaign:
+    """The information-theoretic bound on the Bayesian regret of Thompson sampling, with or without the graph.
 
     >>> from causalbandits import theory, zoo
     >>> env = zoo.email_campaign()
     >>> round(theory.bound("c-ts(prior=beta)", env).at(5000)), round(entropy_bound("c-ts(prior=beta)", env).at(5000))
     (2907, 188)
+
+    Args:
+        policy: Thompson sampling ("c-ts" or "ts") with known CPTs, as an object or a text.
+        problem: The problem, or an environment, whose facts are then checked against the assumptions.
+        entropy: The prior entropy of the best action, in nats. Default: the logarithm of the number of actions that can
+            be optimal.
+
+    Returns:
+        The bound.
+
+    Raises:
+        PolicyError: If the policy is not Thompson sampling with known CPTs.
+        ProblemError: If `entropy` is out of range.
     """
     facts = Facts.of(problem)
     thompson = resolve_policy(facts.problem, policy)
     if not isinstance(thompson, CausalThompsonSampling | ThompsonSampling) or thompson.traits.learns_cpts:
-        raise PolicyError(f"The entropy bound is of Thompson sampling with known tables; got {thompson}.")
+        raise PolicyError(f"The entropy bound applies to Thompson sampling with known CPTs; got {thompson}.")
     if facts.problem.context:
-        raise ProblemError("The entropy bound is derived without a context: in each of them another action is best.")
+        raise ProblemError(
+            "The entropy bound does not cover problems with a context, because the best action differs between "
+            "contexts."
+        )
     size = facts.problem.situation(every=not thompson.causal).size
     nats = _validate_entropy(entropy, math.log(size))
     cells = effective_configurations(facts.problem) if thompson.causal else float(size)
@@ -89,7 +111,7 @@ def _validate_entropy(entropy: float | None, most: float) -> float:
         return most
     if not is_real(entropy) or not 0 <= entropy <= most * (1 + 1e-12):
         raise ProblemError(
-            f"entropy, of the best action, must lie between 0 and {most:.4g}, the logarithm of how many actions can be "
-            f"the best; got {entropy!r}."
+            f"entropy, of the best action, must lie between 0 and {most:.4g}, the logarithm of the number of possibly "
+            f"optimal actions; got {entropy!r}."
         )
     return float(entropy)

@@ -51,15 +51,26 @@ LARGEST_COUNT = 10**100
 
 
 def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_gap: float | None = None) -> Bound:
-    """The bound on a policy's expected regret on a problem.
+    """The bound on a policy's expected regret.
 
-    Given an environment, the assumptions that can be checked are; one that is broken is named in a `TheoryWarning`
-    and in `broken`. `largest_gap` is Delta_max where there is no environment to tell (of a Bayesian bound, its mean
-    under the prior, where that is known to be smaller than what the prior alone implies).
+    Assumptions that an environment is known to violate are listed in `broken`, with a `TheoryWarning`.
 
     >>> from causalbandits import zoo
     >>> bound("c-ucb", zoo.figure2().problem, largest_gap=0.4).formula
     '8 s sqrt(J T log T) + 2 J Delta_max with s = 1, J = 16, Delta_max = 0.4'
+
+    Args:
+        policy: The policy, as an object or a text.
+        problem: The problem, or an environment, whose facts are then checked against the assumptions.
+        largest_gap: The largest gap Delta_max; for a Bayesian bound, its prior mean. Default: that of the environment,
+            or of the prior.
+
+    Returns:
+        The bound.
+
+    Raises:
+        PolicyError: If no bound is derived for the policy, or `largest_gap` is missing.
+        CausalBanditsError: If `largest_gap` is out of range.
     """
     facts = Facts.of(problem)
     derived_bound = derive_bound(resolve_policy(facts.problem, policy), facts, largest_gap)
@@ -75,14 +86,14 @@ def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_ga
 def derive_bound(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound:
     """The same, without the warning."""
     if type(policy) not in DERIVATIONS:
-        why = NO_BOUND.get(type(policy), "none is derived for it")
+        why = NO_BOUND.get(type(policy), "no bound is derived for this policy")
         raise PolicyError(_no_bound_message(policy, why))
     if policy.traits.learns_cpts:
         raise PolicyError(
-            _no_bound_message(policy, "what learning the tables costs is known up to a constant factor only")
+            _no_bound_message(policy, "the cost of learning the CPTs is known up to a constant factor only")
         )
     if policy.traits.learns_scales:
-        raise PolicyError(_no_bound_message(policy, "none is known that holds with scales learnt on the way"))
+        raise PolicyError(_no_bound_message(policy, "no bound is known for estimated scales"))
     if largest_gap is not None and (
         not isinstance(largest_gap, int | float | np.number) or not 0 <= largest_gap < math.inf
     ):
@@ -127,8 +138,8 @@ def _ucb_bound(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None)
     gap = _largest_gap(facts, largest_gap)
     if gap is None:
         raise PolicyError(
-            f"The bound of {policy.id} needs the largest gap between two actions' means: give largest_gap= (1 is "
-            "enough for rewards in [0, 1]), or an Environment."
+            f"The bound of {policy.id} requires the largest gap between two actions' means. Pass largest_gap= (1 is "
+            "valid for rewards in [0, 1]), or an Environment."
         )
     count, cells, conditioning = _cell_counts(policy, facts)
     s, tau = policy.noise_scale, policy.prior_scale
@@ -248,7 +259,7 @@ def _linear_ucb_bound(policy: CausalLinearUCB, facts: Facts, largest_gap: float 
 
 def _linear_thompson_bound(policy: CausalLinearThompsonSampling, facts: Facts, largest_gap: float | None) -> Bound:
     if policy.regressor == "expected":
-        why = "it does not draw from the posterior given what it has seen, f(Z), on which the proof rests"
+        why = "the policy does not sample from the posterior given the observed features f(Z), as the proof assumes"
         raise PolicyError(_no_bound_message(policy, why))
     features = policy.resolve_features(facts.problem)
     d, s, tau, L = features.dimension, policy.noise_scale, policy.prior_scale, features.largest_norm()
@@ -277,9 +288,11 @@ def _linear_thompson_bound(policy: CausalLinearThompsonSampling, facts: Facts, l
 def _uniform_bound(policy: Uniform, facts: Facts, largest_gap: float | None) -> Bound:
     mean, gap = facts.mean_gap(), _largest_gap(facts, largest_gap)
     if mean is None or gap is None:
-        raise PolicyError("The regret of uniform is T times the mean gap: give an Environment with few enough actions.")
+        raise PolicyError(
+            "The regret of uniform is T times the mean gap, which requires an Environment with fewer actions."
+        )
     return _build_bound(
-        policy, "frequentist", f"T mean_gap, exactly, with mean_gap = {mean:g}", [], gap, lambda t, horizon: t * mean
+        policy, "frequentist", f"T mean_gap (exact), with mean_gap = {mean:g}", [], gap, lambda t, horizon: t * mean
     )
 
 
@@ -295,7 +308,7 @@ def _describe_excess(subject: str, value: float | None, limit: float) -> str:
 
 
 def _noise_assumption(facts: Facts, conditioning: str, s: float) -> Assumption:
-    violation = _describe_excess("they are known to be so only at scale", facts.noise(conditioning == "parents"), s)
+    violation = _describe_excess("this is known only at scale", facts.noise(conditioning == "parents"), s)
     return f"given the {conditioning}, rewards are independent and {s:g}-sub-Gaussian (noise_scale)", violation
 
 
@@ -309,7 +322,7 @@ def _gaussian_assumption(facts: Facts, conditioning: str, s: float) -> Assumptio
 
 
 def _unit_reward_assumption(facts: Facts) -> Assumption:
-    return "rewards lie in [0, 1]", "they may leave it" if facts.unit_rewards() is False else ""
+    return "rewards lie in [0, 1]", "rewards may lie outside" if facts.unit_rewards() is False else ""
 
 
 def _linearity_assumptions(

@@ -17,11 +17,24 @@ from causalbandits.theory.assumptions import noise_scales
 
 
 def characteristic_time(env: Environment, *, noise_scale: float | None = None, tolerance: float = 0.0) -> float:
-    """T*: to tell the best action with confidence 1 - delta takes at least about T* log(1/delta) rounds in the mean.
+    """The characteristic time T* of best-arm identification.
+
+    Identifying the best action with error probability delta needs at least about T* log(1/delta) rounds on average.
 
     >>> from causalbandits import zoo
     >>> round(characteristic_time(zoo.email_campaign(), noise_scale=1.0), 1)
     968.6
+
+    Args:
+        env: The environment.
+        noise_scale: The standard deviation of rewards given the parents. Default: the scale from `noise_scales`.
+        tolerance: The acceptable loss in mean reward, in units of the reward.
+
+    Returns:
+        T*, in rounds.
+
+    Raises:
+        ProblemError: If the noise scale is not known, or an argument is out of range.
     """
     _require_environment(env)
     noise = noise_scales(env)[0] if noise_scale is None else noise_scale
@@ -29,14 +42,24 @@ def characteristic_time(env: Environment, *, noise_scale: float | None = None, t
 
 
 def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -> float:
-    """c: a policy whose regret is small in every world has at least about c log T of it in this one.
+    """The Graves-Lai constant c: a uniformly good policy has an expected regret of at least about c log T.
 
-    The best action itself is free, so that whatever it leads to is known in the end: only configurations that it never
-    leads to have to be paid for. If there are none, c is 0, and regret need not grow for ever.
+    Configurations that the best action leads to cost nothing to learn. If it leads to all relevant ones, c is 0 and the
+    regret can stay bounded.
 
     >>> from causalbandits import zoo
     >>> [round(graves_lai_constant(env), 2) for env in (zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5))]
     [8.07, 0.0, 4.0]
+
+    Args:
+        env: The environment.
+        noise_scale: The standard deviation of rewards given the parents. Default: the scale from `noise_scales`.
+
+    Returns:
+        The constant c, in units of the reward.
+
+    Raises:
+        ProblemError: If the noise scale is not known or not positive.
     """
     _require_environment(env)
     noise = noise_scales(env)[0] if noise_scale is None else noise_scale
@@ -56,4 +79,4 @@ def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -
 
 def _require_environment(env: object) -> None:
     if not isinstance(env, Environment):
-        raise ProblemError(f"This is asked of an Environment, which knows its means; got {env!r}.")
+        raise ProblemError(f"This function requires an Environment, whose means are known; got {env!r}.")

@@ -62,7 +62,7 @@ def test_compiled_rounds_are_the_plain_driver_s(world, prior):
 @pytest.mark.parametrize("trust", [0.5, 1.0])
 def test_so_are_those_that_start_from_past_data_and_draw_more_than_once(trust):
     past = cb.fit(EMAIL.problem.model, EMAIL.problem.model.sample(200, rng=0))
-    assert_alike(EMAIL, learner("beta", trust=trust, samples=5), EMAIL.problem.with_model(past))
+    assert_alike(EMAIL, learner("beta", trust_past=trust, samples=5), EMAIL.problem.with_model(past))
     assert_alike(EMAIL, learner("beta", successes=2, failures=5), EMAIL.problem.with_model(past))
 
 

@@ -56,14 +56,14 @@ def test_a_graph_says_what_is_observed_what_is_hidden_and_what_is_tied_together(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"hidden": [("x",)]}, r"hidden: \('x',\) has one effect; a common cause has two at least\."),
-        ({"hidden": [()]}, r"hidden: \(\) has no effect; a common cause has two at least\."),
+        ({"hidden": [("x",)]}, r"hidden: \('x',\) has one effect; a common cause has at least two"),
+        ({"hidden": [()]}, r"hidden: \(\) has no effect; a common cause has at least two"),
         ({"hidden": [("x", "x")]}, r"hidden: the effects of a common cause must differ; got \('x', 'x'\)\."),
         ({"hidden": ["yy"]}, r"hidden: Unknown variable 'yy'\. Did you mean 'y'\?"),
         ({"hidden": [("x", "yy")]}, r"hidden: Unknown variable 'yy'\. Did you mean 'y'\?"),
-        ({"hidden": "x"}, r"hidden lists variables .*; got 'x'\."),
-        ({"hidden": 3}, r"hidden lists variables .*; got 3\."),
-        ({"hidden": [3]}, r"hidden lists variables .*; got 3 in it\."),
+        ({"hidden": "x"}, r"such as \['u', \('x', 'y'\)\]; got 'x'"),
+        ({"hidden": 3}, r"hidden lists unobserved variables, .*; got 3\."),
+        ({"hidden": [3]}, r"'y'\)\]; got 3 in it"),
         ({"hidden": ["x", "y"]}, "at least one variable must be observed"),
         ({"values": {"z": [1]}}, "values: Unknown variable 'z'"),
         ({"values": [1]}, r"values must map variables to lists of values"),
@@ -113,7 +113,7 @@ def test_files_give_back_an_equal_graph_and_only_json_keeps_states(tmp_path_fact
 def test_a_graph_is_not_written_over_a_model_nor_into_formats_of_tables(tmp_path):
     graph = cb.CausalGraph({"y": ["x"]}, hidden=[("x", "y")])
     cb.write(cb.zoo.email_campaign().problem.model, tmp_path / "m.json")
-    with pytest.raises(StateError, match=r"would destroy what is there: .*'causalbandits-model'"):
+    with pytest.raises(StateError, match="would overwrite another file: a file of the format 'causalbandits-model'"):
         cb.write(graph, tmp_path / "m.json")
     with pytest.raises(ModelError, match=r"JSON and DOT also a CausalGraph.*m\.bif"):
         cb.write(graph, tmp_path / "m.bif")
@@ -129,10 +129,10 @@ def test_a_graph_is_not_written_over_a_model_nor_into_formats_of_tables(tmp_path
         ("x -> y [hidden]", "expected 'hidden' in brackets, after a name or a group"),
         ("{x, y} [hidden", "expected ']', found 'the end'"),
         ('"x', "expected a name or an arrow"),
-        (r'"\q" -> y', "expected a name in quotes as JSON has it"),
+        (r'"\q" -> y', "expected a quoted name in JSON"),
         ("x <-> x", "effects of a common cause must differ"),
         ("", "needs at least one variable"),
-        (3, "A graph's text is such as"),
+        (3, "A graph's text has the form"),
     ],
 )
 def test_text_that_is_no_graph_says_what_was_expected_and_where(text, message):
@@ -145,7 +145,7 @@ def test_text_that_is_no_graph_says_what_was_expected_and_where(text, message):
     [
         ("[]", "Not a causalbandits graph"),
         ("{", "Not JSON"),
-        ('{"format": "causalbandits-graph", "version": 9}', "version 1 can be read; this one says 9"),
+        ('{"format": "causalbandits-graph", "version": 9}', "1 are supported; got version 9"),
         ('{"format": "causalbandits-graph", "version": 1}', "needs variables"),
         ('{"format": "causalbandits-graph", "version": 1, "variables": [3]}', "needs a name; got 3"),
         ('{"format": "causalbandits-graph", "version": 1, "variables": [{"name": "x"}, {"name": "x"}]}', "twice"),
@@ -182,7 +182,7 @@ def test_every_way_to_say_that_a_node_is_hidden(mark):
 def test_dagittys_short_words_mean_there_what_its_long_ones_do(mark):
     assert dot.loads(f'dag {{ u [{mark},pos="1,2"] x [e] y [o] w [a] u -> {{ x y }} w -> y }}').hidden == ("u",)
     assert dot.loads("digraph { x [u=1, l=2, s=3]; x -> y }").hidden == ()  # which mean nothing elsewhere
-    with pytest.raises(FormatError, match="expected a variable that selects nothing, found 's'"):
+    with pytest.raises(FormatError, match="expected a variable that is not a selection node, found 's':"):
         dot.loads("dag { s [s] x -> s }")
 
 
@@ -233,7 +233,7 @@ def test_networkx_nodes_say_that_they_are_hidden_in_our_words_and_in_dowhys():
     nx.set_node_attributes(graph, {"u": {"observed": "no"}, "v": {"hidden": True}, "x": {"observed": "yes"}})
     assert cb.CausalGraph.from_networkx(graph).hidden == ("u", "v")
     graph.nodes["x"]["parents"] = ("u", "w")
-    with pytest.raises(ModelError, match="its arrows say"):
+    with pytest.raises(ModelError, match="and its arrows come from"):
         cb.CausalGraph.from_networkx(graph)
     with pytest.raises(ModelError, match="needs a directed graph"):
         cb.CausalGraph.from_networkx(nx.Graph())

@@ -207,8 +207,8 @@ def test_a_refusal_says_why_and_what_would_help():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"of": ["u"]}, "of: 'u' is hidden, so that nothing can be computed of it"),
-        ({"do": ["u"]}, "do: 'u' is hidden"),
+        ({"of": ["u"]}, "of: 'u' is unobserved, so its distribution cannot be computed"),
+        ({"do": ["u"]}, "do: 'u' is unobserved"),
         ({"of": ["x"]}, "of must be variables that are not set"),
         ({"of": []}, "of must be variables that are not set"),
         ({"of": "y"}, "must be a list of names"),
@@ -242,7 +242,7 @@ def test_what_was_never_seen_is_refused_and_zeros_of_no_weight_are_not():
         return lambda asked: found[asked.variable]
 
     assert effect.evaluate(tables([1.0, 0.0], (1, 0)), sizes) == pytest.approx(np.full((2, 2), 0.5))
-    with pytest.raises(ProblemError, match="needs what was never seen"):
+    with pytest.raises(ProblemError, match="is not available: one of its tables has rows without data"):
         effect.evaluate(tables([0.5, 0.5], (1, 0)), sizes)
 
 

@@ -77,8 +77,8 @@ def test_a_variable_that_cannot_be_set_is_no_filter_of_the_sets(name, fixed, opt
         ("H4", {"max_set": 1}, "A; B; C; D"),
         ("H7", {"max_set": 1}, "A; C; D; F"),
         ("H5", {"max_set": 2}, "E; AD; BD; BE; CE; DE"),
-        ("H3", {"always": ["A"]}, "AC"),
-        ("H8", {"always": ["A"]}, "A; AB; ABD"),
+        ("H3", {"always_set": ["A"]}, "AC"),
+        ("H8", {"always_set": ["A"]}, "A; AB; ABD"),
         ("H1", {"max_set": 0}, "none"),
     ],
 )
@@ -165,7 +165,7 @@ def test_sets_under_constraints_are_those_that_no_allowed_set_replaces(seed):
         family = [own for own in minimal_by_definition(rest, [n for n in rest.names if n != "Y"])
                   if len(own) + len(always) <= most]  # fmt: skip
         expected = {frozenset(own | always) for own in undominated(rest, family)}
-        assert set(map(frozenset, graph.optimal_sets("Y", max_set=most, always=list(always)))) == expected
+        assert set(map(frozenset, graph.optimal_sets("Y", max_set=most, always_set=list(always)))) == expected
 
 
 # --- exact models -------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_the_best_of_the_optimal_sets_is_the_best_of_all_in_every_model(seed):
             assert best_over(space, means, graph.optimal_sets("Y", manipulable=knobs, max_set=most)) == pytest.approx(
                 few, abs=1e-12)  # fmt: skip
             sure = max(mean for do, mean in zip(space, means, strict=True) if knobs[0] in do)
-            always = graph.optimal_sets("Y", manipulable=knobs, always=[knobs[0]])
+            always = graph.optimal_sets("Y", manipulable=knobs, always_set=[knobs[0]])
             assert best_over(space, means, always) == pytest.approx(sure, abs=1e-12)
 
 
@@ -294,9 +294,11 @@ def test_a_thousand_graphs_of_eight_and_large_ones_of_fifteen_take_seconds():
 
 def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
     monkeypatch.setattr(pomis, "SETS_LIMIT", 3)
-    with pytest.raises(SizeError, match=r"More than 3 sets of variables may each be the best to set; the limit is 3"):
+    with pytest.raises(
+        SizeError, match=r"More than 3 possibly optimal minimal intervention sets \(POMIS\); the limit is 3"
+    ):
         example("H8").optimal_sets("Y")
-    with pytest.raises(SizeError, match=r"More than 3 sets .*Use max_set=, or fewer manipulable variables"):
+    with pytest.raises(SizeError, match=r"is 3\. Use max_set=, or fewer manipulable variables"):
         example("H2").minimal_sets("Y")
     monkeypatch.undo()
     monkeypatch.setattr(pomis, "COMPARISON_LIMIT", 3)
@@ -313,10 +315,10 @@ def test_too_many_sets_are_refused_before_they_are_listed(monkeypatch):
         ({"manipulable": "A"}, "must be a list of names"),
         ({"max_set": -1}, "max_set must be a whole number"),
         ({"max_set": 1.5}, "max_set must be a whole number"),
-        ({"max_set": 1, "always": ["A", "B"]}, "no less than the 2 variables that are always set"),
-        ({"always": ["D"]}, "Unknown variable 'D'"),
-        ({"always": ["C"], "manipulable": ["A"]}, "always: 'C' is not manipulable"),
-        ({"always": ["Y"]}, "always: 'Y' is not manipulable"),
+        ({"max_set": 1, "always_set": ["A", "B"]}, "no less than the 2 variables that are always set"),
+        ({"always_set": ["D"]}, "Unknown variable 'D'"),
+        ({"always_set": ["C"], "manipulable": ["A"]}, "always_set: 'C' is not manipulable"),
+        ({"always_set": ["Y"]}, "always_set: 'Y' is not manipulable"),
     ],
 )
 def test_bad_questions_are_refused(arguments, message):
@@ -328,4 +330,4 @@ def test_rewards_with_effects_and_knobs_that_lead_nowhere_change_nothing():
     graph = cb.CausalGraph.from_text(EXAMPLES["H2"] + "; Y -> Z; Z <-> A; I -> Z")
     assert letters(graph.optimal_sets("Y")) == "AC; BC"
     assert graph.optimal_sets("Y", manipulable=["I", "Z"]) == ((),)
-    assert graph.optimal_sets("Y", manipulable=["I"], always=["I"]) == (("I",),)
+    assert graph.optimal_sets("Y", manipulable=["I"], always_set=["I"]) == (("I",),)

@@ -142,8 +142,7 @@ def test_what_turns_out_to_be_harmful_is_dropped_for_good_and_not_recommended():
 
 def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
     env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
-    with pytest.raises(ProblemError, match="max_probability leaves no action"):
-        trial(env.problem.without_cpts().model, max_probability=AT_MOST)
+    assert list(trial(env.problem.without_cpts().model, max_probability=AT_MOST).actions) == list(trial().actions)
     agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
     with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()

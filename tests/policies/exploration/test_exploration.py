@@ -79,7 +79,7 @@ def test_an_epsilon_lets_it_stop_where_actions_are_nearly_equal():
     assert run.stopping(0.05, tolerance=0.1)[1].stopped == 1.0
     exact = cb.simulate(env, policies, horizon=1000, replications=20, rounds=range(50, 1001, 50), **RISKS)
     assert exact.stopping(0.05)[0].stopped <= 0.05
-    with pytest.raises(PolicyError, match="tolerance, how much worse than the best is good enough"):
+    with pytest.raises(PolicyError, match="tolerance, the acceptable loss in mean reward"):
         cb.policies.CausalTrackAndStop(tolerance=-0.1)
 
 

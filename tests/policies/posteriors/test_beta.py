@@ -106,7 +106,7 @@ def test_a_saved_agent_goes_on_with_its_prior(tmp_path):
     assert hash(loaded.policy) == hash(policy)
     assert asked(loaded) == asked(agent)
     assert cb.Agent.load(path, policy=policy).recommend() == cb.Agent.load(path).recommend()
-    with pytest.raises(StateError, match=r"given is c-ts\(prior=beta, successes="):
+    with pytest.raises(StateError, match=r"you passed c-ts\(prior=beta, successes="):
         cb.Agent.load(path, policy=causal(successes=numbers((2, 2, 3), 5), failures=numbers(12, 1)))
 
 
@@ -180,5 +180,5 @@ def test_an_array_that_does_not_fit_the_problem_is_refused_before_the_first_deci
             cb.simulate(ENV, causal(failures=np.ones(shape)), horizon=5)
     with pytest.raises(PolicyError, match=r"successes must be .* for each of the 80 actions; its shape is \(12,\)"):
         cb.Agent(PROBLEM, cb.policies.ThompsonSampling(prior="beta", successes=np.ones(12)))
-    with pytest.raises(PolicyError, match="successes and failures are for prior='beta'"):
+    with pytest.raises(PolicyError, match="successes and failures require prior='beta';"):
         cb.policies.CausalThompsonSampling(scales="given", successes=np.ones(12))

@@ -165,7 +165,7 @@ def test_in_contexts_it_plays_its_listing_with_an_arm_for_each_action_in_each(wr
 def test_in_contexts_it_advises_for_each_and_needs_all_of_the_context(tmp_path):
     env, belief = taste(wrong=True)
     agent, rng = cb.Agent(belief, cb.policies.HACUCB(horizon=800), seed=1), np.random.default_rng(0)
-    with pytest.raises(PolicyError, match=r"so that it needs all of it \(segment\); known is nothing"):
+    with pytest.raises(PolicyError, match=r"and needs the whole context \(segment\); known: nothing"):
         agent.ask()
     past = {"segment": ["new", "old"], "x": [0, 1], "z": [0, 1], "y": [1, 0], "set": ["x", "x"]}
     assert agent.learn(past, reward="y", interventions="set").used == 2

@@ -30,7 +30,7 @@ def brute_force(space):
     """Every action's choices, by the definition."""
     rows = itertools.product(*(range(len(v.states) + 1) for v in space.variables))
     most = len(space.variables) if space.max_set is None else space.max_set
-    forced = [space.names.index(name) for name in space.always]
+    forced = [space.names.index(name) for name in space.always_set]
     values = [{0, *(v.code(state) + 1 for state in space.values.get(v.name, v.states))} for v in space.variables]
     rows = (row for row in rows if all(c in own for c, own in zip(row, values, strict=True)))
     return [row for row in rows if sum(c > 0 for c in row) <= most and all(row[i] for i in forced)]
@@ -43,7 +43,7 @@ def spaces(draw):
     always = draw(st.sets(st.sampled_from([v.name for v in variables])))
     at_most = draw(st.none() | st.integers(len(always), len(variables) + 1))
     some = {v.name: draw(st.none() | st.lists(st.sampled_from(v.states), min_size=1, unique=True)) for v in variables}
-    return ActionSpace(variables, max_set=at_most, always=always, values=some)
+    return ActionSpace(variables, max_set=at_most, always_set=always, values=some)
 
 
 @patient
@@ -84,7 +84,7 @@ def test_a_value_that_may_not_be_set_is_refused_with_those_that_may():
 
 
 def test_a_huge_space_of_fewer_values_is_counted_not_listed():
-    space = ActionSpace(forty(), values={f"k{i}": [f"k{i}1"] for i in range(40)}, always=["k7"])
+    space = ActionSpace(forty(), values={f"k{i}": [f"k{i}1"] for i in range(40)}, always_set=["k7"])
     assert space.size == 2**39
     assert space[space.size - 1] == {f"k{i}": f"k{i}1" for i in range(40)}
     assert space.index(space[12345678901]) == 12345678901
@@ -118,10 +118,10 @@ def test_a_space_beyond_any_memory_is_numbered_without_being_listed():
 
 
 def test_constraints_on_a_huge_space_are_counted_not_listed():
-    sparse = ActionSpace(forty(), max_set=2, always=["k7"])
+    sparse = ActionSpace(forty(), max_set=2, always_set=["k7"])
     assert sparse.size == 3 * (1 + 39 * 3)
     assert all(sparse.index(action) == i for i, action in enumerate(sparse))
-    assert ActionSpace(forty(), always=["k0"]).size == 3 * 4**39
+    assert ActionSpace(forty(), always_set=["k0"]).size == 3 * 4**39
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,18 @@ def test_lists_and_predicates_combine():
     ("make", "message"),
     [
         (
-            lambda: ActionSpace(knobs(2, 2), always=["k2"]),
+            lambda: ActionSpace(knobs(2, 2), always_set=["k2"]),
             r"Unknown manipulable variable that is always set: 'k2'. Did you",
         ),
-        (lambda: ActionSpace(knobs(2, 2), always="k1"), r"always must be a list of names, such as \['x'\]; got 'k1'"),
+        (
+            lambda: ActionSpace(knobs(2, 2), always_set="k1"),
+            r"always_set must be a list of names, such as \['x'\]; got 'k1'",
+        ),
         (lambda: ActionSpace(knobs(2, 2), max_set=-1), r"max_set must be a whole number.*got -1"),
         (lambda: ActionSpace(knobs(2, 2), max_set=1.5), r"max_set must be a whole number.*got 1.5"),
         (lambda: ActionSpace(knobs(2, 2), max_set=True), r"max_set must be a whole number.*got True"),
         (
-            lambda: ActionSpace(knobs(2, 2), max_set=1, always=["k0", "k1"]),
+            lambda: ActionSpace(knobs(2, 2), max_set=1, always_set=["k0", "k1"]),
             r"no less than the 2 variables that are always set; got 1",
         ),
         (lambda: ActionSpace(knobs(2)).only([]), r"No action is left"),
@@ -225,18 +228,18 @@ def test_spaces_that_cannot_be_are_refused(make, message):
         (lambda space: space.index({"k9": 1}), r"Unknown manipulable variable 'k9'. Did you mean 'k\d'\? Known: 'k0'"),
         (lambda space: space.index({"k0": "k09"}), r"Unknown value of 'k0': 'k09'. Did you mean 'k0\d'\?"),
         (lambda space: space.index("k0"), r"maps variables to values.*got 'k0'"),
-        (lambda space: space.index({"k0": "k00"}), r"do\(k0=k00\) is no action: 'k1' must always be set"),
+        (lambda space: space.index({"k0": "k00"}), r"do\(k0=k00\) is not an action: every action must set 'k1'"),
         (
             lambda space: space.index({"k0": "k00", "k1": "k10", "k2": "k20"}),
-            r"do\(k0=k00, k1=k10, k2=k20\) is no action: at most 2 variables may be set at once",
+            r"do\(k0=k00, k1=k10, k2=k20\) is not an action: an action sets at most 2 variables",
         ),
-        (lambda space: space["k0"], r"number must be a whole number, not 'k0'"),
-        (lambda space: space.only([{"k0": "k00"}]), r"'k1' must always be set"),
+        (lambda space: space["k0"], "must be a whole number; got 'k0'"),
+        (lambda space: space.only([{"k0": "k00"}]), "action must set 'k1'"),
     ],
 )
 def test_actions_that_do_not_exist_are_refused_with_the_reason(ask, message):
     with pytest.raises(InterventionError, match=message):
-        ask(ActionSpace(knobs(2, 2, 2), max_set=2, always=["k1"]))
+        ask(ActionSpace(knobs(2, 2, 2), max_set=2, always_set=["k1"]))
 
 
 def test_numbers_outside_the_space_are_refused_with_its_range():
@@ -248,7 +251,7 @@ def test_numbers_outside_the_space_are_refused_with_its_range():
 
 
 def test_asking_whether_something_is_an_action_never_raises():
-    space = ActionSpace(knobs(2, 2), always=["k1"])
+    space = ActionSpace(knobs(2, 2), always_set=["k1"])
     for nothing in (3, "k0", {"k9": 1}, {"k0": "nope"}, {"k0": []}, {}):
         assert nothing not in space
     assert {"k1": "k11"} in space

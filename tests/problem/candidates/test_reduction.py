@@ -293,7 +293,10 @@ def test_four_to_the_thousandth_actions_are_decided_block_by_block():
     outcome = env.pull(decision.action, 0)
     agent.tell(decision.id, reward=outcome.reward, observed=outcome.parents)
     assert env.mean_reward(agent.recommend().intervention) <= env.best().mean
-    with pytest.raises(cb.CausalBanditsError, match=r"about 10\^301 actions can each be the best .* Use cl-ts"):
+    with pytest.raises(
+        cb.CausalBanditsError,
+        match=r"about 10\^301 actions may be optimal, .* Use cl-ts",
+    ):
         cb.Agent(env.problem, "cl-ucb").ask()
 
 

@@ -131,8 +131,8 @@ def test_a_final_regret_of_zero_is_seen_too(finals):
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [
-        ("missing/picture.png", "there is no folder"),
-        ("file/picture.png", "there is no folder"),
+        ("missing/picture.png", "does not exist"),
+        ("file/picture.png", "does not exist"),
         ("picture", "must end in its format"),
         ("picture.doc", "must end in its format"),
         ("folder.png", "it is a folder"),
@@ -151,15 +151,15 @@ def test_a_picture_that_cannot_be_written_is_refused_before_it_is_drawn(tmp_path
 def test_folders_that_are_missing_are_made_but_not_below_a_file(tmp_path):
     refuse_unwritable_folder(tmp_path / "new" / "newer")
     (tmp_path / "file").touch()
-    with pytest.raises(StateError, match=r"file is a file, no folder\. Choose another folder"):
+    with pytest.raises(StateError, match=r"file is a file, not a folder\. Choose another folder"):
         refuse_unwritable_folder(tmp_path / "file" / "new")
 
 
 def test_nobody_may_write_where_the_folder_is_closed(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(StateError, match="not to be written to"):
+    with pytest.raises(StateError, match="is not writable"):
         refuse_unwritable(tmp_path / "picture.png")
-    with pytest.raises(StateError, match="not to be written to"):
+    with pytest.raises(StateError, match="is not writable"):
         refuse_unwritable_folder(tmp_path / "new")
 
 

@@ -1,4 +1,4 @@
-"""Compiled rounds of policies that learn the CPTs: in pieces, from one draw of the tables to the next.
+"""Compiled rounds of policies that learn the CPTs: in pieces, from one sample of the CPTs to the next.
 
 Between two draws the tree of P(z | a) stays as it is, and when the next is due depends on counts alone (see
 `policies.cpts`). So the compiled rounds stop in the very round after which tables are drawn anew; they are drawn and

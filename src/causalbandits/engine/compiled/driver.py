@@ -161,7 +161,7 @@ def play_compiled(
             end = min(end, statistic.batch_end)
         name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
-            name, (rule, *_) = "learnt", arguments
+            name, (rule, *_) = "learned", arguments
             arguments = rule, *learning.arguments()
         stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:

@@ -1,4 +1,4 @@
-"""Which rounds a policy plays compiled, and on what: the rule, its table, the world and what is kept."""
+"""The arguments of compiled rounds: the rule, its table, the environment and the recorded measures."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def _world_by_block(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
     if not isinstance(env.mean, AdditiveMean):
         return true_world(scene, policy)
     return scene.env.compute_once(
-        "world by block",
+        "environment by block",
         lambda: arrays.build_world_by_block(
             _context_arrays(scene), env, [candidates.rows for candidates in _product_candidates(scene)], scene.first
         ),

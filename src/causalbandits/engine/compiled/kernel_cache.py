@@ -27,7 +27,7 @@ KERNELS: dict[str, Any] = {
     "linear": linear_rounds,
     "by block": by_block_rounds,
     **DESIGN_KERNELS,
-    "learnt": learned_cpt_rounds,
+    "learned": learned_cpt_rounds,
     "promised": ts_ucb_rounds,
     "screened": screen_rounds,
     "worth": gittins_rounds,

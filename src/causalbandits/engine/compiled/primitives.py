@@ -1,4 +1,4 @@
-"""What compiled rounds are made of: the policies' own functions, in the hands of the compiler.
+"""The primitives of compiled rounds: the policies' own functions, compiled.
 
 No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from the very functions of
 `policies.posteriors.index_functions`, found by the type of their parameters; what a reward adds, when scores tie and

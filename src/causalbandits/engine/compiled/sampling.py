@@ -1,4 +1,4 @@
-"""What happens in a round, compiled: contexts, configurations and rewards are drawn."""
+"""Compiled sampling of a round: contexts, configurations and rewards."""
 
 import math
 

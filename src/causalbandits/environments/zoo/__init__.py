@@ -1,4 +1,4 @@
-"""Worlds, each an Environment: the paper's (Lu et al. 2020, Sections 4 and 5), with hidden causes, and random ones."""
+"""Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, and random ones."""
 
 from __future__ import annotations
 
@@ -65,13 +65,18 @@ KNOB_DRAWS = 1000
 
 
 def email_campaign() -> Environment:
-    """The e-mail campaign of Figures 5 and 6: product, purpose and send time may be chosen; a click is the reward.
+    """The e-mail campaign of Lu et al. (2020), Figures 5 and 6.
+
+    The manipulable variables are product, purpose and send time, all optional; the reward is a click.
 
     >>> env = email_campaign()
     >>> env.problem.actions.size, env.problem.configurations
     (80, 12)
     >>> env.best()
     Best(intervention=do(product=Photoshop, purpose=Promo, send_time=morning), mean=0.6222222222222222)
+
+    Returns:
+        The environment.
     """
     adobe_stock = [0.6, 0.7, 0.6, 0.5]
     other_products = [0.8, 0.9, 0.5, 0.2]
@@ -101,9 +106,7 @@ def email_campaign() -> Environment:
 
 
 def email_segments(tastes: bool = False) -> Environment:
-    """The e-mail campaign for customers of three segments, known beforehand: what is chosen leads each to other mails.
-
-    With `tastes`, segments also click on other things: then what a reward depends on has the segment in it.
+    """The e-mail campaign with a context: the customer's segment, of which there are three.
 
     >>> env = email_segments()
     >>> for segment in env.problem.model["segment"].states:
@@ -111,6 +114,15 @@ def email_segments(tastes: bool = False) -> Environment:
     new do(product=Photoshop, purpose=Promo, send_time=morning)
     regular do(product=Photoshop, purpose=Nurture, send_time=morning)
     lapsed do(product=Adobe Stock, purpose=Awareness, send_time=morning)
+
+    Args:
+        tastes: Whether the segment also affects the click directly; it is then one of the reward's parents.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If `tastes` is not a boolean.
     """
     if not isinstance(tastes, bool):
         raise ProblemError(f"tastes must be True or False; got {tastes!r}.")
@@ -148,9 +160,25 @@ def _binary_table_of_first(first: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
 def parallel(
     px: Sequence[npt.ArrayLike], pw: Sequence[npt.ArrayLike], theta: npt.ArrayLike, sd: float = 0.1
 ) -> Environment:
-    """The parallel model of Figure 1: pairs X_i -> W_i -> Y with W_i in {1, 2} and Y = <theta, W> + N(0, sd^2).
+    """The parallel model of Lu et al. (2020), Figure 1: pairs X_i -> W_i -> Y with a linear reward.
 
-    `px[i]` is the distribution of X_i over 1..m, `pw[i][j]` the probability of W_i = 1 when X_i is its j-th value.
+    Each W_i is 1 or 2, and Y = <theta, W> + N(0, sd^2). The X_i are manipulable and optional.
+
+    >>> env = parallel(px=[[0.5, 0.5]], pw=[[0.2, 0.8]], theta=[1.0])
+    >>> round(env.mean_reward({"X1": 1}), 10), round(env.mean_reward({"X1": 2}), 10)
+    (1.8, 1.2)
+
+    Args:
+        px: For each pair, the distribution of X_i over 1, ..., m.
+        pw: For each pair and each value of X_i, the probability of W_i = 1.
+        theta: The coefficient of each W_i.
+        sd: The standard deviation of the reward's noise.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If the arguments are malformed or have different lengths.
     """
     if not all(isinstance(argument, Sequence | np.ndarray) and not isinstance(argument, str) for argument in (px, pw)):
         raise ProblemError(f"px and pw must be lists with an entry per pair; got px={px!r}, pw={pw!r}.")
@@ -176,7 +204,15 @@ def parallel(
 
 
 def figure2() -> Environment:
-    """The instance of Figure 2: four pairs, three values each, 256 actions, 16 configurations."""
+    """The instance of Lu et al. (2020), Figure 2: four pairs with three values each.
+
+    >>> env = figure2()
+    >>> env.problem.actions.size, env.problem.configurations
+    (256, 16)
+
+    Returns:
+        The environment.
+    """
     return parallel(
         px=[[0.3, 0.4, 0.3], [0.3, 0.3, 0.4], [0.5, 0.3, 0.2], [0.25, 0.25, 0.5]],
         pw=[[0.2, 0.5, 0.8], [0.3, 0.2, 0.8], [0.4, 0.6, 0.5], [0.3, 0.5, 0.6]],
@@ -185,10 +221,25 @@ def figure2() -> Environment:
 
 
 def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> Environment:
-    """A parallel model drawn as for Figures 3 and 4: P(X_i) ~ Dirichlet(1), P(W_i = 1 | X_i = j) ~ U[0, 1].
+    """A random parallel model as in Lu et al. (2020), Figures 3 and 4.
+
+    P(X_i) is drawn from a uniform Dirichlet distribution, and P(W_i = 1 | X_i = j) uniformly from [0, 1].
 
     >>> random_parallel(3, 5, theta=[1, 0, 0, 0, 0], rng=0).problem.actions.size
     1024
+
+    Args:
+        m: The number of values of each X_i.
+        n: The number of pairs.
+        theta: The coefficient of each W_i.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If `m`, `n` or `theta` is malformed.
+        SizeError: If there are too many variables or values.
     """
     _check_whole(m=m, n=n)
     if n > VARIABLE_LIMIT or m * n > DRAWN_LIMIT:
@@ -202,10 +253,24 @@ def random_parallel(m: int, n: int, theta: npt.ArrayLike, rng: Seed = None) -> E
 
 
 def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
-    """Section 4's environment: X_1..X_N in {1, 2}, only X_1 matters, Y = delta X_1 + N(0, 1), 3^N actions.
+    """The environment of the lower bound of Lu et al. (2020), Section 4.
+
+    X_1, ..., X_N are 1 or 2, only X_1 affects the reward, and Y = delta X_1 + N(0, 1). There are 3^N actions.
 
     >>> lower_bound(14, delta=0.1).problem.actions.size
     4782969
+
+    Args:
+        N: The number of variables.
+        delta: The effect of X_1 on the mean reward.
+        p1: The probability that a variable that is not set is 1.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If there are too many variables.
     """
     if not is_integer(N) or N < 1:
         raise ProblemError(f"N must be a whole number, 1 or more; got {short_repr(N)}.")
@@ -225,16 +290,27 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
 
 
 def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> Environment:
-    """Ten offers, and a response that is rare and worth much: one offer has it with probability `chance`.
+    """Ten offers with a rare and valuable response: one offer triggers it with probability `chance`.
 
-    The others have it once in a thousand times, and more of the usual responses, which are worth 1: what is seen at
-    first speaks for them.
+    The other offers trigger it once in a thousand times, but have more of the common responses, which are worth 1.
+    Early rewards therefore favour the wrong offers.
 
     >>> env = rare_prize()
     >>> env.best()
     Best(intervention=do(offer=10), mean=1.1)
     >>> round(env.mean_reward({"offer": 9}), 3)
     0.52
+
+    Args:
+        chance: The probability of the rare response under the best offer, from 0 to 0.9.
+        prize: The mean reward of the rare response.
+        sd: The standard deviation of the reward's noise.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If an argument is out of range.
     """
     if not (is_real(chance) and 0 <= chance <= 0.9 and is_real(prize) and abs(prize) <= 1e150):
         raise ProblemError(
@@ -256,13 +332,22 @@ def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> En
 
 
 def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
-    """A random graph: each variable, causes first, with its parents; `fit` takes it as it is.
-
-    Each variable has `arrows` parents on average (the first ones as many as there are before them), any with the same
-    chance.
+    """A random directed acyclic graph: the parents of each variable, causes first, as `fit` accepts them.
 
     >>> random_dag(4, arrows=1, rng=0)
     {'X1': [], 'X2': ['X1'], 'X3': ['X1', 'X2'], 'X4': ['X1']}
+
+    Args:
+        variables: The number of variables.
+        arrows: The mean number of parents of a variable; the first variables have fewer.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The parents by variable.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If there are too many variables.
     """
     _check_whole(variables=variables)
     if variables > VARIABLE_LIMIT:
@@ -282,12 +367,24 @@ def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict
 def random_model(
     variables: int, *, states: int = 2, arrows: float = 1.5, concentration: float = 1.0, rng: Seed = None
 ) -> CausalModel:
-    """A random graph as of `random_dag`, with states 0, 1, ... and tables whose rows are Dirichlet(concentration).
-
-    Below 1 rows are near to certainty, far above 1 near to uniform.
+    """A random causal model: a graph from `random_dag` with random CPTs.
 
     >>> random_model(20, states=3, rng=0)
     CausalModel(20 variables, 26 edges)
+
+    Args:
+        variables: The number of variables.
+        states: The number of values of each variable.
+        arrows: The mean number of parents of a variable.
+        concentration: The Dirichlet parameter of CPT rows: below 1 nearly deterministic, far above 1 nearly uniform.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The model.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If the model is too large.
     """
     _check_whole(states=states)
     if not is_real(concentration) or not 1e-3 <= concentration <= 1e6:
@@ -297,7 +394,7 @@ def random_model(
     numbers = sum(int(states) ** (len(parents) + 1) for parents in graph.values())
     if numbers > DRAWN_LIMIT or max(map(len, graph.values())) > 30:
         raise SizeError(
-            f"The tables of this random model would have more than {DRAWN_LIMIT} numbers: fewer arrows or states."
+            f"The CPTs of this random model would have more than {DRAWN_LIMIT} numbers. Pass fewer arrows or states."
         )
     row = np.full(int(states), float(concentration))
     return CausalModel(
@@ -318,21 +415,35 @@ def random_world(
     concentration: float = 1.0,
     rng: Seed = None,
 ) -> Environment:
-    """A model as of `random_model`, some of its variables as knobs, and a reward of which they can move every parent.
+    """A random environment: a random model, some manipulable variables, and a reward whose parents they can affect.
 
-    The reward's parents are drawn among the effects of the knobs; it is 1 with a probability that is uniform on [0, 1]
-    for each of their configurations.
+    The reward is 1 with a probability that is drawn uniformly from [0, 1] for each configuration. The manipulable
+    variables are optional.
 
     >>> random_world(12, rng=0).problem
     Problem(27 actions on X1, X8, X9; 4 configurations of X3, X6; observe X3, X6)
+
+    Args:
+        variables: The number of variables.
+        knobs: The number of manipulable variables.
+        reward_parents: The number of parents of the reward.
+        states: The number of values of each variable.
+        arrows: The mean number of parents of a variable.
+        concentration: The Dirichlet parameter of CPT rows: below 1 nearly deterministic, far above 1 nearly uniform.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ProblemError: If an argument is out of range, or no such environment was found.
+        SizeError: If the model is too large.
     """
     _check_whole(knobs=knobs, reward_parents=reward_parents)
     generator = random_generator(rng)
     model = random_model(variables, states=states, arrows=arrows, concentration=concentration, rng=generator)
     if int(states) ** min(reward_parents, VARIABLE_LIMIT) > DRAWN_LIMIT:
-        raise SizeError(
-            f"The reward would have more than {DRAWN_LIMIT} means: give it fewer parents, or these fewer states."
-        )
+        raise SizeError(f"The reward would have more than {DRAWN_LIMIT} means. Pass fewer parents or fewer states.")
     manipulable, effects = _sample_knobs(model, int(knobs), int(reward_parents), generator)
     parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
     means = generator.random([int(states)] * len(parents))
@@ -354,8 +465,8 @@ def _sample_knobs(
         if np.count_nonzero(is_effect) >= fewest:
             return [names[i] for i in indices], [names[i] for i in np.flatnonzero(is_effect)]
     raise ProblemError(
-        f"No {knobs} of the {len(names)} variables were found that move {fewest} others: more variables or arrows, or "
-        "fewer knobs or parents of the reward."
+        f"No set of {knobs} among {len(names)} variables has {fewest} descendants. Pass more variables or arrows, or "
+        "fewer manipulable variables or parents of the reward."
     )
 
 

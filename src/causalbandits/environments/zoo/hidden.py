@@ -1,6 +1,6 @@
-"""Environments of the zoo with hidden causes, and random graphs and models with some.
+"""Environments with unobserved confounders, and random graphs and models with some.
 
-A world is made from the whole model. What a learner does not see of it is in `HIDDEN`:
+An environment is made from the complete model. `HIDDEN` names its unobserved variables:
 
 >>> from causalbandits import Problem, CausalGraph, zoo
 >>> env = zoo.coins()
@@ -28,7 +28,7 @@ HIDDEN = {
     "detour": ("U", "W"),
     "reversal": ("taste",),
 }
-"""By world, the variables that nobody observes."""
+"""The unobserved variables of each environment."""
 
 DRAWN_VARIABLES = 200
 """Graphs with hidden causes have no more variables than this."""
@@ -38,16 +38,19 @@ TABLE_LIMIT = 2**22
 
 
 def coins() -> Environment:
-    """Coins that tell of other coins: to set all three variables is the worst that can be done.
+    """Unobserved confounders under which setting all three variables is worst.
 
-    A -> B -> Y <- C; U causes A and C, V causes B and Y. Y is odd unless B, V and C cancel out, and to leave B alone
-    tells of V.
+    The graph is A -> B -> Y <- C. The unobserved U causes A and C; the unobserved V causes B and Y. Leaving B unset
+    keeps its dependence on V.
 
     >>> env = coins()
     >>> [round(env.mean_reward(do), 3) for do in ({}, {"A": 1}, {"C": 1}, {"A": 1, "C": 0})]
     [0.308, 0.577, 0.628, 0.82]
     >>> round(env.mean_reward({"A": 1, "B": 0, "C": 0}), 3)
     0.5
+
+    Returns:
+        The environment.
     """
     model = CausalModel(
         [
@@ -63,13 +66,16 @@ def coins() -> Environment:
 
 
 def detour() -> Environment:
-    """A variable that cannot be set, C: the best action sets A and B, which no best action does where C can be set.
+    """Unobserved confounders and a variable that cannot be set, C, so that the best action sets A and B.
 
-    A -> B -> C -> Y and A -> C; U causes A and Y, W causes B and C.
+    The graph is A -> B -> C -> Y and A -> C. The unobserved U causes A and Y; the unobserved W causes B and C.
 
     >>> env = detour()
     >>> env.best().intervention, round(env.best().mean, 4)
     (do(A=0, B=0), 0.7836)
+
+    Returns:
+        The environment.
     """
     model = CausalModel(
         [
@@ -90,14 +96,17 @@ def detour() -> Environment:
 
 
 def reversal() -> Environment:
-    """A hidden taste decides which channel people are on and whether they engage: left out, it turns the order around.
+    """An unobserved confounder of channel and engagement that reverses the order of the actions if it is ignored.
 
-    channel -> exposure -> engagement -> sale, and taste causes channel and engagement. Exposure puts people off, and
-    those who are exposed are those who would engage anyhow.
+    The graph is channel -> exposure -> engagement -> sale; the unobserved taste causes channel and engagement. Exposure
+    reduces engagement, but exposed customers would engage more anyway.
 
     >>> env = reversal()
     >>> [round(env.mean_reward({"channel": channel}), 3) for channel in ("web", "mail")]
     [0.488, 0.452]
+
+    Returns:
+        The environment.
     """
     model = CausalModel(
         [
@@ -114,16 +123,19 @@ def reversal() -> Environment:
 
 
 def confounded_casino() -> Environment:
-    """Two slot machines that pay by what makes people choose (Bareinboim, Forney and Pearl 2015).
+    """Two slot machines whose payout depends on the player's intent (Bareinboim, Forney and Pearl 2015).
 
-    Whether one is drunk and whether a machine is blinking decide what one is inclined to do, the `intent`, known
-    before the decision; and machines pay least to those who follow it. Whoever sees the intent does the opposite.
+    Drunkenness and a blinking machine determine the intent, which is the context. Machines pay least to players who
+    follow their intent, so the best action given the intent is its opposite.
 
     >>> env = confounded_casino()
     >>> [round(env.mean_reward(do), 2) for do in ({}, {"machine": 0}, {"machine": 1})]
     [0.15, 0.3, 0.3]
     >>> env.best({"intent": 0})
     Best(intervention=do(machine=1), mean=0.45)
+
+    Returns:
+        The environment.
     """
     odd = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     pays = [[[0.1, 0.5], [0.4, 0.2]], [[0.5, 0.1], [0.2, 0.4]]]
@@ -154,18 +166,30 @@ def _parity_table(causes: int, error: float) -> npt.NDArray[np.float64]:
 
 
 def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 1.0, rng: Seed = None) -> CausalGraph:
-    """A random graph: each variable has `arrows` parents on average, and a hidden cause in common with `hidden` others.
-
-    The first variables have as many parents as there are before them.
+    """A random graph with unobserved confounders.
 
     >>> random_hidden_graph(4, rng=1)
     CausalGraph('X1 -> X2; X2 -> X3; {X2, X3} -> X4; X2 <-> X3')
+
+    Args:
+        variables: The number of observed variables.
+        arrows: The mean number of parents of a variable; the first variables have fewer.
+        hidden: The mean number of other variables with which a variable shares an unobserved confounder.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The graph.
+
+    Raises:
+        ProblemError: If an argument is out of range.
+        SizeError: If there are too many variables.
     """
     if not is_integer(variables) or variables < 1:
         raise ProblemError(f"variables must be a whole number, 1 or more; got {short_repr(variables)}.")
     if variables > DRAWN_VARIABLES:
         raise SizeError(
-            f"A random graph with hidden causes has at most {DRAWN_VARIABLES} variables; got {short_repr(variables)}."
+            f"A random graph with unobserved confounders has at most {DRAWN_VARIABLES} variables; got "
+            f"{short_repr(variables)}."
         )
     for name, value in (("arrows", arrows), ("hidden", hidden)):
         if not is_real(value) or not 0 <= value <= DRAWN_VARIABLES:
@@ -182,14 +206,23 @@ def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 
 
 
 def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float = 1.0, rng: Seed = None) -> CausalModel:
-    """A whole model of a graph, its hidden causes included: U1, U2, ... where they have no name.
-
-    Variables have the states that the graph says, or else 0, 1, ...; the rows of their tables are
-    Dirichlet(concentration).
+    """A random causal model of a graph, with its unobserved confounders as variables U1, U2, ...
 
     >>> model = model_of_graph(CausalGraph.from_text("x -> y; x <-> y"), rng=0)
     >>> model.names, model["y"].parents
     (('U1', 'x', 'y'), ('x', 'U1'))
+
+    Args:
+        graph: The graph. Variables without values get 0, 1, ...
+        states: The number of values of a variable whose values the graph does not give.
+        concentration: The Dirichlet parameter of CPT rows.
+        rng: The seed or generator. Default: a random seed.
+
+    Returns:
+        The model.
+
+    Raises:
+        ProblemError: If an argument is out of range.
     """
     if not isinstance(graph, CausalGraph):
         raise ProblemError(f"model_of_graph() takes a CausalGraph; got {short_repr(graph)}.")
@@ -206,7 +239,9 @@ def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float 
         sum(np.prod([float(len(values[n])) for n in (*own_parents, name)]) for name, own_parents in parents.items())
         > TABLE_LIMIT
     ):
-        raise SizeError(f"The tables of this model would have more than {TABLE_LIMIT} numbers: fewer arrows or states.")
+        raise SizeError(
+            f"The CPTs of this model would have more than {TABLE_LIMIT} numbers. Pass fewer arrows or states."
+        )
     generator = random_generator(rng)
     return CausalModel(
         Variable(

@@ -1,4 +1,4 @@
-"""ADMG: what is left of a graph without its hidden variables, which is arrows, and pairs with a hidden cause.
+"""ADMG: the latent projection of a graph, with directed and bidirected edges.
 
 The latent projection (Verma and Pearl 1990): an arrow x -> y stays where a directed path leads from x to y through
 hidden variables alone, and x <-> y says that such paths lead from one hidden variable to both. It keeps every

@@ -1,4 +1,4 @@
-"""CausalGraph: what causes what, without tables; with causes that nobody observes.
+"""CausalGraph: a causal graph without CPTs; with unobserved confounders.
 
 A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
 name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).
@@ -61,7 +61,10 @@ def validate_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[Sta
 
 def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
     """The hidden variables, then the groups, each in the graph's order."""
-    rule = "hidden lists variables that are not observed, and groups that share a hidden cause: ['u', ('x', 'y')]"
+    rule = (
+        "hidden lists unobserved variables, and groups of variables with an unobserved common cause, such as "
+        "['u', ('x', 'y')]"
+    )
     if isinstance(hidden, str | Mapping) or not is_iterable(hidden):
         raise ModelError(f"{rule}; got {short_repr(hidden)}.")
     position = {name: i for i, name in enumerate(names)}
@@ -79,7 +82,7 @@ def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]
             continue
         if len(group) < 2:
             effects = "one effect" if group else "no effect"
-            raise ModelError(f"hidden: {group} has {effects}; a common cause has two at least.")
+            raise ModelError(f"hidden: {group} has {effects}; a common cause has at least two.")
         if len(set(group)) < len(group):
             raise ModelError(f"hidden: the effects of a common cause must differ; got {short_repr(group)}.")
         groups.add(tuple(sorted(group, key=position.__getitem__)))
@@ -101,7 +104,8 @@ def parse_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[
         ordered = tuple(data.get("parents", predecessors))
         if sorted(map(str, ordered)) != sorted(map(str, predecessors)):
             raise ModelError(
-                f"Node {name!r} says that its parents are {list(ordered)}; its arrows say {list(predecessors)}."
+                f"Node {name!r} has the attribute parents={list(ordered)}, and its arrows come from "
+                f"{list(predecessors)}. Make them equal."
             )
         parents[name] = ordered
     states = {name: graph.nodes[name]["states"] for name in parents if "states" in graph.nodes[name]}
@@ -133,7 +137,8 @@ def _parse_flag(node: Hashable, data: Mapping[str, Any], attribute: str, default
     flag = _FLAG_VALUES.get(str(data.get(attribute, default)).strip('"').lower())
     if flag is None:
         raise ModelError(
-            f"Node {node!r} says {attribute}={short_repr(data[attribute])}; it must be True or False, or 'yes' or 'no'."
+            f"Node {node!r} has the attribute {attribute}={short_repr(data[attribute])}; it must be True or False, or "
+            "'yes' or 'no'."
         )
     return flag
 
@@ -144,8 +149,9 @@ def _refuse_reversed_edges(graph: graphs.Graph) -> None:
         direction = str(data.get("dir", "forward")).strip('"').lower()
         if direction != "forward":
             raise ModelError(
-                f"The arrow {cause} -> {effect} says dir={direction}, which only files mean: read the file itself, "
-                "cb.read('graph.dot'), or turn the arrow, and list hidden common causes, hidden=[('x', 'y')]."
+                f"The arrow {cause} -> {effect} has the attribute dir={direction}, which is supported in files only. "
+                "Read the file itself, cb.read('graph.dot'); or reverse the arrow, and list unobserved common causes, "
+                "hidden=[('x', 'y')]."
             )
 
 
@@ -153,11 +159,7 @@ GRAPH_FORMAT, GRAPH_VERSION = "causalbandits-graph", 1
 
 
 class CausalGraph:
-    """Variables and arrows, some causes hidden; immutable.
-
-    `parents` maps each variable to its causes; one without an entry of its own has none. `hidden` lists what nobody
-    observes: a variable's name, or a group of variables that share a cause without a name. `values` are those of
-    some variables: what is to be set needs them, where there are no data.
+    """A causal graph, possibly with unobserved confounders; immutable.
 
     >>> graph = CausalGraph({"exposure": ["channel"], "sale": ["exposure"]}, hidden=[("channel", "sale")])
     >>> graph
@@ -166,6 +168,21 @@ class CausalGraph:
     (('channel', 'sale'), ('exposure',))
     >>> graph == CausalGraph.from_text("channel -> exposure -> sale; channel <-> sale")
     True
+
+    Args:
+        parents: A mapping from each variable to its direct causes; a cause without an entry of its own has no parents.
+        hidden: The unobserved confounders: names of unobserved variables, and groups of variables that share an unnamed
+            one. Default: none.
+        values: The values of variables, by name; manipulable variables need them if there is no data. Default: not
+            known.
+
+    Attributes:
+        parents: The direct causes of each variable.
+        states: The values of the variables whose values are known.
+        hidden: The unobserved variables, then the groups that share an unnamed unobserved confounder.
+
+    Raises:
+        ModelError: If a name or a group is malformed, or the graph has a cycle.
     """
 
     parents: Mapping[str, tuple[str, ...]]
@@ -205,7 +222,7 @@ class CausalGraph:
             raise ModelError(f"The graph must have no cycle; it has {' -> '.join(cycle)}.")
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"CausalGraph is immutable; make a new one with another {name}.")
+        raise AttributeError(f"CausalGraph is immutable. Create a new one with another {name}.")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -215,12 +232,14 @@ class CausalGraph:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """The variables that share a hidden cause without a name, a group for each."""
+        """The groups of variables that share an unnamed unobserved confounder."""
         return tuple(part for part in self.hidden if not isinstance(part, str))
 
     @cached_property
     def graph(self) -> graphs.Graph:
-        """The graph in networkx, frozen: hidden nodes have `hidden=True`, nameless ones are ("hidden", group)."""
+        """The graph as a frozen `networkx.DiGraph`; unobserved nodes have `hidden=True`, unnamed ones are ("hidden",
+        group).
+        """
         graph, hidden = nx.DiGraph(), frozenset(self.hidden)
         for name, parents in self.parents.items():
             states = {"states": self.states[name]} if name in self.states else {}
@@ -236,7 +255,7 @@ class CausalGraph:
         self.validate_name(name)
         if name not in self.states:
             raise ModelError(
-                f"The graph has no values of {name!r}, which are needed here: give them, values={{{name!r}: [...]}}."
+                f"The graph has no values of {name!r}, which are required here. Pass values={{{name!r}: [...]}}."
             )
         return Variable(name, self.states[name], parents=self.parents[name], table=[])
 
@@ -261,30 +280,77 @@ class CausalGraph:
         return (_rebuild_causal_graph, (dict(self.parents), self.hidden, dict(self.states)))
 
     def with_values(self, values: Mapping[str, Iterable[State]]) -> CausalGraph:
-        """The same graph where these variables have these values."""
+        """The same graph with the values of some variables.
+
+        Args:
+            values: The values by variable; they replace earlier ones.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If a variable is unknown or its values are malformed.
+        """
         return CausalGraph(
             self.parents, hidden=self.hidden, values={**self.states, **validate_states(values, self.parents)}
         )
 
     def validate_names(self, kind: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Names of variables of the graph, hidden or not, each once."""
+        """Check that names are variables of the graph, each given once.
+
+        Args:
+            kind: The description of the names in an error message.
+            names: The names.
+
+        Returns:
+            The names.
+
+        Raises:
+            ModelError: If a name is unknown or given twice.
+        """
         return validate_unique_names(kind, names, self.validate_name)
 
     def validate_name(self, name: str) -> None:
-        """Refuse what is not the name of a variable."""
+        """Check that a name is a variable of the graph.
+
+        Args:
+            name: The name.
+
+        Raises:
+            ModelError: If it is not.
+        """
         if not isinstance(name, str) or name not in self.parents:
             raise ModelError(unknown_name_message("variable", name, self.parents))
 
     def parents_of(self, name: str) -> Group:
-        """The observed causes of a variable, itself observed or not."""
+        """The observed direct causes of a variable.
+
+        Args:
+            name: The name of the variable, which may itself be unobserved.
+
+        Returns:
+            The names of its observed parents.
+
+        Raises:
+            ModelError: If there is no such variable.
+        """
         self.validate_name(name)
         return tuple(cause for cause in self.parents[name] if cause not in self.hidden)
 
     def projected(self, names: Iterable[str]) -> CausalGraph:
-        """The latent projection onto these variables: the same separations, with all others hidden and gone.
+        """The latent projection onto some variables: the same independencies among them, with all others unobserved.
 
         >>> CausalGraph.from_text("x -> m -> y; u -> {x, y}; u [hidden]").projected(["x", "y"])
         CausalGraph('x -> y; x <-> y')
+
+        Args:
+            names: The variables to keep.
+
+        Returns:
+            The projected graph.
+
+        Raises:
+            ModelError: If a name is unknown or given twice.
         """
         onto = self.validate_names("projected", names)
         admg = self.admg([name for name in self.parents if name in onto])
@@ -300,18 +366,33 @@ class CausalGraph:
         )
 
     def admg(self, names: Sequence[str]) -> ADMG:
-        """The projection as sets of bits."""
+        """The latent projection as an acyclic directed mixed graph (ADMG) of bit sets, for algorithms.
+
+        Args:
+            names: The variables to keep, in order.
+
+        Returns:
+            The ADMG.
+        """
         return ADMG.projection(self.graph, names)
 
     def districts(self) -> tuple[Group, ...]:
-        """The observed variables in groups that hidden causes tie together."""
+        """The districts (c-components): groups of observed variables that unobserved confounders connect."""
         admg = self.admg(self.names)
         return tuple(admg.names_of(district) for district in admg.districts(admg.all_nodes))
 
     def minimal_sets(self, reward: str, *, manipulable: Iterable[str] | None = None) -> tuple[Group, ...]:
-        """The sets of which every member, the others being set, can still change the reward: small ones first.
+        """The minimal intervention sets (MIS): every member can change the reward while the others are set.
 
-        All observed variables but the reward may be set, unless `manipulable` names some.
+        Args:
+            reward: The name of the reward's node.
+            manipulable: The variables that can be set. Default: all observed variables except the reward.
+
+        Returns:
+            The sets, smallest first.
+
+        Raises:
+            ModelError: If a name is unknown.
         """
         admg, goal = self._settable_admg(reward, manipulable)
         return _names_of_sets(admg, pomis.minimal_intervention_sets(admg, goal))
@@ -322,38 +403,57 @@ class CausalGraph:
         *,
         manipulable: Iterable[str] | None = None,
         max_set: int | None = None,
-        always: Iterable[str] = (),
+        always_set: Iterable[str] = (),
     ) -> tuple[Group, ...]:
-        """The sets that may each be the best to set, whatever the tables are; others need not be tried.
-
-        With `max_set` so many variables at once, some of them `always`. All observed variables but the reward may be
-        set, unless `manipulable` names some.
+        """The possibly optimal minimal intervention sets (POMIS): each is the best set to intervene on for some CPTs.
 
         >>> graph = CausalGraph.from_text("A -> B -> Y; C -> Y; A <-> C; B <-> Y")
         >>> graph.optimal_sets("Y"), graph.optimal_sets("Y", manipulable=["A", "B"])
         ((('A', 'C'), ('B', 'C')), ((), ('A',), ('B',)))
+
+        Args:
+            reward: The name of the reward's node.
+            manipulable: The variables that can be set. Default: all observed variables except the reward.
+            max_set: The largest number of variables that may be set at once. Default: no limit.
+            always_set: The variables that every intervention sets. Default: none.
+
+        Returns:
+            The sets; other sets need not be tried.
+
+        Raises:
+            ModelError: If a name is unknown, or `max_set` is smaller than the number of variables in `always_set`.
         """
         admg, goal = self._settable_admg(reward, manipulable)
-        always_set = self.validate_names("always", always)
-        for name in always_set:
+        required = self.validate_names("always_set", always_set)
+        for name in required:
             if name not in admg.names or name == reward:
-                raise ModelError(f"always: {name!r} is not manipulable.")
-        if max_set is not None and (not is_integer(max_set) or max_set < len(always_set)):
+                raise ModelError(f"always_set: {name!r} is not manipulable.")
+        if max_set is not None and (not is_integer(max_set) or max_set < len(required)):
             raise ModelError(
-                f"max_set must be a whole number, no less than the {len(always_set)} variables that are always set; "
+                f"max_set must be a whole number, no less than the {len(required)} variables that are always set; "
                 f"got {short_repr(max_set)}."
             )
-        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(always_set)))
+        return _names_of_sets(admg, pomis.pomis_sets(admg, goal, max_set, admg.bits(required)))
 
     def effect(self, of: Iterable[str], *, do: Iterable[str], randomised: Iterable[Hidden] = ()) -> Estimand:
-        """P(of | do(do)) as a formula of what is observed.
-
-        A NotIdentifiedError says why there is none, and what would help. `randomised` are variables, or groups of
-        variables, that were set at random in some rows.
+        """Identify the effect P(of | do(...)) as a formula of observed distributions.
 
         >>> graph = CausalGraph.from_text("ad -> visits -> sale; ad <-> sale")
         >>> print(graph.effect(["sale"], do=["ad"]))
         sum over visits: P(visits | ad) (sum over ad: P(ad) P(sale | ad, visits))
+
+        Args:
+            of: The outcome variables.
+            do: The variables that are set.
+            randomised: The variables, or groups of variables, that were set at random in some rows of the data.
+                Default: none.
+
+        Returns:
+            The estimand, which prints as a formula.
+
+        Raises:
+            NotIdentifiedError: If the effect is not identified; the error names the reason and a remedy.
+            ModelError: If a name is unknown or unobserved.
         """
         if isinstance(randomised, str | Mapping) or not is_iterable(randomised):
             raise ModelError(
@@ -366,7 +466,21 @@ class CausalGraph:
         return self.estimand_from([(), *groups], of, do)
 
     def estimand_from(self, regimes: Sequence[Group], of: Iterable[str], do: Iterable[str]) -> Estimand:
-        """The same from rows that set these groups at random, () being nothing: the first that tell do."""
+        """Identify an effect from given data regimes.
+
+        Args:
+            regimes: The groups of variables that were set at random in each kind of rows; `()` stands for observational
+                rows. The first regime that identifies the effect is used.
+            of: The outcome variables.
+            do: The variables that are set.
+
+        Returns:
+            The estimand.
+
+        Raises:
+            NotIdentifiedError: If the effect is not identified.
+            ModelError: If a name is unknown or unobserved.
+        """
         outcomes, interventions = self.validate_observed_names("of", of), self.validate_observed_names("do", do)
         if not outcomes or set(outcomes) & set(interventions):
             raise ModelError(
@@ -379,11 +493,22 @@ class CausalGraph:
         return Estimand(outcomes, interventions, formula)
 
     def validate_observed_names(self, kind: str, names: Iterable[str]) -> Group:
-        """Names of observed variables, each once."""
+        """Check that names are observed variables of the graph, each given once.
+
+        Args:
+            kind: The description of the names in an error message.
+            names: The names.
+
+        Returns:
+            The names.
+
+        Raises:
+            ModelError: If a name is unknown, unobserved or given twice.
+        """
         validated = self.validate_names(kind, names)
         for name in validated:
             if name in self.hidden:
-                raise ModelError(f"{kind}: {name!r} is hidden, so that nothing can be computed of it.")
+                raise ModelError(f"{kind}: {name!r} is unobserved, so its distribution cannot be computed.")
         return validated
 
     def _settable_admg(self, reward: str, manipulable: Iterable[str] | None) -> tuple[ADMG, int]:
@@ -392,53 +517,102 @@ class CausalGraph:
         default = [name for name in self.names if name != reward]
         knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
         if reward in knobs:
-            raise ModelError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+            raise ModelError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
         admg = self.admg([name for name in self.parents if name in knobs or name == reward])
         return admg, admg.bits([reward])
 
     def to_text(self) -> str:
-        """The graph as `from_text` reads it; states are not in it."""
+        """The graph as text that `from_text` reads; values are not included."""
         return format_graph_text(self.parents, [part for part in self.hidden if isinstance(part, str)], self.groups)
 
     @classmethod
     def from_text(cls, text: str) -> CausalGraph:
-        """The graph that a text says: `a -> b -> c; c <- d; a <-> c`, a statement a line or with `;` between.
+        """The graph that a text describes.
 
-        `u [hidden]` is a variable that is not observed, `{a, b, c} [hidden]` are three that share a hidden cause, and
-        `{a, b} -> c` are two arrows. A name that is not one word is written in double quotes.
+        >>> CausalGraph.from_text("{a, b} -> c; a <-> c")
+        CausalGraph('{a, b} -> c; a <-> c')
+
+        Args:
+            text: Statements separated by newlines or `;`: `a -> b -> c`, `c <- d`, `{a, b} -> c` (two arrows), `a <->
+                c` (an unobserved confounder), `u [hidden]` (an unobserved variable), `{a, b, c} [hidden]` (three
+                variables that share an unobserved confounder). Names that are not one word stand in double quotes.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If the text is malformed or the graph has a cycle.
         """
         parsed_text = parse_graph_text(text)
         return cls(parsed_text.parents, hidden=parsed_text.hidden)
 
     def to_json(self) -> str:
-        """The graph as JSON, its states included."""
+        """The graph as JSON text, with its values."""
         return json.dumps({"format": GRAPH_FORMAT, "version": GRAPH_VERSION, **self.to_record()})
 
     @classmethod
     def from_json(cls, text: str) -> CausalGraph:
-        """The graph that `to_json` wrote."""
+        """The graph that `to_json` wrote.
+
+        Args:
+            text: The JSON text.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If the text is not a graph.
+        """
         return cls.from_record(parse_document(text, "graph", GRAPH_FORMAT, GRAPH_VERSION))
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description."""
+        """A JSON-ready description from which `from_record` restores the graph."""
         return encode_graph(self.parents, self.states, self.hidden)
 
     @classmethod
     def from_record(cls, record: Any) -> CausalGraph:
-        """The graph that `to_record` describes."""
+        """The graph that `to_record` describes.
+
+        Args:
+            record: The description.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If the record does not describe a graph.
+        """
         graph_record_fields = decode_graph(record)
         return cls(graph_record_fields.parents, hidden=graph_record_fields.hidden, values=graph_record_fields.states)
 
     def with_hidden(self, hidden: Iterable[Hidden]) -> CausalGraph:
-        """The same graph with more of it hidden: variables by name, and groups that share an unobserved cause."""
+        """The same graph with more unobserved confounders.
+
+        Args:
+            hidden: Names of variables that become unobserved, and groups of variables that share an unnamed confounder.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If a name is unknown.
+        """
         more = parse_hidden(hidden, tuple(self.parents))
         return CausalGraph(self.parents, hidden=[*self.hidden, *more], values=self.states)
 
     @classmethod
     def from_networkx(cls, graph: graphs.Graph) -> CausalGraph:
-        """A graph from a DiGraph; nodes with `hidden=True`, DoWhy's `observed="no"`, or pgmpy's `latents`, are hidden.
+        """The graph of a `networkx.DiGraph`.
 
-        Nodes may carry `states`, and `parents` in order.
+        Args:
+            graph: The directed graph. Nodes with `hidden=True`, DoWhy's `observed="no"` or pgmpy's `latents` are
+                unobserved; nodes may have `states`, and `parents` in order.
+
+        Returns:
+            The graph.
+
+        Raises:
+            ModelError: If the graph is not directed or an attribute is malformed.
         """
         if not isinstance(graph, nx.DiGraph):
             raise ModelError(f"A CausalGraph needs a directed graph (networkx.DiGraph); got {short_repr(graph)}.")

@@ -1,4 +1,4 @@
-"""Estimands: formulas of what is observed, with tables P(v | given), products, sums and ratios."""
+"""Estimands: formulas of observed distributions P(v | given), with products, sums and ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P(z | do(s)) from what is observed: identified, with its formula, or not, with the reason.
+"""Identification of P(z | do(s)) from observed variables: a formula, or the reason if there is none.
 
 Everything is in terms of factors Q[D], the distribution of a group D when all else is set (Tian and Pearl 2002). With A
 what leads to z once s is cut off from its causes, P(z | do(s)) is the sum, over what is in A and neither in z nor in s,
@@ -172,7 +172,13 @@ UNSEEN_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Estimand:
-    """P(of | do(do)) as a formula of what is observed."""
+    """A formula for P(of | do(...)) in observed distributions; prints as the formula.
+
+    Attributes:
+        of: The outcome variables.
+        do: The variables that are set.
+        formula: The formula.
+    """
 
     of: tuple[str, ...]
     do: tuple[str, ...]
@@ -185,9 +191,14 @@ class Estimand:
         return f"{format_effect(self.of, self.do)} = {self.formula}"
 
     def evaluate_unchecked(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
-        """An axis for each of `do`, then of `of`, given the tables and how many states variables have.
+        """Evaluate the formula; a distribution that does not sum to 1 depends on rows that were never seen.
 
-        Where a distribution does not sum to 1, something was never seen.
+        Args:
+            tables: The CPTs.
+            sizes: The number of values of each variable.
+
+        Returns:
+            An array with an axis for each of `do`, then of `of`.
         """
         array, axes = evaluate(self.formula, tables, sizes)
         all_axes = (*self.do, *self.of)
@@ -201,8 +212,8 @@ class Estimand:
         total = numbers.sum(axis=tuple(range(len(self.do), numbers.ndim)))
         if (np.abs(total - 1) > UNSEEN_SHARE).any():
             raise ProblemError(
-                f"{format_effect(self.of, self.do)} = {self.formula} needs what was never seen: a table in it has rows "
-                "of probability 0."
+                f"{format_effect(self.of, self.do)} = {self.formula} is not available: one of its tables has rows "
+                "without data."
             )
         return numbers
 
@@ -256,10 +267,9 @@ class IdentificationQuery:
         causes_text = ", ".join(map(graphs.format_hidden_cause, causes))
         randomisation_text = f"et {', '.join(knobs)} at random in some rows (interventions=)"
         error = NotIdentifiedError(
-            f"{format_effect(self._of, self._do)} cannot be computed from what is observed: "
-            f"{self.explain_hedge(hedge)}. "
-            f"{f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; or learn a number per action: "
-            "reward_parents=[]."
+            f"{format_effect(self._of, self._do)} is not identified from the observed variables: "
+            f"{self.explain_hedge(hedge)}. {f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; "
+            "or learn a mean per action: reward_parents=[]."
         )
         error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
@@ -269,10 +279,9 @@ class IdentificationQuery:
     def _build_missing_rows_error(self, hedge: Hedge) -> NotIdentifiedError:
         names = ", ".join(self.admg.names_of(hedge.outer))
         error = NotIdentifiedError(
-            f"{format_effect(self._of, self._do)} hangs on how {names} come{'s' * (hedge.outer.bit_count() == 1)} "
-            "about, "
-            f"and no rows tell: in each, some of that was set. Add rows that leave {names} alone; or learn a number "
-            "per action: reward_parents=[]."
+            f"{format_effect(self._of, self._do)} depends on the natural mechanism of {names}, and every row "
+            f"sets some of these variables. Add rows without an intervention on {names}; or learn a mean per action: "
+            "reward_parents=[]."
         )
         error.of, error.do = tuple(self._of), tuple(self._do)
         return error
@@ -287,7 +296,9 @@ class IdentificationQuery:
         ]
         leads = "leads" if outside.bit_count() == 1 else "lead"
         confounding_text = (
-            "both have a hidden cause" if hedge.outer.bit_count() == 2 else "hidden causes tie them together"
+            "both have an unobserved common cause"
+            if hedge.outer.bit_count() == 2
+            else "unobserved common causes connect them"
         )
         return (
             f"{', '.join(admg.names_of(outside))} {leads} to {', '.join(admg.names_of(hedge.inner))}, and "

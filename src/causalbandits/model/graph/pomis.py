@@ -1,4 +1,4 @@
-"""POMIS: the sets of variables that are worth setting, by the graph alone, whatever the tables are.
+"""POMIS: the possibly optimal minimal intervention sets, by the graph alone.
 
 Hidden variables and variables that cannot be set are the same thing here, so all of this is asked of the projection
 onto what can be set and the reward.
@@ -52,7 +52,7 @@ def minimal_intervention_sets(graph: ADMG, reward: int, max_set: int | None = No
             if minimal_subset(graph, reward, larger) == larger:
                 sets.append(larger)
         if len(sets) > SETS_LIMIT:
-            raise SizeError(_too_many_message("sets of variables have no member that could be left alone"))
+            raise SizeError(_too_many_message("minimal intervention sets (MIS)"))
     return sets
 
 
@@ -78,7 +78,7 @@ def interventional_borders(graph: ADMG, reward: int) -> list[int]:
                 mucts[next_border] = muct
                 queue.append(next_border)
         if len(queue) > SETS_LIMIT:
-            raise SizeError(_too_many_message("sets of variables may each be the best to set"))
+            raise SizeError(_too_many_message("possibly optimal minimal intervention sets (POMIS)"))
     return queue
 
 

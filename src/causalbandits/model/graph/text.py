@@ -27,9 +27,9 @@ class GraphText(NamedTuple):
 def parse_graph_text(text: str) -> GraphText:
     """The graph that a text says."""
     if not isinstance(text, str):
-        raise ModelError(f"A graph's text is such as 'x -> y; x <-> y'; got {short_repr(text)}.")
+        raise ModelError(f"A graph's text has the form 'x -> y; x <-> y'; got {short_repr(text)}.")
     if len(text) > TEXT_LIMIT:
-        raise ModelError(f"A graph's text has {TEXT_LIMIT:,} characters at most; this one has {len(text):,}.")
+        raise ModelError(f"A graph's text has at most {TEXT_LIMIT:,} characters; this one has {len(text):,}.")
     parser = _GraphTextParser(text)
     while not parser.at_end:
         parser.parse_statement()
@@ -58,7 +58,7 @@ class _GraphTextParser:
         try:
             return str(json.loads(quoted))
         except ValueError:
-            self.raise_error("a name in quotes as JSON has it", quoted[:40])
+            self.raise_error("a quoted name in JSON syntax", quoted[:40])
 
     @property
     def at_end(self) -> bool:

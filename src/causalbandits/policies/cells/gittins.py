@@ -179,8 +179,9 @@ def validate_row_count(policy: HasTraits, actions: int, configurations: int) -> 
     """Every action is compared with the best, cell by cell."""
     if actions * configurations > ROWS_LIMIT:
         raise SizeError(
-            f"The policy {policy.id!r} looks at {actions} actions in each of {configurations} configurations; the "
-            f"limit is {ROWS_LIMIT} in all. Use 'c-gittins', or 'c-ts(prior=main-effects)', which draws."
+            f"The policy {policy.id!r} computes an index of {actions} actions for each of {configurations} "
+            f"configurations; the limit is {ROWS_LIMIT} in all. Use 'c-gittins', or the randomised "
+            "'c-ts(prior=main-effects)'."
         )
 
 
@@ -252,15 +253,36 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalGittins(GittinsPolicy):
-    """Play the action that is worth most, by its mean and by what can still be learnt from it.
+    """C-Gittins: the action with the largest index, which is its posterior mean plus its value of information.
 
-    Only among equal indices, such as those of what is not known at all, it is drawn which action is played. So as long
-    as outcomes are late, asking again mostly gives the same action; several decisions of an agent at once, `ask(n)`,
-    are drawn by Thompson sampling from the same posterior. Where outcomes are late, use that: `Agent(delayed=True)`.
+    The index is deterministic; only ties are broken at random. With delayed feedback it repeats one action, so use
+    Thompson sampling instead (`Agent(problem, delayed=True)`). Batches, `agent.ask(n)`, are drawn by Thompson sampling
+    from the same posterior.
 
-    With `prior="main-effects"`, a few rounds are spent on configurations that have never been observed and that the
-    favourite does not lead to (`policies.cells.discovery`): `discovery` is the share of the horizon for that, and 0
-    turns it off. Not under a budget, whose scores are mixed.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalGittins(prior="beta")).policy
+    c-gittins(prior=beta)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        discovery: The share of the horizon, from 0 to 0.5, that is spent on configurations that were never observed and
+            that the best action does not lead to. 0 turns it off. Only with `prior="main-effects"`, and not under a
+            budget.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     discovery: float = DISCOVERY_SHARE
@@ -269,10 +291,10 @@ class CausalGittins(GittinsPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_real(self.discovery) or not 0 <= self.discovery <= 0.5:
-            raise PolicyError(f"discovery must be a share of the rounds from 0 to 0.5; got {self.discovery!r}.")
+            raise PolicyError(f"discovery, a share of the rounds, must lie between 0 and 0.5; got {self.discovery!r}.")
         if self.discovery != DISCOVERY_SHARE and not self.has_main_effects:
             raise PolicyError(
-                f"discovery= is for prior='main-effects'; with prior={self.prior!r} leave it out. Got "
+                f"discovery= requires prior='main-effects'; the prior is {self.prior!r}. Leave discovery= out; got "
                 f"{self.discovery!r}."
             )
 
@@ -331,9 +353,33 @@ class CausalGittins(GittinsPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalScreen(GittinsPolicy):
-    """Play what a posterior draw proposes if it is worth more than the best mean; otherwise play that.
+    """C-Screen: Thompson sampling with screening; the sampled action is played only if its index exceeds the best mean.
 
-    With `samples=M`, M draws propose, and one of what is then to be played is, each draw being as likely.
+    The index is that of C-Gittins. Otherwise the action with the largest posterior mean is played.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalScreen(prior="beta")).policy
+    c-screen(prior=beta)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     samples: int = 1
@@ -362,13 +408,13 @@ class CausalScreen(GittinsPolicy):
         proposals = [self.propose(situation, statistic, rng, self.samples) for situation in situations]
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 
-    def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Proposals:
+    def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int) -> Proposals:
         """The best by their means, and the best by each of several draws."""
         p, cells = self.posterior_in(situation, statistic)
-        if draws == 1:
+        if samples == 1:
             positions = [situation.project(self.index(cells, rng, None, p)).best_position()]
         else:
-            positions = situation.project(self.index(cells, rng, draws, p)).best_positions().tolist()
+            positions = situation.project(self.index(cells, rng, samples, p)).best_positions().tolist()
         return Proposals(situation, self.value_estimates(situation, p, cells), positions)
 
 

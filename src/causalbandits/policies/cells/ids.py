@@ -51,9 +51,31 @@ class ActionMixture(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalIDS(PosteriorPolicy):
-    """Play the mixture of two actions that loses least for what it tells of the best action.
+    """C-IDS: variance-based information-directed sampling (Russo and Van Roy 2014) on configurations.
 
-    `samples` draws of the means say what is lost and what is told.
+    It plays the mixture of two actions with the smallest ratio of squared expected regret to information about which
+    action is optimal.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalIDS(prior="beta")).policy
+    c-ids(prior=beta)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples, from 1 to 4096, that estimate regret and information.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     causal = True
@@ -69,7 +91,10 @@ class CausalIDS(PosteriorPolicy):
     def traits(self) -> Traits:
         return super().traits._replace(
             searches_dominated=True,
-            no_budget="regret is weighed against information. Use c-ts(prior=beta), c-gittins(prior=beta)",
+            no_budget=(
+                "the policy minimises a ratio of regret to information, which is not a value per action. Use "
+                "c-ts(prior=beta), c-gittins(prior=beta)"
+            ),
         )
 
     def regret_and_information(

@@ -103,12 +103,12 @@ def incumbent_by_means(situation: Situation, means: Scores, coverage: Array) -> 
 
 def action_cell_count(id: str, problem: Problem) -> int:
     """How many numbers a policy keeps that has one for every action in every context."""
-    problem.actions.refuse_enumeration(f"The policy {id!r} keeps a number for every action")
+    problem.actions.refuse_enumeration(f"The policy {id!r} learns a mean for every action")
     size, contexts = problem.actions.size, problem.contexts.size
     if size * contexts > ENUMERATION_LIMIT:
         raise SizeError(
-            f"The policy {id!r} keeps a number for every action in every context, {size} x {contexts} of them; the "
-            f"limit is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
+            f"The policy {id!r} learns a mean for every action in every context, {size} x {contexts} means; the limit "
+            f"is {ENUMERATION_LIMIT}. Name fewer variables as context, or use a causal policy."
         )
     return size * contexts
 
@@ -147,9 +147,9 @@ class CellPolicy(FamilyPolicy[Cells]):
             return self.empty_cells(action_cell_count(self.id, problem))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
-                f"The policy {self.id!r} keeps a number for each of the {problem.configurations} configurations of "
-                f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a smaller "
-                "set that separates the actions from the reward."
+                f"The policy {self.id!r} learns a mean for each of the {problem.configurations} configurations of "
+                f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a "
+                'smaller adjustment set (adjust="smallest").'
             )
         return self.empty_cells(problem.configurations)
 
@@ -169,36 +169,36 @@ class CellPolicy(FamilyPolicy[Cells]):
         return require_context(self.id, problem) * problem.actions.size
 
     def current_index(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int | None = None
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int | None = None
     ) -> Array:
         """One number for each cell that matters now; of several draws, a row each."""
         cells = self.relevant_cells(situation.problem)
         if cells is None:
-            return self.index(statistic, rng, draws)
+            return self.index(statistic, rng, samples)
         return self.index(
-            statistic.subset(cells), rng, draws, parameters_at_cells(self.index_parameters_after(statistic), cells)
+            statistic.subset(cells), rng, samples, parameters_at_cells(self.index_parameters_after(statistic), cells)
         )
 
     def index(
         self,
         cells: Cells,
         rng: np.random.Generator,
-        draws: int | None = None,
+        samples: int | None = None,
         parameters: IndexParameters | None = None,
     ) -> Array:
-        """One number per cell; of several draws, a row each. `parameters` are those of these cells, if not of all."""
+        """One number per cell; of several samples, a row each. `parameters` are those of these cells, if not of all."""
         p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
         sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
         centre, width = index.prepare(p, cells.count, cells.total, self.exploration(cells.rounds))
         if vary is None:
-            noise = sample_noise(rng, centre, width, shape if draws is None else (draws, *shape))
+            noise = sample_noise(rng, centre, width, shape if samples is None else (samples, *shape))
             return index.combine(p, centre, width, noise)
-        samples = [
+        rows = [
             index.combine(vary(p, rng), centre, width, sample_noise(rng, centre, width, shape))
-            for _ in range(draws or 1)
+            for _ in range(samples or 1)
         ]
-        return samples[0] if draws is None else np.stack(samples)
+        return rows[0] if samples is None else np.stack(rows)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
         net_situation = situation if self.weighs_costs or situation.is_paced else situation.without_costs
@@ -252,10 +252,10 @@ class CellPolicy(FamilyPolicy[Cells]):
         return incumbent_by_means(situation, means, coverage)
 
     def sample_values(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int
     ) -> Array | None:
         cells = self.relevant_cells(situation.problem)
-        means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, draws)
+        means = sample_means(self.index_parameters_after(statistic), statistic, cells, rng, samples)
         return self.values_of_means(situation, statistic, rng, means)
 
     def values_of_means(
@@ -367,8 +367,8 @@ class PosteriorPolicy(CellPolicy):
         validate_one_of("prior", self.prior, PRIORS)
         if self.has_main_effects and not self.causal:
             raise PolicyError(
-                f"prior='main-effects' is one of the reward's parents, which the family {self.family!r} does not use. "
-                "Possible here: prior='beta', prior='gaussian'."
+                f"prior='main-effects' models effects of the reward's parents, which the family {self.family!r} does "
+                "not use. Use prior='beta', prior='gaussian'."
             )
         if self.scales is None:
             has_scales = not (isinstance(self.noise_scale, DefaultScale) and isinstance(self.prior_scale, DefaultScale))
@@ -381,12 +381,12 @@ class PosteriorPolicy(CellPolicy):
             object.__setattr__(self, name, parse_pseudo_counts(name, getattr(self, name)))
         validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.prior == "beta" and (self.noise_scale, self.prior_scale) != (1.0, 1.0):
-            raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale are for prior='gaussian'.")
+            raise PolicyError("A Beta prior has no scales; noise_scale and prior_scale require prior='gaussian'.")
         if self.prior != "beta" and (self.successes, self.failures) != (1.0, 1.0):
-            raise PolicyError(f"successes and failures are for prior='beta'; leave them out with prior={self.prior!r}.")
+            raise PolicyError(f"successes and failures require prior='beta'; leave them out with prior={self.prior!r}.")
         if self.has_main_effects and (self.scales == "given" or (self.noise_scale, self.prior_scale) != (1.0, 1.0)):
             raise PolicyError(
-                "prior='main-effects' estimates the scales: leave out scales='given', noise_scale and prior_scale, or "
+                "prior='main-effects' estimates the scales. Leave out scales='given', noise_scale and prior_scale, or "
                 "use prior='gaussian'."
             )
         if self.traits.learns_scales and (self.successes, self.failures) != (1.0, 1.0):

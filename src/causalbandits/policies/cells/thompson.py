@@ -80,7 +80,29 @@ class SamplingPolicy(PosteriorPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ThompsonSampling(SamplingPolicy):
-    """Play the action whose posterior draw is the largest; what the graph says is not used."""
+    """Thompson sampling per action, without the graph: play the action with the largest posterior sample of its mean.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, ThompsonSampling(prior="beta")).policy
+    ts(prior=beta)
+
+    Args:
+        prior: The prior of each action's mean: "gaussian", or "beta" for rewards in [0, 1].
+        noise_scale: The standard deviation of rewards given the action, in units of the reward; for the Gaussian prior.
+            Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per action. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per action.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = False
     family, family_label = "ts", "TS"
@@ -88,15 +110,40 @@ class ThompsonSampling(SamplingPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalThompsonSampling(SamplingPolicy):
-    """Draw a mean for every configuration, play the action that is best if the draws were true.
+    """Causal Thompson sampling (C-TS; Lu et al. 2020): sample a mean per configuration, play the best action under the
+    sample.
 
-    With `cpts="learned"` the model's CPTs are drawn as well, from what is known of them by now: the posterior of the
-    problem's model, and what was observed since. `trust` is the probability, beforehand, that a row of a CPT is as
-    past data say; left out, it is 1, and 1/2 if there were rows in which nothing was set (see `cpts.online_posterior`).
+    With `cpts="learned"` the CPTs are sampled as well, from their posterior given past data and all outcomes.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalThompsonSampling(prior="beta", samples=32)).policy
+    c-ts(prior=beta, samples=32)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+        cpts: "known" takes the problem's CPTs as exact; "learned" learns them online. Needs `prior="gaussian"`, or
+            `prior="beta"` with given scales.
+        trust_past: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
+            `cpts="learned"`. Default: 1, or 0.5 if the data have observational rows.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     cpts: Literal["known", "learned"] = "known"
-    trust: float | None = None
+    trust_past: float | None = None
     causal = True
     family, family_label = "c-ts", "C-TS"
 
@@ -105,13 +152,13 @@ class CausalThompsonSampling(SamplingPolicy):
         super().__post_init__()
         if self.traits.learns_cpts and (self.has_main_effects or (self.prior == "beta" and self.traits.learns_scales)):
             raise PolicyError(
-                "cpts='learned' goes with prior='gaussian', and with prior='beta', scales='given'; got "
+                "cpts='learned' requires prior='gaussian', or prior='beta' with scales='given'; got "
                 f"prior={self.prior!r}, scales={self.scales!r}."
             )
-        if self.trust is not None and self.cpts == "known":
-            raise PolicyError("trust= says how far past data are believed where cpts='learned'; here they are known.")
-        if self.trust is not None and (not is_real(self.trust) or not 0 < self.trust <= 1):
-            raise PolicyError(f"trust must be a probability above 0 and up to 1; got {self.trust!r}.")
+        if self.trust_past is not None and self.cpts == "known":
+            raise PolicyError("trust_past=, the trust in past data, requires cpts='learned'. Leave trust_past= out.")
+        if self.trust_past is not None and (not is_real(self.trust_past) or not 0 < self.trust_past <= 1):
+            raise PolicyError(f"trust_past must be a probability above 0 and up to 1; got {self.trust_past!r}.")
 
     @cached_property
     def traits(self) -> Traits:
@@ -119,7 +166,7 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def trust_in(self, problem: Problem) -> float:
         """How far past data are believed."""
-        return learned_cpts(problem).default_trust if self.trust is None else float(self.trust)
+        return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
     def doubts_tables(self, problem: Problem) -> bool:
         """Whether what past data say of a table is forgotten where outcomes contradict it."""
@@ -137,7 +184,9 @@ class CausalThompsonSampling(SamplingPolicy):
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         if self.traits.learns_cpts:
-            raise PolicyError(f"The policy {self.id!r} counts what was observed besides: fold the outcomes one by one.")
+            raise PolicyError(
+                f"The policy {self.id!r} also uses further observed values. Update it with one outcome at a time."
+            )
         return super().from_sums(problem, outcome_sums)
 
     def feasible(self, situation: Situation, statistic: Cells) -> Situation:

@@ -41,9 +41,28 @@ def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncert
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalTSUCB(PosteriorPolicy):
-    """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
+    """C-TS-UCB (after Baek and Farias 2023): the action with the smallest ratio of estimated regret to uncertainty.
 
-    `samples` draws say what that is.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalTSUCB(prior="beta")).policy
+    c-ts-ucb(prior=beta)
+
+    Args:
+        prior: The prior of each configuration's mean: "gaussian"; "beta" for rewards in [0, 1]; or "main-effects", a
+            Gaussian prior with an additive effect of each parent whose scales are estimated.
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior. Default: 1 if the scales are given.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior. Default:
+            1 if the scales are given.
+        successes: The first parameter of the Beta prior: a number, or an array with one number per configuration. With
+            `failures` of 50, 2 successes express rates of about 4%.
+        failures: The second parameter of the Beta prior: a number, or an array with one number per configuration.
+        scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
+            that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
+        samples: The number of posterior samples, from 1 to 4096, that estimate the largest mean.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     causal = True
@@ -57,7 +76,10 @@ class CausalTSUCB(PosteriorPolicy):
     @cached_property
     def traits(self) -> Traits:
         return super().traits._replace(
-            no_budget="a ratio is compared, which is none. Use c-ts(prior=beta), c-gittins(prior=beta)"
+            no_budget=(
+                "the policy compares ratios, which are not values per action. Use c-ts(prior=beta), "
+                "c-gittins(prior=beta)"
+            )
         )
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:

@@ -73,7 +73,23 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class UCB(OptimisticPolicy):
-    """Play the action with the largest optimistic mean; what the graph says is not used."""
+    """Upper confidence bounds per action (UCB), without the graph.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, UCB(noise_scale=0.5)).policy
+    ucb(noise_scale=0.5)
+
+    Args:
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        noise_scale: The sub-Gaussian scale of rewards given the action, in units of the reward.
+        prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
+        scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
+            guarantee for the confidence bounds.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = False
     family, family_label = "ucb", "UCB"
@@ -81,7 +97,24 @@ class UCB(OptimisticPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalUCB(OptimisticPolicy):
-    """Play the action with the largest expected optimistic reward under P(z | a)."""
+    """Causal UCB (C-UCB; Lu et al. 2020): the action with the largest expected upper confidence bound under P(z |
+    do(a)).
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalUCB(noise_scale=0.5)).policy
+    c-ucb(noise_scale=0.5)
+
+    Args:
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        noise_scale: The sub-Gaussian scale of rewards given the parents, in units of the reward.
+        prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
+        scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
+            guarantee for the confidence bounds.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = True
     family, family_label = "c-ucb", "C-UCB"
@@ -105,7 +138,19 @@ class KLPolicy(HorizonPolicy[Cells], CellPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KLUCB(KLPolicy):
-    """Play the action with the largest optimistic mean; what the graph says is not used."""
+    """KL-UCB (Garivier and Cappé 2011) per action, without the graph; for rewards in [0, 1].
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, KLUCB(horizon=5000)).policy
+    kl-ucb(horizon=5000)
+
+    Args:
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = False
     family, family_label = "kl-ucb", "KL-UCB"
@@ -113,7 +158,20 @@ class KLUCB(KLPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalKLUCB(KLPolicy):
-    """Play the action with the largest expected optimistic reward under P(z | a)."""
+    """Causal KL-UCB (C-KL-UCB): the largest expected KL upper confidence bound under P(z | do(a)); for rewards in [0,
+    1].
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalKLUCB(horizon=5000)).policy
+    c-kl-ucb(horizon=5000)
+
+    Args:
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     causal = True
     family, family_label = "c-kl-ucb", "C-KL-UCB"

@@ -17,7 +17,21 @@ from causalbandits.problem import Situation
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Uniform(CellPolicy):
-    """Choose at random; the scales only serve the interval of a recommendation."""
+    """Uniform sampling: every action with equal probability, as in an A/B/n test.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, Uniform(noise_scale=0.5)).policy
+    uniform(noise_scale=0.5)
+
+    Args:
+        noise_scale: The sub-Gaussian scale of rewards given the action, in units of the reward. It serves only the
+            interval of a recommendation.
+        prior_scale: The size of the unknown means, in units of the reward. It serves only the interval of a
+            recommendation.
+
+    Raises:
+        PolicyError: If a scale is not positive.
+    """
 
     causal = False
     weighs_costs = False

@@ -57,10 +57,10 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
     feasible = _feasible_actions(situation, cells, trust)
     if not feasible.is_sure and not is_cached and WARNINGS_ENABLED.get():
         warn(
-            f"No action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} by "
-            f"the posterior of the CPTs: the action with the largest probability is played.{_trust_hint(trust)} "
-            "Past rows (data=) or a prior of the CPTs (prior=) make the posterior narrower; recommend() prints the "
-            "probability.",
+            f"No action satisfies {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} "
+            "under the posterior of the CPTs. The agent plays the action with the largest "
+            f"probability.{_trust_hint(trust)} To narrow the posterior, pass past rows (data=) or a prior of the CPTs "
+            "(prior=). recommend() prints the probability.",
             ProblemWarning,
             stacklevel=caller_stacklevel(),
         )
@@ -76,8 +76,8 @@ def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: flo
         return ()
     first = int(feasible.positions[0])
     return (
-        f"no action keeps to {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} by the "
-        f"posterior of the CPTs; the largest probability is {feasible.sureness.share[first]:.2g}, of "
+        f"no action satisfies {_requirements(situation).limits_text} with probability {COMPLIANCE_PROBABILITY:g} "
+        f"under the posterior of the CPTs; the largest probability is {feasible.sureness.share[first]:.2g}, of "
         f"{situation.action(first)}.{_trust_hint(trust)}".removesuffix("."),
     )
 
@@ -87,8 +87,8 @@ def _trust_hint(trust: float) -> str:
     if trust == 1.0:
         return ""
     return (
-        f" Each row of a CPT is as past rows say with probability {trust:g} beforehand, because some of them were not "
-        "randomised; if they are as good as randomised, the policy c-ts(cpts=learned, trust=1) believes them."
+        f" Some past rows were not randomised, so their prior probability of being unconfounded is {trust:g}. If "
+        "assignment in these rows was as good as random, use the policy c-ts(cpts=learned, trust_past=1)."
     )
 
 

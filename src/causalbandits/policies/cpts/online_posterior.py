@@ -110,8 +110,8 @@ class LearnedTables(TableRows):
         posterior = problem.model.posterior
         if posterior is None:
             raise PolicyError(
-                "cpts='learned' starts from what is known of the tables, and this model's are known exactly. Fit them "
-                "to data, or let them be learned online, Problem(graph, values=...)."
+                "cpts='learned' requires CPTs that are estimated or unknown, and the CPTs of this model are known "
+                "exactly. Estimate the CPTs from data, or learn the CPTs online, Problem(graph, values=...)."
             )
         super().__init__(problem)
         self.posterior = posterior
@@ -233,11 +233,11 @@ class LearnedTables(TableRows):
         knobs = [name for name in missing if name in self.knobs]
         unobservable = [name for name in missing if name not in self.knobs and name not in self.parents]
         declaration = (
-            "; or declare which variables can be observed, Problem(..., can_observe=[...]), and the others are "
+            "; or declare the observable variables, Problem(..., can_observe=[...]), so that the others are "
             "marginalised out"
         )
-        always = f"; or set {', '.join(map(repr, knobs))} in every action: take it out of optional="
-        rest = "" if any(map(self.posterior.is_unknown, unseen)) else ", which stay as past data estimated them"
+        always = f"; or set {', '.join(map(repr, knobs))} in every action: remove the name from optional="
+        rest = "" if any(map(self.posterior.is_unknown, unseen)) else ", which keep their estimates from past data"
         return (
             f"{subject} for {cpts}{rest}: a CPT is learned from outcomes that show its variable and all its parents. "
             f"Report {', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
@@ -268,7 +268,7 @@ class LearnedTables(TableRows):
 
 def learned_cpts(problem: Problem) -> LearnedTables:
     """The tables that are learnt on a problem, the same in all contexts."""
-    return problem.unconditional.compute_once("learnt tables", lambda: LearnedTables(problem.unconditional))
+    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedTables(problem.unconditional))
 
 
 def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndTables:

@@ -58,10 +58,24 @@ def optimal_allocation(rows: Array, contrasts: Array) -> SamplingAllocation:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalDesign(CellPolicy):
-    """Play in the shares after which every action's mean is known best, whatever the rewards.
+    """C-Design (after Lattimore, Lattimore and Reid 2016): a fixed allocation that minimises the largest variance of a
+    mean.
 
-    Lattimore et al. recommend by truncated importance weights; the means of the configurations, by which this one
-    recommends, use the same rounds better. Rewards do not change the shares: feedback may come late.
+    Rewards do not change the allocation, so feedback may be delayed arbitrarily. The recommendation uses the means of
+    the configurations instead of truncated importance weights.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalDesign(noise_scale=0.5)).policy
+    c-design(noise_scale=0.5)
+
+    Args:
+        noise_scale: The sub-Gaussian scale of rewards given the parents, in units of the reward. It serves only the
+            interval of a recommendation.
+        prior_scale: The size of the unknown means, in units of the reward. It serves only the interval of a
+            recommendation.
+
+    Raises:
+        PolicyError: If a scale is not positive.
     """
 
     causal = True

@@ -49,9 +49,23 @@ class BatchedCells(Cells):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalElimination(CellPolicy):
-    """Feedback counts only after a batch, each twice as long as all before: for rewards that come slowly.
+    """C-Elimination: batches of doubling length, after each of which actions that cannot be optimal are dropped.
 
-    With probability `confidence`, the best action is never dropped. A batch is over when as many rewards were told.
+    Feedback is used only at the end of a batch, so it suits slow outcomes. With probability `confidence`, the best
+    action is never dropped. A batch ends when as many outcomes as its length were reported.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalElimination(batch=200)).policy
+    c-elimination(batch=200)
+
+    Args:
+        batch: The number of rounds of the first batch; an integer of at least 1.
+        confidence: The probability, from 0.5 to 1 - 1e-9, that the best action is never dropped.
+        noise_scale: The sub-Gaussian scale of rewards given the parents, in units of the reward.
+        prior_scale: The size of the unknown means, in units of the reward.
+
+    Raises:
+        PolicyError: If an option is out of range.
     """
 
     causal = True

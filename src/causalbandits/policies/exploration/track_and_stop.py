@@ -44,10 +44,24 @@ LEAST_GAP = 1e-3
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalTrackAndStop(CellPolicy):
-    """Try what tells the best action from its rivals; `agent.recommend()` says when to stop.
+    """C-Track-and-Stop (after Garivier and Kaufmann 2016): best-arm identification at fixed confidence.
 
-    Regret does not count, nor do costs of tries: costs are part of which action is best. `tolerance` is how much worse
-    than the best is good enough. The scales serve the interval and the rule, not the choice of actions.
+    It samples the actions that distinguish the best action from its rivals fastest; `agent.recommend().stop` says when
+    to stop. Regret and costs of trials do not count; costs decide which action is best.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalTrackAndStop(tolerance=0.01)).policy
+    c-track-and-stop(tolerance=0.01)
+
+    Args:
+        noise_scale: The sub-Gaussian scale of rewards given the parents, in units of the reward. It serves the interval
+            and the stopping rule, not the choice of actions.
+        prior_scale: The size of the unknown means, in units of the reward. It serves the interval and the stopping
+            rule.
+        tolerance: The acceptable loss in mean reward, in units of the reward; 0 or more.
+
+    Raises:
+        PolicyError: If an option is out of range.
     """
 
     causal = True

@@ -64,14 +64,28 @@ class LinearPosterior(LinearPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearThompsonSampling(LinearPosterior):
-    """Draw theta, play the action that is best if it were true.
+    """Causal linear Thompson sampling (CL-TS; Lu et al. 2020): play the best action under sampled coefficients.
 
-    `noise_scale` is s, `prior_scale` is tau: theta ~ N(0, tau^2 I) beforehand; `v` widens (or narrows) the draws.
-    With `samples=M`, one of the best actions of M draws is played, and the decision knows its propensity.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalLinearThompsonSampling(scales="estimated")).policy
+    cl-ts(scales=estimated)
 
-    With `scales="estimated"` nobody needs to know s and tau, nor the rewards' level: they are estimated from the
-    rewards, there always is an intercept, and rewards in other units, or counted from elsewhere, lead to the same
-    decisions.
+    Args:
+        regressor: The regressors: "expected" features of the action under P(z | do(a)), as in the paper, or "observed"
+            features of the parents' values.
+        features: A function of the parents' values that returns a vector, or a mapping from each parent to a function
+            of its value. Default: the parents' values, one-hot encoded unless they are numbers.
+        intercept: Whether to add a constant feature.
+        noise_scale: The standard deviation of rewards given the features, in units of the reward.
+        prior_scale: The prior standard deviation of each coefficient.
+        v: The factor by which the posterior standard deviation is multiplied when sampling.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+        scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both and an intercept from the
+            rewards.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     v: float = 1.0
@@ -160,17 +174,17 @@ class CausalLinearThompsonSampling(LinearPosterior):
         return Bounds(centre - half, centre + half, "credible", assumption)
 
     def sample_values(
-        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, samples: int
     ) -> Array | None:
         """By the posterior of intercept and coefficients: Student's t where scales are estimated."""
         if not isinstance(statistic, ScaledRegression):
-            return super().sample_values(situation, statistic, rng, draws)
+            return super().sample_values(situation, statistic, rng, samples)
         scales, rows = statistic.scales(), self.action_features(situation) - statistic.mean_features
         half = 0.5 * scales.degrees
-        stretch = np.sqrt(half / rng.standard_gamma(half, draws)) if scales.known else np.ones(draws)
+        stretch = np.sqrt(half / rng.standard_gamma(half, samples)) if scales.known else np.ones(samples)
         spread = math.sqrt(scales.noise) * stretch
-        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), draws)))
-        levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(draws)
+        noise = np.linalg.solve(statistic.R, rng.standard_normal((len(statistic.u), samples)))
+        levels = statistic.mean_reward + spread / math.sqrt(max(1, statistic.rounds)) * rng.standard_normal(samples)
         values = levels + rows @ (statistic.theta()[:, None] + spread * noise)
         return situation.net_of_costs(Scores.of(values.T)).values
 

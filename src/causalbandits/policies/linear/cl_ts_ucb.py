@@ -42,9 +42,24 @@ class BlockGroup(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearTSUCB(LinearPosterior):
-    """Play the action that gives up least for its uncertainty, if the best were worth what draws promise.
+    """CL-TS-UCB (after Baek and Farias 2023): the smallest ratio of estimated regret to uncertainty, on a linear model.
 
-    `samples` draws say what that is; `noise_scale` and `prior_scale` are as in CL-TS.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalLinearTSUCB(samples=50)).policy
+    cl-ts-ucb(samples=50)
+
+    Args:
+        regressor: The regressors: "expected" features of the action under P(z | do(a)), as in the paper, or "observed"
+            features of the parents' values.
+        features: A function of the parents' values that returns a vector, or a mapping from each parent to a function
+            of its value. Default: the parents' values, one-hot encoded unless they are numbers.
+        intercept: Whether to add a constant feature.
+        noise_scale: The standard deviation of rewards given the features, in units of the reward.
+        prior_scale: The prior standard deviation of each coefficient.
+        samples: The number of posterior samples, from 1 to 4096, that estimate the largest mean.
+
+    Raises:
+        PolicyError: If an option is out of range.
     """
 
     samples: int = 20
@@ -56,7 +71,9 @@ class CausalLinearTSUCB(LinearPosterior):
 
     @cached_property
     def traits(self) -> Traits:
-        return super().traits._replace(no_budget="a ratio is compared, which is none. Use cl-ts")
+        return super().traits._replace(
+            no_budget=("the policy compares ratios, which are not values per action. Use cl-ts")
+        )
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
         """Block by block where that is possible, and the actions are never listed; else by their scores."""

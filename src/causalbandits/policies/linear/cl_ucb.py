@@ -25,9 +25,26 @@ from causalbandits.problem import Action, Scores, Situation, dot_in_order
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CausalLinearUCB(HorizonPolicy[Regression], LinearPolicy):
-    """Play the action whose mean is largest under the most favourable plausible theta.
+    """Causal linear UCB (CL-UCB; Lu et al. 2020): the largest mean over a confidence ellipsoid of the coefficients.
 
-    `noise_scale` is s, `prior_scale` is S, a bound on the norm of theta, `feature_bound` is L, one on f(z)'s.
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, CausalLinearUCB(feature_bound=2)).policy
+    cl-ucb(feature_bound=2)
+
+    Args:
+        regressor: The regressors: "expected" features of the action under P(z | do(a)), as in the paper, or "observed"
+            features of the parents' values.
+        features: A function of the parents' values that returns a vector, or a mapping from each parent to a function
+            of its value. Default: the parents' values, one-hot encoded unless they are numbers.
+        intercept: Whether to add a constant feature.
+        noise_scale: The sub-Gaussian scale of rewards given the features, in units of the reward.
+        prior_scale: A bound on the Euclidean norm of the coefficients.
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        feature_bound: A bound on the Euclidean norm of the feature vectors.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
     """
 
     ridge = 1.0

@@ -36,8 +36,8 @@ class ChoicePolicy(LinearPolicy):
         super().__post_init__()
         if self.features is not None or self.intercept or self.regressor != "expected":
             raise PolicyError(
-                f"The policy {self.id!r} has features of its own, of what is set in which context: leave out features, "
-                "intercept and regressor, which are for 'cl-ucb' and 'cl-ts'."
+                f"The policy {self.id!r} defines its own features of actions and contexts. Leave out features, "
+                "intercept and regressor; 'cl-ucb' and 'cl-ts' accept these options."
             )
 
     def dimension(self, problem: Problem) -> int:
@@ -95,14 +95,52 @@ def _features_per_context(problem: Problem) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinUCB(ChoicePolicy, CausalLinearUCB):
-    """Optimism over linear models of what is chosen (Li et al. 2010)."""
+    """LinUCB (Li et al. 2010): optimism over linear models of the action's values in each context, without the graph.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, LinUCB(noise_scale=0.5)).policy
+    lin-ucb(noise_scale=0.5)
+
+    Args:
+        regressor: Must keep its default, "expected".
+        features: Must keep its default: an indicator of each variable's value, and a constant, in each context.
+        intercept: Must keep its default, False; a constant is always included.
+        noise_scale: The sub-Gaussian scale of rewards given the action and the context, in units of the reward.
+        prior_scale: A bound on the Euclidean norm of the coefficients.
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        feature_bound: A bound on the Euclidean norm of the feature vectors.
+
+    Raises:
+        PolicyError: If an option is out of range, or an option of the linear policies with a graph is given.
+    """
 
     family, family_label = "lin-ucb", "LinUCB"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
-    """A linear model of what is chosen, drawn from its posterior (Agrawal and Goyal 2013)."""
+    """LinTS (Agrawal and Goyal 2013): linear Thompson sampling on the action's values in each context, without the
+    graph.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, LinTS(noise_scale=0.5)).policy
+    lin-ts(noise_scale=0.5)
+
+    Args:
+        regressor: Must keep its default, "expected".
+        features: Must keep its default: an indicator of each variable's value, and a constant, in each context.
+        intercept: Must keep its default, False; a constant is always included.
+        noise_scale: The standard deviation of rewards given the action and the context, in units of the reward.
+        prior_scale: The prior standard deviation of each coefficient.
+        v: The factor by which the posterior standard deviation is multiplied when sampling.
+        samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
+            with equal probability; with 2 or more the decision has a propensity.
+        scales: Must keep its default, "given".
+
+    Raises:
+        PolicyError: If an option is out of range, or an option of the linear policies with a graph is given.
+    """
 
     family, family_label = "lin-ts", "LinTS"
 
@@ -110,6 +148,6 @@ class LinTS(ChoicePolicy, CausalLinearThompsonSampling):
         super().__post_init__()
         if self.scales != "given":
             raise PolicyError(
-                f"The family 'lin-ts' has no intercept and takes its scales as given; got scales={self.scales!r}. "
-                "Use 'cl-ts(scales=estimated)', or 'ts', which uses no graph either."
+                f"The family 'lin-ts' requires scales='given'; got scales={self.scales!r}. Use "
+                "'cl-ts(scales=estimated)'; without a graph, use 'ts'."
             )

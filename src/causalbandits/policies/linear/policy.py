@@ -171,9 +171,9 @@ class LinearPolicy(FamilyPolicy[Regression]):
         if dimension > DIMENSION_LIMIT:
             contexts = f" in {format_count(problem.contexts.size)} contexts" if problem.context else ""
             raise SizeError(
-                f"The policy {self.id!r} learns {format_count(dimension)} coefficients{contexts}, and keeps a matrix "
-                f"with a row and a column for each; the limit is {DIMENSION_LIMIT}. Name fewer variables as context, "
-                "or use cl-ts, which has one model for all contexts, with features= of fewer numbers if need be."
+                f"The policy {self.id!r} learns {format_count(dimension)} coefficients{contexts} with a square matrix "
+                f"of that size; the limit is {DIMENSION_LIMIT}. Use fewer context variables, or use cl-ts, which has "
+                "one model for all contexts; features= can reduce its dimension."
             )
         return self.empty_regression(problem)
 
@@ -232,10 +232,10 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return Incumbent(action, mean, runner_up=RunnerUp(second, mean - loss, situation.problem.cost(second)))
 
     def sample_values(
-        self, situation: Situation, statistic: Regression, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Regression, rng: np.random.Generator, samples: int
     ) -> Array | None:
         """By the posterior of theta, N(theta_hat, s^2 V^-1)."""
-        noise = self.noise_scale * rng.standard_normal((len(statistic.u), draws))
+        noise = self.noise_scale * rng.standard_normal((len(statistic.u), samples))
         thetas = np.linalg.solve(statistic.R, statistic.u[:, None] + noise)
         return situation.net_of_costs(Scores.of((self.action_features(situation) @ thetas).T)).values
 

@@ -111,8 +111,8 @@ class ScaledRegression(Regression):
         is_extreme = (widths > 0.0) & ((widths < low) | (widths > high))
         if is_extreme.any():
             raise PolicyError(
-                f"With scales='estimated', the range of every feature must lie between {low:g} and {high:g}: beyond, "
-                f"squares overflow; got {widths[is_extreme][0]:g}. Rescale the features."
+                f"With scales='estimated', the range of every feature must lie between {low:g} and {high:g}, because "
+                f"squares overflow outside; got {widths[is_extreme][0]:g}. Rescale the features."
             )
         d = len(widths)
         return cls(0, np.diag(np.sqrt(_ridges(widths))), np.zeros(d), np.zeros(d), np.zeros(4))

@@ -39,8 +39,8 @@ def refuse_fixed_scales(noise_scale: float, prior_scale: float) -> None:
     """Scales are given or estimated, not both."""
     if (noise_scale, prior_scale) != (1.0, 1.0):
         raise PolicyError(
-            "scales='estimated' estimates noise_scale and prior_scale from the rewards: leave them out, or use "
-            f"scales='given'; got noise_scale={noise_scale:g} and prior_scale={prior_scale:g}."
+            "scales='estimated' estimates noise_scale and prior_scale from the rewards. Leave out these two options, "
+            f"or use scales='given'; got noise_scale={noise_scale:g} and prior_scale={prior_scale:g}."
         )
 
 

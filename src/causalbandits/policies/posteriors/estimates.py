@@ -74,7 +74,7 @@ def estimate_means(p: IndexParameters, cells: Cells) -> Array:
 
 
 def sample_means(
-    p: IndexParameters, cells: Cells, relevant: Codes | slice | None, rng: np.random.Generator, draws: int
+    p: IndexParameters, cells: Cells, relevant: Codes | slice | None, rng: np.random.Generator, samples: int
 ) -> Array:
     """Draws of the cells' means, of all or of some, a row each: from the posterior by which the policy decides, or
     else from the normal distribution around the mean of what was seen."""
@@ -84,23 +84,23 @@ def sample_means(
             np.broadcast_to(shape, cells.count.shape)[selection]
             for shape in beta_shapes(p, cells.count, cells.total, 0.0)
         )
-        return np.asarray(rng.beta(a, b, (draws, len(a))))
+        return np.asarray(rng.beta(a, b, (samples, len(a))))
     if isinstance(p, MainEffects):
-        return _sample_jointly(p, cells, rng, draws)[:, selection]
+        return _sample_jointly(p, cells, rng, samples)[:, selection]
     belief = gaussian_posterior(p, cells.count, cells.total, 0.0)[0] if isinstance(p, Gaussian) else None
     means = (estimate_means(p, cells) if belief is None else belief)[selection]
     standard_deviations = np.sqrt(_variances_of_means(p, cells)[selection])
-    return np.asarray(means + standard_deviations * rng.standard_normal((draws, len(means))))
+    return np.asarray(means + standard_deviations * rng.standard_normal((samples, len(means))))
 
 
-def _sample_jointly(p: MainEffects, cells: Cells, rng: np.random.Generator, draws: int) -> Array:
+def _sample_jointly(p: MainEffects, cells: Cells, rng: np.random.Generator, samples: int) -> Array:
     """Cells have coefficients in common, and all of them the noise: drawn one by one, they would seem better known."""
     centre, width = remainder_posterior(p, cells.count, cells.total, 0.0)
-    own_noise = width * rng.standard_normal((draws, len(centre)))
+    own_noise = width * rng.standard_normal((samples, len(centre)))
     if not p.known:
         return centre + own_noise
-    stretch = np.sqrt(0.5 * p.degrees / rng.standard_gamma(0.5 * p.degrees, (draws, 1)))
-    noise = math.sqrt(p.noise) * np.linalg.solve(p.R, rng.standard_normal((len(p.theta), draws))).T
+    stretch = np.sqrt(0.5 * p.degrees / rng.standard_gamma(0.5 * p.degrees, (samples, 1)))
+    noise = math.sqrt(p.noise) * np.linalg.solve(p.R, rng.standard_normal((len(p.theta), samples))).T
     return np.asarray(centre + p.shrink * ((p.theta + stretch * noise) @ p.features.T) + stretch * own_noise)
 
 

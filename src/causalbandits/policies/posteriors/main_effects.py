@@ -117,7 +117,7 @@ class MainEffectCells(Cells):
         cells, coefficients = math.prod(shape), 1 + sum(shape)
         if not can_store_main_effects(shape):
             raise SizeError(
-                f"prior='main-effects' keeps {coefficients} numbers for each of {cells} configurations; the limit is "
+                f"prior='main-effects' stores {coefficients} numbers for each of {cells} configurations; the limit is "
                 f"{FEATURES_LIMIT} in all. Use a linear policy (cl-ts), or parents with fewer states."
             )
         return cls(0, np.zeros(cells), np.zeros(cells), np.zeros(cells), np.array(shape))

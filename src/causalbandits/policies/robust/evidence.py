@@ -20,23 +20,30 @@ NO_OUTCOMES = "there are no outcomes yet"
 
 
 class ModelClaim(NamedTuple):
-    """One claim of the graph or of a table, and the evidence against it."""
+    """A claim of the graph or of a CPT, with the evidence against it.
+
+    Attributes:
+        part: "graph", "tables" (CPTs) or "past" (past rewards).
+        claim: The claim in words.
+        variable: The manipulable variable, or the variable of the CPT.
+        log_e: The logarithm of the e-value. 0 is no evidence; log(100) is an event of probability 1/100 at most if the
+            claim holds.
+        contradicted: Whether the claim is rejected.
+        outcomes: The number of outcomes that tested it.
+        untested: The reason why no outcome tested it; empty if some did.
+    """
 
     part: Literal["graph", "tables", "past"]
     claim: str
     variable: str
-    """The knob, or the variable whose table it is."""
     log_e: float
-    """The logarithm of its e-value: 0 says nothing, log(100) that what had a chance of 1/100 at most has happened."""
     contradicted: bool
     outcomes: int
-    """How many outcomes tested it."""
     untested: str
-    """Why none did, in words; empty if some did."""
 
     @property
     def e(self) -> float:
-        """Its e-value; infinite where that is beyond a float's range."""
+        """The e-value; infinite beyond the range of floating-point numbers."""
         return math.exp(self.log_e) if self.log_e < 700 else math.inf
 
     def __str__(self) -> str:
@@ -47,10 +54,17 @@ class ModelClaim(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """When a claim was found contradicted, how strongly, and what was done about it."""
+    """The rejection of a claim by a guarded policy, and its reaction.
+
+    Attributes:
+        decision: The number of the decision whose outcome led to the rejection.
+        claim: The claim in words.
+        variable: The manipulable variable, or the variable of the CPT.
+        log_e: The logarithm of the e-value.
+        done: The reaction in words.
+    """
 
     decision: int
-    """The number of the decision after whose outcome it rang."""
     claim: str
     variable: str
     log_e: float
@@ -63,34 +77,48 @@ class Alarm(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Evidence:
-    """What the outcomes say to every claim, the worst first; prints in words."""
+    """The evidence against every claim of the model, the strongest first; prints as text.
+
+    Attributes:
+        claims: The claims.
+        alarms: The alarms of a guarded policy.
+        rounds: The number of outcomes that count, which are those before the first pending decision.
+        alpha: The limit of the probability of any false alarm.
+        later: The number of outcomes that do not count yet, because an earlier one is missing.
+        missing: The number of the decision whose outcome is missing; None if no outcome waits for it.
+    """
 
     claims: tuple[ModelClaim, ...]
     alarms: tuple[Alarm, ...]
     rounds: int
-    """Outcomes that count: those before which none is missing."""
     alpha: float
     later: int = 0
-    """Outcomes that do not count yet, because an earlier one is missing."""
     missing: int | None = None
-    """The number of the decision whose outcome is; None where no others wait for it."""
 
     def with_pending(self, later: int, missing: int | None) -> Evidence:
-        """The same, where so many outcomes wait for that of an earlier decision."""
+        """The same evidence while outcomes wait for that of an earlier decision.
+
+        Args:
+            later: The number of outcomes that wait.
+            missing: The number of the decision whose outcome is missing.
+
+        Returns:
+            The evidence.
+        """
         if not later:
             return self
-        why = f"all {later} outcomes wait for that of decision {missing}"
+        why = f"all {later} outcomes wait for the outcome of decision {missing}"
         claims = tuple(c._replace(untested=why if c.untested == NO_OUTCOMES else c.untested) for c in self.claims)
         return replace(self, claims=claims, later=later, missing=missing)
 
     @property
     def contradicted(self) -> tuple[ModelClaim, ...]:
-        """The claims that the outcomes contradict by now."""
+        """The claims that are rejected by now."""
         return tuple(claim for claim in self.claims if claim.contradicted)
 
     @property
     def untested(self) -> tuple[ModelClaim, ...]:
-        """The claims that no outcome has tested: of these nothing is known."""
+        """The claims that no outcome has tested."""
         return tuple(claim for claim in self.claims if claim.untested)
 
     def __repr__(self) -> str:
@@ -100,7 +128,7 @@ class Evidence:
         ]
         if self.later:
             lines.append(
-                f"Waiting: {self.later} outcomes, until decision {self.missing} has its outcome, or is cancelled"
+                f"Waiting: {self.later} outcomes, until decision {self.missing} has an outcome or is cancelled"
             )
         lines += [f"Alarm: {alarm}" for alarm in self.alarms]
         for part in PART_LABELS:
@@ -162,8 +190,8 @@ def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int)
     if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the graph was mended" if monitor.joined_knobs else ""
-        return f"given the parents, what was done with {problem.manipulable[which]} was never left to chance{since}"
+        since = " since the last repair of the graph" if monitor.joined_knobs else ""
+        return f"given the parents, the choice of {problem.manipulable[which]} was never random{since}"
     return testable_implications(problem).reason_untested(which, monitor.counted)
 
 
@@ -191,5 +219,5 @@ def format_arrow_claim(problem: Problem, knob: int) -> str:
 def _format_claim(problem: Problem, about: int, which: int) -> str:
     if about == ARROW:
         return format_arrow_claim(problem, which)
-    fitted = "it was fitted" if testable_implications(problem).fitted else "in its table"
-    return f"{testable_implications(problem).format_row(which)} should be as {fitted}"
+    expected = "the fitted row" if testable_implications(problem).fitted else "the row of the CPT"
+    return f"{testable_implications(problem).format_row(which)} should equal {expected}"

@@ -59,13 +59,31 @@ numbers of their own: all of them are then searched."""
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
-    """C-TS that says when rewards or tables contradict the graph, and mends it.
+    """Guarded C-TS: Thompson sampling with a misspecification test of the graph and the CPTs, and model repair.
 
-    `alpha` is the chance of any false alarm, ever, in each run. `samples` posteriors are drawn for a decision, as for
-    `CausalThompsonSampling`: without an alarm both decide the same. A share `audit` of the decisions is made at random,
-    which finds what Thompson sampling would no longer try. `on_alarm="mend"` lets the knob that the reward depends on
-    join its parents, or learns the tables that are wrong; "leave" gives the graph up at once, for a number per action
-    (in every context, all of which must then be known); "warn" only says so.
+    The tests are anytime-valid: the probability of any false alarm in a run is at most `alpha`. Without an alarm and
+    with `audit=0` it decides as `CausalThompsonSampling` with the same `samples`.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, GuardedThompsonSampling(prior="beta")).policy
+    c-ts-guarded(prior=beta)
+
+    Args:
+        prior: The prior of each mean: "gaussian", or "beta" for rewards in [0, 1].
+        noise_scale: The standard deviation of rewards given the parents, in units of the reward; for the Gaussian
+            prior.
+        prior_scale: The prior standard deviation of each mean, in units of the reward; for the Gaussian prior.
+        successes: The first parameter of the Beta prior.
+        failures: The second parameter of the Beta prior.
+        samples: The number of posterior samples per decision, from 2 to 4096; they give the propensities.
+        alpha: The limit of the probability of any false alarm in a run, from 1e-9 to 0.5.
+        audit: The share of decisions, from 0 to 0.5, that are made uniformly at random. They reveal errors in actions
+            that Thompson sampling no longer tries.
+        on_alarm: "mend" adds the variable that the reward depends on to its parents, or learns the rejected CPTs.
+            "leave" drops the graph and learns a mean per action in every context. "warn" only warns.
+
+    Raises:
+        PolicyError: If an option is out of range.
     """
 
     prior: Literal["beta", "gaussian"] = "gaussian"
@@ -84,7 +102,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         _ = self.inner
         validate_samples(self.samples)
         if self.samples < 2:
-            raise PolicyError("A guard needs chance that it knows: samples must be 2 or more; got 1.")
+            raise PolicyError(
+                "The misspecification test requires logged propensities: samples must be 2 or more; got 1."
+            )
         if not is_real(self.alpha) or not 1e-9 <= self.alpha <= 0.5:
             raise PolicyError(f"alpha must lie between 1e-9 and 0.5; got {self.alpha!r}.")
         if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
@@ -155,10 +175,10 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         number = problem.context_number if self.traits.needs_context else 0
         if number is None:
             raise PolicyError(
-                "on_alarm='leave' may give the graph up for a number for every action in every context, so that it "
-                f"needs all of it ({', '.join(problem.context)}); known is "
-                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. "
-                "With on_alarm='mend' a part will do."
+                "on_alarm='leave' can replace the graph by a mean for every action in every context, and needs the "
+                f"whole context ({', '.join(problem.context)}); known: "
+                f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. Pass the whole context, or "
+                "use on_alarm='mend', which accepts a partial context."
             )
         return number
 
@@ -222,7 +242,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if self.on_alarm == "leave":
             return self._give_up(problem, statistic)
         if about != ARROW:
-            statistic.learnt, statistic.believed = 1, statistic.counted.copy()
+            statistic.learned, statistic.believed = 1, statistic.counted.copy()
             statistic.restart(problem)
             return TABLES_LEARNED
         if problem.actions.size > REPAIR_LIMIT:
@@ -260,10 +280,14 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         wrong = contradicted & ancestors(problem.model.graph, problem.constrained_variables)
         if not wrong:
             return ()
-        way_out = "take .model, the learnt one" if statistic.learnt else "fit these"
+        way_out = (
+            "create the problem again with agent.model, the learned model"
+            if statistic.learned
+            else ("estimate these CPTs again, and create the problem with them")
+        )
         return (
-            f"what is required of {', '.join(problem.constrained_variables)} was judged by the tables as they were, "
-            f"and those of {', '.join(sorted(wrong))} are contradicted: {way_out}, and make the problem anew",
+            f"the limits on {', '.join(problem.constrained_variables)} were evaluated with the original CPTs, and "
+            f"outcomes contradict the CPTs of {', '.join(sorted(wrong))}; {way_out}",
         )
 
     # --- advising -------------------------------------------------------------------------------------
@@ -273,7 +297,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return evidence_of(problem, statistic, self.alpha)
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
-        return statistic.current_problem(problem).model if statistic.learnt else None
+        return statistic.current_problem(problem).model if statistic.learned else None
 
     def incumbent(self, situation: Situation, statistic: MonitoredCells) -> Incumbent:
         cells = statistic.cells
@@ -293,9 +317,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         )
 
     def sample_values(
-        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator, samples: int
     ) -> Array | None:
-        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, draws)
+        return None if len(statistic.alarms) else self.inner.sample_values(situation, statistic.cells, rng, samples)
 
     def interval(self, situation: Situation, statistic: MonitoredCells, action: Action, confidence: float) -> Bounds:
         parameters, cells = self.inner.index_parameters, statistic.cells

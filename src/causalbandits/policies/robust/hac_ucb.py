@@ -57,7 +57,21 @@ class TwoViews(Statistic):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
-    """Use the graph until it is contradicted: for research, beside `GuardedThompsonSampling`. Rewards lie in [0, 1]."""
+    """HAC-UCB (Bilodeau, Wang and Roy 2022): C-UCB while it agrees with UCB, then UCB; for rewards in [0, 1].
+
+    It is meant for research; `GuardedThompsonSampling` is the practical choice.
+
+    >>> from causalbandits import Agent, zoo
+    >>> Agent(zoo.email_campaign().problem, HACUCB(horizon=5000)).policy
+    hac-ucb(horizon=5000)
+
+    Args:
+        horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
+        anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+
+    Raises:
+        PolicyError: If an option is out of range, or options contradict each other.
+    """
 
     family, family_label = "hac-ucb", "HAC-UCB"
     traits = Traits(randomised=False, unit_rewards=True, searches_all=True, needs_context=True)

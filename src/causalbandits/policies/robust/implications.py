@@ -97,14 +97,14 @@ class Implications(TableRows):
         """Why no outcome is known to be drawn from a row, in words; `counted` is what was drawn from all rows."""
         name = self._variables[row]
         if name in self.context:
-            return f"{name} was known beforehand, and may well be chosen"
+            return f"{name} is context, and its distribution is not tested"
         if name in self.knobs:
             return f"{name} was set, or not observed"
         observable = {*self.parents, *self.context, *self.knobs}
         hidden = tuple(v for v in (name, *self.model[name].parents) if v not in observable)
         if hidden and not self.split_by_name(counts)[name].any():
-            return f"{format_names(hidden)} can be seen only if told, tell(..., observed={{...}})"
-        return f"the causes of {name} are not known to have had these values"
+            return f"no outcome reported {format_names(hidden)}; pass tell(..., observed={{...}})"
+        return f"no outcome showed the parents of {name} with these values"
 
     def _table_draw(self, place: int, row: int) -> TableDraw:
         start, stop = self.row_span(row)

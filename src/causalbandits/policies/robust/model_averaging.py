@@ -67,8 +67,8 @@ class Candidates:
         if math.prod(self.shape) * len(candidates) > CANDIDATE_LIMIT:
             sizes = " x ".join(map(format_count, (len(candidates), *self.shape)))
             raise SizeError(
-                f"{id} looks at P(z | do(a)) of every candidate, context, action and configuration, {sizes} of them; "
-                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (max_set=, a list), or weigh fewer candidates."
+                f"{id} computes P(z | do(a)) for every candidate, context, action and configuration, {sizes} numbers; "
+                f"the limit is {CANDIDATE_LIMIT}. Allow fewer actions (max_set=, actions=), or pass fewer candidates."
             )
         self._parents: list[tuple[str, ...]] = []
         self.members = [self._build_candidate(place, candidate) for place, candidate in enumerate(candidates, start=1)]
@@ -87,11 +87,11 @@ class Candidates:
         ours, variables = self._problem, (*self._problem.manipulable, *self._problem.parents, *self._problem.context)
         mistake = ""
         if candidate.manipulable != ours.manipulable:
-            mistake = f"manipulates {list(candidate.manipulable)}, and not {list(ours.manipulable)}"
+            mistake = f"has the manipulable variables {list(candidate.manipulable)}, not {list(ours.manipulable)}"
         elif candidate.parents and candidate.context != ours.context:
-            mistake = f"has the context {list(candidate.context)}, and not {list(ours.context)}"
+            mistake = f"has the context {list(candidate.context)}, not {list(ours.context)}"
         elif not set(candidate.parents) <= set(ours.parents):
-            mistake = f"has parents that are not told, {sorted(set(candidate.parents) - set(ours.parents))}"
+            mistake = f"has parents that are not observed, {sorted(set(candidate.parents) - set(ours.parents))}"
         else:
             required = variables if candidate.parents else ours.manipulable
             candidate_states = candidate.graph.states
@@ -102,7 +102,7 @@ class Candidates:
                 else ""
             )
         if mistake:
-            raise PolicyError(f"{self._id}: candidates are about the problem that is played; the {place}. {mistake}.")
+            raise PolicyError(f"{self._id}: candidates must match the agent's problem; the {place}. {mistake}.")
 
     def _build_table(self, candidate: Problem) -> Array:
         ours, contexts = self._problem, self.shape[0]
@@ -131,7 +131,7 @@ class Candidates:
             return None
         allowed = np.array([do in candidate.actions for do in self._problem.actions])
         if not allowed.any():
-            raise PolicyError(f"{self._id}: the {place}. candidate has no action of the problem that is played.")
+            raise PolicyError(f"{self._id}: the {place}. candidate shares no action with the agent's problem.")
         return None if allowed.all() else allowed
 
     @cached_property
@@ -216,14 +216,27 @@ INTERVAL_DRAWS = 4000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ModelsThompsonSampling(FamilyPolicy[Cells]):
-    """C-TS where one of several `problems` is right, and nobody knows which.
+    """C-TS over models (after Ortega and Braun 2014): Thompson sampling with a posterior over candidate problems.
 
-    Each has the knobs of the problem that is played, tables of its own, and some of its parents; one with
-    `reward_parents=[]`, or None in its place, has no graph: a number per action. Without any, they are the problem that
-    is played and None. `successes` and `failures` are the Beta prior of the means.
+    It assumes that one of the candidates is correct; rewards lie in [0, 1].
+
+    >>> from causalbandits import zoo
+    >>> problem = zoo.email_campaign().problem
+    >>> ModelsThompsonSampling(problems=[problem, None]).problems == (problem, None)
+    True
+
+    Args:
+        problems: The candidates: problems with the same manipulable variables as the problem that is played, and
+            parents among its parents. None stands for no graph: a mean per action. Default: the problem that is played,
+            and None.
+        successes: The first parameter of the Beta prior of each mean.
+        failures: The second parameter of the Beta prior of each mean.
+
+    Raises:
+        PolicyError: If a candidate is not a `Problem`, or a parameter is not positive.
     """
 
-    family, family_label = "c-ts-models", "C-TS over models"
+    family, family_label = "c-ts-models", "C-TS with model averaging"
     traits = Traits(unit_rewards=True, counts_successes=True, searches_all=True)
 
     problems: tuple[Problem | None, ...] = ()
@@ -286,14 +299,14 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         return situation.take(self._values_under(situation, statistic, which, rng, None))
 
     def _values_under(
-        self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, draws: int | None
+        self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, samples: int | None
     ) -> Array:
         """What every action is worth if a candidate is right: by draws of its means, or in the mean without `rng`."""
         candidates = self.candidates(situation.problem)
         cells = candidates.members[which].cells
         count, total = candidates.sums(cells, statistic.count), candidates.sums(cells, statistic.total)
         a, b = self.successes + total, self.failures + count - total
-        index = a / (a + b) if rng is None else rng.beta(a, b, None if draws is None else (draws, len(a)))
+        index = a / (a + b) if rng is None else rng.beta(a, b, None if samples is None else (samples, len(a)))
         return candidates.project(which, require_context(self.id, situation.problem), np.asarray(index))
 
     def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
@@ -308,15 +321,15 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
             situation, situation.without_costs.take(means), situation.without_costs.take(coverage).values
         )
 
-    def sample_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int) -> Array:
-        return situation.take(self._sample_action_values(situation, statistic, rng, draws)).values
+    def sample_values(self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int) -> Array:
+        return situation.take(self._sample_action_values(situation, statistic, rng, samples)).values
 
     def _sample_action_values(
-        self, situation: Situation, statistic: Cells, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int
     ) -> Array:
         """A row for each draw of a candidate and of its means."""
         weights = self.posterior_weights(situation.problem, statistic)
-        draws_per_candidate = rng.multinomial(draws, weights / weights.sum())
+        draws_per_candidate = rng.multinomial(samples, weights / weights.sum())
         rows = [
             self._values_under(situation, statistic, m, rng, n) for m, n in enumerate(draws_per_candidate.tolist()) if n
         ]
@@ -330,7 +343,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         weights = self.posterior_weights(situation.problem, statistic)
         best = int(weights.argmax())
         assumes = (
-            f"one of the {len(weights)} candidate graphs is right; the likeliest is number {best + 1}, with "
+            f"one of the {len(weights)} candidate graphs is correct; the most probable is number {best + 1}, with "
             f"probability {weights[best]:.2g}"
         )
         return Bounds(float(lower), float(upper), "credible", assumes)

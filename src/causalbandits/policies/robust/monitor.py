@@ -87,11 +87,12 @@ def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], 
 
 RESPONSES = (
     "nothing was changed",
-    "its choice has joined the reward's parents",
-    "the graph is given up: every action is learnt by itself",
-    "the tables are learnt from what is seen",
-    "nothing was changed: there would be too many numbers to keep",
-    "nothing was changed: left alone, it depends on the context, so that its choice cannot stand for its value",
+    "the policy added the variable to the reward's parents",
+    "the policy no longer uses the graph: it learns a mean for every action",
+    "the policy estimates the CPTs from outcomes",
+    "nothing was changed: the repaired model would be too large",
+    "nothing was changed: without an intervention the variable depends on the context, so its choice cannot replace "
+    "its value",
 )
 """What can be done about an alarm, by number."""
 UNCHANGED, REPAIRED, GRAPH_ABANDONED, TABLES_LEARNED, TOO_LARGE, CONTEXT_DEPENDENT = range(len(RESPONSES))
@@ -162,7 +163,7 @@ class Monitor(Statistic):
     """log of 3/4 + E/4 of each row."""
     log_tables: float
     """The sum of these."""
-    learnt: int
+    learned: int
     """Whether tables are learnt from what was counted."""
     believed: Array
     """The counts from which they were last made."""
@@ -179,9 +180,9 @@ class Monitor(Statistic):
         size = problem.configurations * implications.columns
         if size > CELL_LIMIT:
             raise SizeError(
-                f"Evidence needs a number for each of {problem.configurations} configurations and "
-                f"{implications.columns} choices, {size} of them; the limit is {CELL_LIMIT}. Let a smaller set stand "
-                "in for the parents."
+                f"The misspecification test stores a number for each of {problem.configurations} configurations and "
+                f"{implications.columns} choices, {size} numbers; the limit is {CELL_LIMIT}. Use a smaller adjustment "
+                'set (adjust="smallest").'
             )
         return {
             "witnessed": 0,
@@ -191,7 +192,7 @@ class Monitor(Statistic):
             "log_rows": np.zeros((implications.rows, len(implications.alternatives))),
             "log_suspected": np.zeros(implications.rows),
             "log_tables": 0.0,
-            "learnt": 0,
+            "learned": 0,
             "believed": np.zeros(implications.size),
             "alarms": np.zeros(0),
         }
@@ -216,9 +217,9 @@ class Monitor(Statistic):
 
     def current_problem(self, problem: Problem) -> Problem:
         """The problem with the tables that are believed by now."""
-        if not self.learnt:
+        if not self.learned:
             return problem
-        key = "learnt", self.believed.tobytes()
+        key = "learned", self.believed.tobytes()
         current = problem.unconditional.compute_once(
             key, lambda: testable_implications(problem).with_learned_cpts(self.believed)
         )
@@ -250,7 +251,7 @@ class Monitor(Statistic):
             self._fit_choice_effects(implications, coins=noise is None)
         for value in implications.cpt_draws(outcome):
             self._count_table_draw(value)
-        if self.learnt and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
+        if self.learned and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:

@@ -1,4 +1,4 @@
-"""What narrows the action set: values that may be set, how many variables at once, lists, forbidden combinations."""
+"""Constraints on the action set: allowed values, the number of variables, lists, forbidden combinations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_action_space(
         raise ProblemError("At least one variable must be manipulable.")
     values = manipulable if isinstance(manipulable, Mapping) else {}
     always = always_set_names(names, optional, max_set, actions)
-    space = ActionSpace([model[name] for name in names], max_set=max_set, always=always, values=values)
+    space = ActionSpace([model[name] for name in names], max_set=max_set, always_set=always, values=values)
     if actions is None:
         return space
     if isinstance(actions, str | Mapping) or not is_iterable(actions):
@@ -65,14 +65,14 @@ def remove_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool],
     """The actions that are not forbidden; warns if none is, because whoever forbids means something."""
     if not callable(forbid):
         raise ProblemError(
-            f"forbid must be a function that says whether an intervention is forbidden, such as "
-            f"lambda do: do.get('x') == 1 and 'y' in do; got {forbid!r}."
+            "forbid must be a function that returns whether an intervention is forbidden, such as lambda do: "
+            f"do.get('x') == 1 and 'y' in do; got {forbid!r}."
         )
     allowed = space.where(lambda do: not _forbids(forbid, do))
     if allowed.size == space.size:
         warn(
-            f"forbid forbids none of the {space.size} actions. It is asked about what is set, never about what is "
-            "observed; see that the names and values it looks for are those of the model.",
+            f"forbid excludes none of the {space.size} actions. The function receives the variables that an action "
+            "sets, not observed variables. Check that its names and values are those of the model.",
             ProblemWarning,
             stacklevel=stacklevel + 1,
         )
@@ -84,9 +84,9 @@ def _forbids(forbid: Callable[[Intervention], bool], do: Intervention) -> bool:
         answer = forbid(do)
     except Exception as error:
         raise ProblemError(
-            f"forbid must say True or False of every action; of {do} it raised {type(error).__name__}: {error}. What "
-            "an action leaves alone is not in it: ask do.get('x') rather than do['x']."
+            f"forbid must return True or False for every action; for {do} it raised {type(error).__name__}: {error}. "
+            "Variables that an action does not set are missing from the mapping: use do.get('x') instead of do['x']."
         ) from error
     if not isinstance(answer, bool | np.bool_):
-        raise ProblemError(f"forbid must say True or False of every action; of {do} it said {answer!r}.")
+        raise ProblemError(f"forbid must return True or False for every action; for {do} it returned {answer!r}.")
     return bool(answer)

@@ -1,4 +1,4 @@
-"""What actions cost: a price for each value that a knob is set to; what is left alone costs nothing.
+"""Costs of actions: a price for each value of a manipulable variable; an unset variable costs nothing.
 
     cost(a) = sum over the knobs that a sets of price(knob, value)
 
@@ -34,7 +34,7 @@ LARGEST_PRICE = 1e100
 
 
 class Costs:
-    """What the actions of a space cost. Sums run over the knobs in their order: they are the same everywhere."""
+    """The costs of the actions of a space."""
 
     def __init__(self, space: ActionSpace, tables: Sequence[Sequence[float]]) -> None:
         self.space = space
@@ -43,12 +43,12 @@ class Costs:
 
     @classmethod
     def parse(cls, space: ActionSpace, prices: Prices | None) -> Costs | None:
-        """Costs as a user gives them; None where nothing costs anything."""
+        """The costs given by a user; None if no action costs anything."""
         if prices is None:
             return None
         if not isinstance(prices, Mapping):
             raise ProblemError(
-                "costs must be a mapping from knobs to prices, such as {'x': 0.1} or {'x': {'high': 0.2}}; got "
+                "costs must map manipulable variables to prices, such as {'x': 0.1} or {'x': {'high': 0.2}}; got "
                 f"{prices!r}."
             )
         for name in prices:
@@ -65,14 +65,14 @@ class Costs:
     __hash__ = None  # type: ignore[assignment]
 
     def cost_of(self, choices: Choices) -> float:
-        """What an action costs, given by its choices."""
+        """The cost of an action, given by its choices."""
         total = 0.0
         for prices, choice in zip(self._lists, choices, strict=True):
             total += prices[choice]
         return total
 
     def costs_of(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
-        """What each row of choices costs: of all knobs, or of some, given by their positions."""
+        """The costs of rows of choices, of all variables or of some, given by their positions."""
         total = np.zeros(len(choices))
         for column, knob in enumerate(range(len(self.tables)) if knobs is None else knobs):
             total += self.tables[knob][choices[:, column]]
@@ -84,11 +84,11 @@ class Costs:
 
     @cached_property
     def largest(self) -> float:
-        """No action costs more."""
+        """The largest cost of an action."""
         return float(sum(max(prices) for prices in self._lists))
 
     def cheapest(self, choices: Choices) -> Choices:
-        """The same choices, with what must be set set to the first of its cheapest values."""
+        """The same choices, with the first of the cheapest values for variables that must be set."""
         allowed = zip(choices, self._lists, self.space.settable, strict=True)
         return tuple(
             min(settable_choices, key=prices.__getitem__) if choice else 0
@@ -96,11 +96,11 @@ class Costs:
         )
 
     def to_record(self) -> list[list[float]]:
-        """JSON-ready: a list of prices for each knob."""
+        """A JSON-ready list of the costs of each variable."""
         return [prices[1:] for prices in self._lists]
 
     def by_value(self) -> dict[str, dict[str, float]]:
-        """JSON-ready, to be read: for each knob with a cost the price of each of its values, written as a text."""
+        """A JSON-ready mapping from each variable with a cost to the cost of each of its values, written as text."""
         priced = zip(self.space.variables, self.to_record(), strict=True)
         return {v.name: dict(zip(_state_texts(v), prices, strict=True)) for v, prices in priced if any(prices)}
 
@@ -114,18 +114,20 @@ class Costs:
         if not isinstance(record, list) or [_length(prices) for prices in record] != [
             len(v.states) for v in space.variables
         ]:
-            raise ProblemError(f"costs must be a list of prices for every knob, one for each value; got {record!r}.")
+            raise ProblemError(
+                f"costs must be a list of prices for every manipulable variable, one for each value; got {record!r}."
+            )
         named = zip(space.variables, record, strict=True)
         return cls.parse(space, {v.name: dict(zip(v.states, prices, strict=True)) for v, prices in named})
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The knobs that cost something."""
+        """The variables with a cost."""
         return tuple(v.name for v, table in zip(self.space.variables, self.tables, strict=True) if table.any())
 
     @property
     def prices_text(self) -> str:
-        """Each knob that costs something, with its price or the range of its prices."""
+        """The variables with a cost, each with its cost or the range of its costs."""
         parts = [
             _format_prices(v.name, prices[1:]) for v, prices in zip(self.space.variables, self._lists, strict=True)
         ]
@@ -153,9 +155,8 @@ def _parse_price(variable: Variable, price: object, value: str) -> float:
     price = price.item() if isinstance(price, np.generic) else price
     if not is_real(price) or not 0 <= price <= LARGEST_PRICE:
         raise ProblemError(
-            f"What it costs to set {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got "
-            f"{price!r}. "
-            "What earns something belongs in the reward."
+            f"The cost of setting {variable.name!r}{value} must be a number from 0 to {LARGEST_PRICE:g}; got "
+            f"{price!r}. Add earnings to the reward instead."
         )
     return float(price)
 

@@ -51,12 +51,18 @@ class ActionConstraint(Protocol):
 
 
 class Action:
-    """One action of a space, in whatever form it is needed: choices, number, intervention; prints as the last.
+    """An action: an intervention with its number in the action space; prints as the intervention.
 
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
     >>> action = space.action(5)
     >>> action, action.choices, action.number
     (do(a=1, b=y), (1, 2), 5)
+
+    Attributes:
+        space: The action space.
+        choices: The position of each variable's choice; 0 stands for a variable that is not set.
+        number: The position in the order of all actions.
+        intervention: The intervention.
     """
 
     __slots__ = ("choices", "intervention", "number", "space")
@@ -64,9 +70,7 @@ class Action:
     space: ActionSpace
     choices: Choices
     number: int
-    """Its place in the order of all actions."""
     intervention: Intervention
-    """The assignment that it makes."""
 
     def __init__(self, space: ActionSpace, choices: Choices, number: int | None = None) -> None:
         self.space, self.choices = space, choices
@@ -94,7 +98,7 @@ class Action:
 
 
 class ActionSpace:
-    """The interventions that a learner may choose from.
+    """The set of actions of a problem.
 
     >>> space = ActionSpace([Variable("a", [1, 2], table=[.5, .5]), Variable("b", ["x", "y"], table=[.5, .5])])
     >>> space.size, space[5], space.index({"a": 1, "b": "y"})
@@ -104,7 +108,11 @@ class ActionSpace:
     >>> list(ActionSpace(space.variables, values={"b": ["y"]}))
     [do(), do(b=y), do(a=1), do(a=1, b=y), do(a=2), do(a=2, b=y)]
 
-    `values` are those that a variable may be set to, in whatever order; all of them if it is not there, or None is.
+    Args:
+        variables: The manipulable variables.
+        max_set: The largest number of variables that one action sets. Default: no limit.
+        always: The variables that every action sets. Default: none.
+        values: The values that each variable may be set to, in any order. Default: all.
     """
 
     def __init__(
@@ -112,16 +120,16 @@ class ActionSpace:
         variables: Iterable[Variable],
         *,
         max_set: int | None = None,
-        always: Iterable[str] = (),
+        always_set: Iterable[str] = (),
         values: Mapping[str, Iterable[State] | None] | None = None,
     ) -> None:
         self.variables = tuple(variables)
         self.names = tuple(v.name for v in self.variables)
-        self.always = self._parse_always(always)
+        self.always_set = self._parse_always(always_set)
         n = len(self.variables)
-        if max_set is not None and (not is_integer(max_set) or not len(self.always) <= max_set):
+        if max_set is not None and (not is_integer(max_set) or not len(self.always_set) <= max_set):
             raise ProblemError(
-                f"max_set must be a whole number, no less than the {len(self.always)} variables that are "
+                f"max_set must be a whole number, no less than the {len(self.always_set)} variables that are "
                 f"always set; got {max_set!r}."
             )
         self.max_set = None if max_set is None or max_set >= n else int(max_set)
@@ -150,7 +158,7 @@ class ActionSpace:
 
     def _parse_always(self, always: Iterable[str]) -> frozenset[str]:
         if isinstance(always, str | Mapping) or not is_iterable(always):
-            raise ProblemError(f"always must be a list of names, such as ['x']; got {always!r}.")
+            raise ProblemError(f"always_set must be a list of names, such as ['x']; got {always!r}.")
         names = list(always)
         for name in names:
             if not isinstance(name, str) or name not in self.names:
@@ -161,15 +169,15 @@ class ActionSpace:
 
     @property
     def size(self) -> int:
-        """How many actions there are, exactly."""
+        """The exact number of actions."""
         return self._completions[0][-1] if self._number_by_choices is None else len(self._choices_in_order)
 
     def __len__(self) -> int:
         """How many actions there are, if Python allows for so long a sequence; `size` has any number."""
         if self.size > sys.maxsize:
             raise OverflowError(
-                f"len() of an action space goes up to {sys.maxsize}; there are {format_count(self.size)} actions. Use "
-                ".size, which has any number."
+                f"len() of an action space is limited to {sys.maxsize}; there are {format_count(self.size)} actions. "
+                "Use .size, which has no limit."
             )
         return self.size
 
@@ -179,35 +187,35 @@ class ActionSpace:
     @property
     def is_product(self) -> bool:
         """Whether every combination of the variables' choices is an action."""
-        return self.is_free and not self.always and not self.values
+        return self.is_free and not self.always_set and not self.values
 
     @property
     def is_free(self) -> bool:
-        """Whether what one variable may be set to never hangs on another."""
+        """Whether the values of one variable never restrict those of another."""
         return self._number_by_choices is None and self.max_set is None
 
     @property
     def explicit_choices(self) -> tuple[Choices, ...] | None:
-        """The actions' choices where the space is an explicit list, else None."""
+        """The choices of an explicit list of actions; None if the space is not a list."""
         return None if self._number_by_choices is None else self._choices_in_order
 
     def baseline_choices(self) -> Choices:
-        """Every variable is left alone, or set to the first value that is allowed if it must be set."""
+        """The choices that set no variable, or to its first allowed value if it must be set."""
         return tuple(
-            settable_choices[0] if n in self.always else 0
+            settable_choices[0] if n in self.always_set else 0
             for n, settable_choices in zip(self.names, self.settable, strict=True)
         )
 
     def variables_always_set(self) -> set[str]:
         """The variables that every action sets."""
         if self._number_by_choices is None:
-            return set(self.always)
+            return set(self.always_set)
         return {name for k, name in enumerate(self.names) if all(choices[k] for choices in self._choices_in_order)}
 
     def is_same_as(self, other: ActionSpace) -> bool:
-        """Whether the actions are the same, with the same numbers."""
+        """Whether the actions and their numbers are the same."""
         mine, theirs = (
-            (s.names, s.radices, s.settable, s.max_set, s.always, s.explicit_choices) for s in (self, other)
+            (s.names, s.radices, s.settable, s.max_set, s.always_set, s.explicit_choices) for s in (self, other)
         )
         return mine == theirs
 
@@ -219,11 +227,11 @@ class ActionSpace:
     def within(self, variables: Sequence[int]) -> ActionSpace:
         """The space of some of the variables alone, given by their positions; a list's does not count."""
         subset = [self.variables[k] for k in variables]
-        always = [v.name for v in subset if v.name in self.always]
-        return ActionSpace(subset, max_set=self.max_set, always=always, values=self.values)
+        always = [v.name for v in subset if v.name in self.always_set]
+        return ActionSpace(subset, max_set=self.max_set, always_set=always, values=self.values)
 
     def only(self, actions: Iterable[Mapping[str, State]]) -> ActionSpace:
-        """The space of just these actions, in this order."""
+        """The space of exactly these actions, in this order."""
         order: dict[Choices, None] = {}
         for action in actions:
             choices = self.encode(action)
@@ -234,21 +242,23 @@ class ActionSpace:
         return self._restrict_to(tuple(order))
 
     def only_choices(self, choices: Iterable[Choices]) -> ActionSpace:
-        """The space of just these actions, given by their choices, in this order."""
+        """The space of exactly these actions, given by their choices, in this order."""
         return self._restrict_to(tuple(choices))
 
     def where(self, allowed: Callable[[Intervention], bool]) -> ActionSpace:
-        """The space of the actions that satisfy a predicate; it is asked about each of them, once."""
+        """The space of the actions for which a function returns True; it is called once for each action."""
         if not callable(allowed):
-            raise ProblemError(f"A predicate is a function that says yes or no to an intervention; got {allowed!r}.")
-        self.refuse_enumeration("A predicate is asked about every action", PREDICATE_LIMIT)
+            raise ProblemError(
+                f"A predicate must be a function from an intervention to True or False; got {allowed!r}."
+            )
+        self.refuse_enumeration("A predicate is called for every action", PREDICATE_LIMIT)
         rows = map(tuple, self.array().tolist())
         return self._restrict_to(tuple(row for row in rows if allowed(self.decode(row))))
 
     def _restrict_to(self, order: tuple[Choices, ...]) -> ActionSpace:
         if not order:
             raise ProblemError("No action is left: the list is empty, or every action is forbidden.")
-        space = ActionSpace(self.variables, max_set=self.max_set, always=self.always, values=self.values)
+        space = ActionSpace(self.variables, max_set=self.max_set, always_set=self.always_set, values=self.values)
         space._choices_in_order = order
         space._number_by_choices = {choices: i for i, choices in enumerate(order)}
         return space
@@ -265,7 +275,7 @@ class ActionSpace:
         return action
 
     def find(self, intervention: Mapping[str, State]) -> Action:
-        """The action that makes this intervention; refused if there is none."""
+        """The action of an intervention; an `InterventionError` is raised if there is none."""
         try:
             # An Intervention keeps its hash: most often it is one that the agent was given before.
             key = intervention if isinstance(intervention, Intervention) else frozenset(intervention.items())
@@ -304,9 +314,11 @@ class ActionSpace:
         return True
 
     def encode(self, action: Mapping[str, State]) -> Choices:
-        """The choices of an intervention; it need not satisfy the constraints."""
+        """The choices of an intervention, which need not be an action of the space."""
         if action is None:
-            raise InterventionError("None is no intervention; leaving everything alone is {}, or Intervention().")
+            raise InterventionError(
+                "None is not an intervention. For the empty intervention, pass {} or Intervention()."
+            )
         assignment = Intervention(action)
         for name in assignment:
             if name not in self.names:
@@ -349,7 +361,7 @@ class ActionSpace:
             why = None if self.requirements is None else self.requirements.reason(choices)
             if why is None:
                 raise
-            raise InterventionError(f"{self._intervention(choices)} is no action: {why}.") from None
+            raise InterventionError(f"{self._intervention(choices)} is not an action: {why}.") from None
 
     def _rank(self, choices: Choices) -> int:
         if self._number_by_choices is not None:
@@ -364,7 +376,7 @@ class ActionSpace:
                 raise TypeError
             number = operator.index(index)
         except TypeError:
-            raise InterventionError(f"An action's number must be a whole number, not {index!r}.") from None
+            raise InterventionError(f"The index of an action must be a whole number; got {index!r}.") from None
         if not -self.size <= number < self.size:
             raise ActionIndexError(
                 f"There are {format_count(self.size)} actions, 0 to {format_count(self.size - 1)}; got {index}."
@@ -380,7 +392,7 @@ class ActionSpace:
         ways = [[1] * (1 if limit is None else limit + 1)]
         for i in reversed(range(n)):
             completions_after = ways[0]
-            alone = [0 if self.names[i] in self.always else w for w in completions_after]
+            alone = [0 if self.names[i] in self.always_set else w for w in completions_after]
             if limit is None:
                 ways.insert(0, [alone[0] + self._value_counts[i] * completions_after[0]])
             else:
@@ -395,17 +407,19 @@ class ActionSpace:
         for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
             completions_after = self._completions[i + 1]
             if choice == 0:
-                if name in self.always:
+                if name in self.always_set:
                     raise InterventionError(
-                        f"{self.decode(choices)} is no action: {name!r} must always be set. Add its value."
+                        f"{self.decode(choices)} is not an action: every action must set {name!r}. Add a value of "
+                        f"{name!r}."
                     )
                 continue
-            number += 0 if name in self.always else completions_after[remaining]
+            number += 0 if name in self.always_set else completions_after[remaining]
             if self.max_set is not None:
                 remaining -= 1
                 if remaining < 0:
                     raise InterventionError(
-                        f"{self.decode(choices)} is no action: at most {self.max_set} variables may be set at once."
+                        f"{self.decode(choices)} is not an action: an action sets at most {self.max_set} variables. "
+                        "Remove some of them."
                     )
             number += self._rank_of_choice(i, choice) * completions_after[remaining]
         return number
@@ -415,7 +429,7 @@ class ActionSpace:
         remaining, choices = len(self._completions[0]) - 1, []
         for i, name in enumerate(self.names):
             completions_after = self._completions[i + 1]
-            alone = 0 if name in self.always else completions_after[remaining]
+            alone = 0 if name in self.always_set else completions_after[remaining]
             if number < alone:
                 choices.append(0)
                 continue
@@ -437,8 +451,8 @@ class ActionSpace:
     # Enumeration.
 
     def array(self) -> Choices2D:
-        """Every action's choices, a row each."""
-        self.refuse_enumeration("This would list every action")
+        """The choices of every action, one row each."""
+        self.refuse_enumeration("This call enumerates every action")
         if self._number_by_choices is not None:
             return np.array(self._choices_in_order, dtype=np.min_scalar_type(max(self.radices, default=1)))
         return self._enumerate_choices()
@@ -451,7 +465,7 @@ class ActionSpace:
         for i, name in enumerate(self.names):
             # A branch exists where it can be completed: the same counts that number the actions.
             can_complete = np.array([w > 0 for w in self._completions[i + 1]])
-            alone = can_complete[remaining] & (name not in self.always)
+            alone = can_complete[remaining] & (name not in self.always_set)
             fewer = remaining if self.max_set is None else remaining - 1
             settable = (fewer >= 0) & can_complete[np.maximum(fewer, 0)]
             counts = alone + settable * self._value_counts[i]
@@ -479,11 +493,11 @@ class ActionSpace:
     # Records.
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-ready description, enough to make the space again for the same model."""
+        """A JSON-ready description from which `from_record` restores the space for the same model."""
         record: dict[str, Any] = {
             "manipulable": list(self.names),
             "max_set": self.max_set,
-            "always": sorted(self.always),
+            "always_set": sorted(self.always_set),
             "actions": None
             if self._number_by_choices is None
             else [list(choices) for choices in self._choices_in_order],
@@ -502,9 +516,9 @@ class ActionSpace:
         unconstrained = cls(variables)
         rows = record.get("settable", [None] * len(names))
         if not isinstance(rows, list) or len(rows) != len(names):
-            raise ProblemError(f"What may be set must be said of each of {len(names)} variables; got {rows!r}.")
+            raise ProblemError(f"values must have an entry for each of {len(names)} variables; got {rows!r}.")
         values = {v.name: _decode_values(v, settable_row) for v, settable_row in zip(variables, rows, strict=True)}
-        space = cls(variables, max_set=record["max_set"], always=record["always"], values=values)
+        space = cls(variables, max_set=record["max_set"], always_set=record["always_set"], values=values)
         listed_actions = record["actions"]
         return (
             space
@@ -519,17 +533,18 @@ def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choic
         return tuple(range(1, len(variable.states) + 1))
     if isinstance(values, str | Mapping) or not is_iterable(values):
         raise ProblemError(
-            f"What {variable.name!r} may be set to must be a list of its values, or None for all; got {values!r}."
+            f"The allowed values of {variable.name!r} must be a list of its values, or None for all; got {values!r}."
         )
     value_list = list(values)
     codes = [variable.code(value) + 1 for value in value_list]
     if not codes:
         raise ProblemError(
-            f"{variable.name!r} may be set to nothing: the list is empty. Take it out of manipulable, or allow a value."
+            f"The list of allowed values of {variable.name!r} is empty. Remove {variable.name!r} from manipulable, or "
+            "allow a value."
         )
     for value in value_list:
         if value_list.count(value) > 1:
-            raise ProblemError(f"What {variable.name!r} may be set to must be listed once; {value!r} appears twice.")
+            raise ProblemError(f"The allowed values of {variable.name!r} must be distinct; {value!r} appears twice.")
     return tuple(sorted(codes))
 
 
@@ -546,5 +561,5 @@ def _decode_values(variable: Variable, choices: Any) -> list[State] | None:
     if choices is None:
         return None
     if not isinstance(choices, list) or not all(is_integer(c) and 1 <= c <= len(variable.states) for c in choices):
-        raise ProblemError(f"What {variable.name!r} may be set to must be numbers of its values; got {choices!r}.")
+        raise ProblemError(f"The allowed values of {variable.name!r} must be numbers of its values; got {choices!r}.")
     return [variable.states[c - 1] for c in choices]

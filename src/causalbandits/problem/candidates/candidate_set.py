@@ -1,4 +1,4 @@
-"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other tables."""
+"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other CPTs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CandidateSet(ABC):
         """Where an action stands; all are looked at."""
         matches = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
         if not len(matches):
-            raise ActionIndexError(f"{action} is none of the {self.size} actions that are searched.")
+            raise ActionIndexError(f"{action} is not one of the {self.size} searched actions.")
         return int(matches[0])
 
     @property

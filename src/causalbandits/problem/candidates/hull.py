@@ -1,4 +1,4 @@
-"""Which rows of a table are no mixture of the others, and how the others are mixed: the vertices of their convex hull.
+"""The vertices of the convex hull of a table's rows, and the other rows as mixtures of them.
 
 Random directions find vertices; a non-negative least-squares fit certifies the rest, or finds what is missing. Every
 certificate is composed onto rows that are kept and computed again.

@@ -47,21 +47,21 @@ def validate_reward_variable(
     """The reward of a problem that learns a mean per action; arguments without a use in such a problem are refused."""
     by_graph = isinstance(knowledge, CausalGraph)
     if parents or search is not None:
-        raise ProblemError("reward_parents=[] learns a mean per action: leave adjust and can_observe out.")
+        raise ProblemError("reward_parents=[] learns a mean per action. Leave out adjust= and can_observe=.")
     if reward is None:
         raise ProblemError(
-            "A mean per action is learned of the actions that may be optimal, and these are found in the graph: "
-            "name the reward's variable, reward='Y'."
+            "reward_parents=[] requires a reward in the graph, from which the possibly optimal actions are derived. "
+            "Pass the variable's name, reward='Y'."
         )
     parents_by_name = as_causal_graph(knowledge).parents
     if reward not in parents_by_name:
         raise ModelError(unknown_name_message("variable", reward, parents_by_name))
     if reward in space.names:
-        raise ProblemError(f"The reward {reward!r} must not be manipulable: setting it is no experiment.")
+        raise ProblemError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
     if max_probability is not None and by_graph:
         raise ProblemError(
-            "max_probability= needs P(z | do(a)), and where a mean per action is learned there are no CPTs: leave it "
-            "out, or give data (data=), a CausalModel or a LatentModel."
+            "max_probability= requires CPTs, and a problem that learns a mean per action has none. Leave out "
+            "max_probability=, or pass data (data=), a CausalModel or a LatentModel."
         )
     return reward
 
@@ -94,12 +94,15 @@ def possibly_optimal_actions(
     goal = admg.bits([reward])
     relevant = admg.ancestors(goal, admg.all_nodes)
     if relevant == goal:
-        raise ProblemError(f"No intervention can change the reward {reward!r}: none leads to it in the graph.")
+        raise ProblemError(
+            f"No intervention can change the reward {reward!r}: the graph has no path from a manipulable "
+            "variable to it."
+        )
     _warn_of_ineffective_knobs(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
     if space.explicit_choices is None and not space.values and costs is None:
         choices = _actions_by_sets(admg, goal, space)
     else:
-        space.refuse_enumeration("Which actions are worth trying is asked of every action", PREDICATE_LIMIT)
+        space.refuse_enumeration("The possibly optimal actions are selected from all actions", PREDICATE_LIMIT)
         choices = _actions_by_values(admg, goal, space, costs)
     restricted = space.only_choices(choices)
     restricted.requirements = space.requirements
@@ -134,10 +137,10 @@ def warn_of_lost_sets(
         names = sorted((admg.names_of(all_set & ~nodes) for nodes in sets), key=lambda group: (len(group), group))
         lost_sets = " or ".join("{" + ", ".join(group) + "}" for group in names[:4]) + (", ..." if names[4:] else "")
     warn(
-        f"Every action sets all of {', '.join(space.names[:8])}{', ...' if space.names[8:] else ''}. By the graph, an "
-        f"action that does not set {lost_sets} may be better than all of these: a mechanism left alone can respond to "
-        "causes of the reward that are neither manipulable nor context. To allow such actions: optional=True, or "
-        "optional=[names]. If every variable must be set in every decision: optional=False.",
+        f"Every action sets all of {', '.join(space.names[:8])}{', ...' if space.names[8:] else ''}. According to the "
+        f"graph, an action that does not set {lost_sets} may be better than all of these, because a natural mechanism "
+        "can respond to causes of the reward that are neither manipulable nor context. To allow such actions: "
+        "optional=True, or optional=[names]. If every variable must be set in every decision: optional=False.",
         ProblemWarning,
         stacklevel=stacklevel + 1,
     )
@@ -145,13 +148,13 @@ def warn_of_lost_sets(
 
 def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]:
     """Every setting of every set that may be the best to set."""
-    always = admg.bits(space.always)
+    always = admg.bits(space.always_set)
     sets = pomis_sets(admg, goal, space.max_set, always)
     minimal_sets = [minimal_subset(admg, goal, nodes) for nodes in sets]
     size = sum(math.prod(len(space.settable[k]) for k in members(nodes)) for nodes in minimal_sets)
     if size > ENUMERATION_LIMIT:
         raise SizeError(
-            f"{format_count(size)} actions on {len(sets)} sets of variables may each be the best; the limit is "
+            f"{format_count(size)} actions on {len(sets)} sets of variables may be optimal; the limit is "
             f"{ENUMERATION_LIMIT}. Use max_set=, or fewer manipulable variables."
         )
     baseline = space.baseline_choices()
@@ -239,9 +242,9 @@ def _is_dominated(
 def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
     if knobs:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward {reward!r}: by this graph, setting such a "
-            "variable "
-            "changes nothing, and it is not tried. Take it out of manipulable, or draw the arrow that is missing.",
+            f"No path leads from {format_names(knobs)} to the reward {reward!r}, so interventions on these "
+            "variables have no effect and are not tried. Remove these variables from manipulable, or add the missing "
+            "arrow.",
             ProblemWarning,
             stacklevel=stacklevel,
         )

@@ -57,10 +57,9 @@ class ProductActions(CandidateSet):
     def _refuse_listing(self) -> None:
         if self.size > ENUMERATION_LIMIT:
             raise SizeError(
-                f"{format_count(self.size)} actions can each be the best for some reward, too many to score one by "
-                "one (the "
-                f"limit is {ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which need not score them "
-                "all, or allow fewer actions."
+                f"{format_count(self.size)} actions may be optimal, too many to score individually (the limit is "
+                f"{ENUMERATION_LIMIT}). Use cl-ts with features of single parents, which avoids the enumeration, or "
+                "allow fewer actions."
             )
 
     @cached_property
@@ -142,13 +141,13 @@ class Reduction:
                 else f"All {format_count(self.space.size)}"
             )
             return f"{scope} actions are searched: {self.unreduced_reason}."
-        costs = ", less their costs" if self.has_costs else ""
+        costs = " minus the costs" if self.has_costs else ""
         lines = [
-            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be the best "
-            f"for some reward{costs}."
+            f"{format_count(self.space.size)} actions -> {format_count(self.candidate_count)} that can be optimal for "
+            f"some reward{costs}."
         ]
         if self.irrelevant:
-            lines.append(f"Without effect on the reward's parents, so left alone: {', '.join(self.irrelevant)}.")
+            lines.append(f"Not set, because they have no effect on the reward's parents: {', '.join(self.irrelevant)}.")
         for reduced in self.blocks:
             lines += reduced.report()
         return "\n".join(lines)
@@ -173,7 +172,7 @@ def reduce_space(
     idle = tuple(name for k, name in enumerate(space.names) if k not in effective_knobs)
     row_indices = None
     if limit is not None:
-        forced = sum(name in space.always for name in idle)
+        forced = sum(name in space.always_set for name in idle)
         row_indices = tuple(
             _combine_within_limit([(choices > 0).sum(axis=1) for choices in kept_choices], limit - forced)
         )
@@ -203,7 +202,7 @@ def candidates_by_structure(
         kept_choices = tuple(choices[~alone] for choices, alone in zip(choices_by_block, idle, strict=True))
         return ProductActions(space, blocks, kept_choices, None, shape, baseline)
     effective_knobs = {k for block in blocks for k in block.knobs}
-    limit -= sum(name in space.always for k, name in enumerate(space.names) if k not in effective_knobs)
+    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_knobs)
     touches = [(choices > 0).sum(axis=1) for choices in choices_by_block]
     row_indices = _combine_within_limit(touches, limit)
     could_set_more = sum(per_choice[rows] for per_choice, rows in zip(touches, row_indices, strict=True)) < limit
@@ -232,7 +231,7 @@ def _combine_within_limit(touches: list[Codes], limit: int) -> list[Codes]:
     for block_touches in touches:
         total = used[:, None] + block_touches
         if total.size > 4 * ENUMERATION_LIMIT:
-            raise SizeError(f"More than {ENUMERATION_LIMIT} actions are left to search; lower max_set.")
+            raise SizeError(f"More than {ENUMERATION_LIMIT} actions remain to search. Lower max_set.")
         prefix, row = np.nonzero(total <= limit)
         row_indices = [w[prefix] for w in row_indices] + [row]
         used = total[prefix, row]

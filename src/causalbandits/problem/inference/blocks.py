@@ -333,7 +333,9 @@ class Block:
             evidence_text = ", ".join(
                 f"{name}={self.model[name].states[code]!r}" for name, code in self.evidence.items()
             )
-            raise ProblemError(f"The context is impossible, says the model: the probability of {evidence_text} is 0.")
+            raise ProblemError(
+                f"The context has probability 0 in the model: {evidence_text}. Check the values, or the model."
+            )
         return np.asarray(rows / total)
 
     def _output(self, front: list[Any]) -> list[Any]:
@@ -342,7 +344,7 @@ class Block:
     def _find_order(self, operands: list[Operand], output: list[Any]) -> Order:
         order = find_order(operands, output, ENTRY_LIMIT)
         if order.largest > ENTRY_LIMIT:
-            raise SizeError(self._too_large_message("on the way", order.largest))
+            raise SizeError(self._too_large_message("during the computation", order.largest))
         return order
 
     def _validate_size(self, rows: int) -> None:
@@ -353,8 +355,8 @@ class Block:
         return (
             f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
             f"numbers ({entries * 8 / 2**30:.3g} GiB) {place}; the limit is {ENTRY_LIMIT} "
-            f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Manipulate fewer of these variables, allow fewer actions "
-            "(max_set=, a list of actions), or let a smaller set stand in for the parents."
+            f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Use fewer manipulable variables, fewer actions (max_set=, "
+            'actions=), or a smaller adjustment set (adjust="smallest").'
         )
 
 

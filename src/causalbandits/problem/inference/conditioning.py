@@ -198,8 +198,7 @@ class ConditionedBlock(Block):
                 f"{name}={self.model[name].states[code]!r}" for name, code in self._evidence.items()
             )
             raise ProblemError(
-                f"The context {evidence_text} has probability 0 by what is observed, so that nothing is known of "
-                "what an action "
-                "does there. Gather rows of that kind, fit with a prior above 0, or leave it out of context."
+                f"The context {evidence_text} has probability 0 in the data, so the effects of actions in it are "
+                "unknown. Collect rows with these values, use a prior above 0, or remove the variable from context."
             )
         return np.asarray(np.divide(sliced, total, out=np.zeros(sliced.shape), where=total > 0.0))

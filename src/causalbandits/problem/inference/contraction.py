@@ -1,4 +1,4 @@
-"""Sums of products of arrays with named axes, two arrays at a time, in an order that is found beforehand.
+"""Sums of products of arrays with named axes, two arrays at a time, in a precomputed order.
 
 There are two ways: `contract` is fast, by matrix products; `contract_in_order` gives every number the same bits,
 whatever else is computed along with it.

@@ -1,4 +1,4 @@
-"""P(z | do(a)) where causes are hidden: a block's operands are districts, not variables.
+"""P(z | do(a)) with unobserved confounders: a block's operands are districts, not variables.
 
 With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
 districts of A - s (`model.graph.identification`). So each district of A is one operand: a choice axis for each of its
@@ -55,8 +55,9 @@ class DistrictBlock(Block):
         shape = [sizes[name] + 1 for name in front] + list(sizes.values())
         if math.prod(shape) > ENTRY_LIMIT:
             raise SizeError(
-                f"Hidden causes tie {', '.join(graph.names_of(district))} together, and with their parents and choices "
-                f"their table has {math.prod(shape)} cells; the limit is {ENTRY_LIMIT}. Manipulate fewer of them."
+                f"{', '.join(graph.names_of(district))} are confounded, and the joint table with their parents and "
+                f"choices has {math.prod(shape)} cells; the limit is {ENTRY_LIMIT}. Use fewer manipulable variables "
+                "among them."
             )
         array = np.zeros(shape)
         for set_knobs in self._settable_patterns(knobs):
@@ -96,7 +97,7 @@ class DistrictBlock(Block):
     def _ancestral_nodes(self, graph: ADMG, knobs: Sequence[str], set_knobs: Sequence[str]) -> int:
         """What may still lead to z where just these of some knobs are set."""
         if self._space.explicit_choices is None:
-            set_patterns = [self._space.always.intersection(self.knob_names).union(set_knobs)]
+            set_patterns = [self._space.always_set.intersection(self.knob_names).union(set_knobs)]
         else:
             set_patterns = [
                 pattern for pattern in self._listed_patterns if pattern.intersection(knobs) == set(set_knobs)
@@ -130,7 +131,7 @@ class DistrictBlock(Block):
         if space.explicit_choices is not None:
             return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
         most = len(space.names) if space.max_set is None else space.max_set
-        return space.always.intersection(knobs) <= set(set_knobs) and len(space.always.union(set_knobs)) <= most
+        return space.always_set.intersection(knobs) <= set(set_knobs) and len(space.always_set.union(set_knobs)) <= most
 
     def _raise_not_identified(self, set_knobs: Sequence[str]) -> NoReturn:
         intervened = [
@@ -140,9 +141,8 @@ class DistrictBlock(Block):
         if of:
             self._latent_model.effect(of, do=intervened)  # which says why not
         raise NotIdentifiedError(
-            f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) cannot be computed from what is "
-            "observed. "
-            "Learn a number per action: reward_parents=[]."
+            f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) is not identified from the observed "
+            "variables. Learn a mean per action: reward_parents=[]."
         )
 
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
@@ -186,7 +186,10 @@ class DistrictBlock(Block):
         return row.reshape(-1)
 
     def with_cpts(self, tables: Any) -> NoReturn:
-        raise ProblemError("Tables of what is observed do not say how variables come about: they are not learnt.")
+        raise ProblemError(
+            "A LatentModel has no CPT per variable, so a policy cannot learn CPTs online. Use a policy with "
+            "cpts='known'."
+        )
 
     def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
         models = len(next(iter(tables.values())))

@@ -1,4 +1,4 @@
-"""Factors of a contraction: how a variable's table becomes one, with choices in front where it may be set.
+"""Factors of a contraction: a variable's CPT, with an axis of choices if the variable is manipulable.
 
 A variable's axis is its name, a text; the axis of a knob's choices is ("choice", name). With all its choices in front,
 a knob's factor has its values squared: it is made where all are asked for at once, and a knob has few.

@@ -1,4 +1,4 @@
-"""Whether what was set and what was seen can have happened together, by the zeros of the tables.
+"""Whether an intervention and an observation are possible together, by the zeros of the CPTs.
 
 Only tables with zeros forbid anything, and only among the causes of what was seen. With what is known filled in, they
 are factors of zeros and ones; some values of the other variables must make all of them one.

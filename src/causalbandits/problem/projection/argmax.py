@@ -116,6 +116,6 @@ def largest_magnitude(numbers: Array) -> float:
 
 def _refuse_infinite() -> NoReturn:
     raise PolicyError(
-        "Scores must be finite, and these are not. An infinite number for a configuration becomes NaN where "
-        "its probability is 0: for what has not been seen use a large finite number, such as an upper bound."
+        "Scores must be finite; some are infinite or NaN. For a configuration without outcomes, use a large finite "
+        "number, such as an upper bound."
     )

@@ -232,8 +232,8 @@ class Projection:
         rest = configurations = math.prod(self._shape[axis] for axis in self._axes)
         if configurations > CELL_LIMIT:
             raise SizeError(
-                f"{len(self._shape)} parents have {configurations} configurations; a table over them may have "
-                f"{CELL_LIMIT}. Use a linear policy, or a smaller set that separates the actions from the reward."
+                f"{len(self._shape)} parents have {configurations} configurations; the limit of a table is "
+                f'{CELL_LIMIT}. Use a linear policy, or a smaller adjustment set (adjust="smallest").'
             )
         branchings, nodes = [], 1
         node = None if self.row_indices is None else np.zeros(self.size, dtype=np.intp)
@@ -336,9 +336,9 @@ def compatible_configurations(shape: tuple[int, ...], blocks: Sequence[Block]) -
     compatible = math.prod(size for axis, size in enumerate(shape) if axis not in known_codes)
     if compatible > CELL_LIMIT or math.prod(shape) > 2**63:
         raise SizeError(
-            f"{compatible} of {math.prod(shape)} configurations of the reward's parents agree with the context, and "
-            f"would be listed; the limits are {CELL_LIMIT} and 2^63. Say more of the context, or name a smaller set of "
-            "parents that separates the actions from the reward."
+            f"{compatible} of {math.prod(shape)} configurations of the reward's parents agree with the context; the "
+            f"limits of their enumeration are {CELL_LIMIT} and 2^63. Pass more context variables, or use a smaller "
+            'adjustment set (adjust="smallest").'
         )
     numbers = np.zeros(1, dtype=np.int64)
     for axis, size in enumerate(shape):  # the last axis moves fastest

@@ -50,9 +50,9 @@ def plot_run(
     if path is not None:
         parse_picture_path(path)
     if isinstance(bounds, Bound) or not all(isinstance(bound, Bound) for bound in bounds):
-        raise CausalBanditsError(f"bounds must be a list of what theory.bound(...) gives; got {bounds!r}.")
+        raise CausalBanditsError(f"bounds must be a list of results of theory.bound(...); got {bounds!r}.")
     if bounds and measure != "regret":
-        raise CausalBanditsError(f"bounds are on the regret; leave them out of a plot of {measure!r}.")
+        raise CausalBanditsError(f"bounds apply to the regret. Leave out bounds= in a plot of {measure!r}.")
     if ax is None:
         ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
     intervals = {policy: run.interval(policy, measure=measure) for policy in run.policies}
@@ -272,7 +272,7 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     run = forecast.run
     figure = Figure(figsize=(10.6, 3.9), dpi=150, layout="constrained")
     regret_axes, probability_axes = figure.subplots(1, 2)
-    plot_run(run, ax=regret_axes, title=f"Regret, mean of {run.replications} worlds")
+    plot_run(run, ax=regret_axes, title=f"Mean regret of {run.replications} problem instances")
     ends = []
     for i, policy in enumerate(run.policies):
         p, lower, upper = forecast.probability(policy)
@@ -291,7 +291,7 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     probability_axes.set_ylim(0, 1)
     probability_axes.set_xlabel("round (log scale)")
     probability_axes.set_ylabel("probability")
-    dotted = "; dotted: known to be so" if "error probability" in run.measures else ""
+    dotted = "; dotted: stopping rule met" if "error probability" in run.measures else ""
     title = f"Recommended action is within {forecast.tolerance:.3g} of the best{dotted}"
     probability_axes.set_title(title, loc="left", fontsize=10)
     probability_axes.spines[["top", "right"]].set_visible(False)
@@ -320,7 +320,7 @@ def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05
     ax.set_ylim(0, 1.02)
     ax.set_xlabel("round (log scale)")
     ax.set_ylabel("share that has stopped")
-    ax.set_title(f"Sure of the best action, wrong with probability {delta:g} at most", loc="left", fontsize=10)
+    ax.set_title(f"Stopping rule met, error probability at most {delta:g}", loc="left", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     label_ends(ax, ends)
     return save_figure(figure, path)

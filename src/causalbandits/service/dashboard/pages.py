@@ -32,6 +32,9 @@ STATIC_FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg
 OFFERED_MODES = ("online", "frozen", "paused", "closed")
 """Modes that a page can change to."""
 
+ESTIMATORS = {"direct": "direct method", "ips": "IPS", "snips": "self-normalised IPS", "dr": "doubly robust"}
+"""Labels of the estimates of an off-policy evaluation."""
+
 STUDIES_PER_PAGE = 50
 
 MAX_EVALUATED_OUTCOMES = 20_000
@@ -61,10 +64,11 @@ def _templates() -> jinja2.Environment:
     environment.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
     environment.filters["share"] = lambda value: f"{value:.1%}"
     environment.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
+    environment.filters["estimator"] = lambda name: ESTIMATORS.get(name, name)
     environment.filters["code"] = _mark_code
-    environment.filters["request_terms"] = lambda text: request_terms(text) or "It does not fit the decision."
+    environment.filters["request_terms"] = lambda text: request_terms(text) or "The outcome contradicts the decision."
     environment.filters["assignment"] = lambda assignment: (
-        ", ".join(f"{k} = {v}" for k, v in dict(assignment).items()) or "nothing set"
+        ", ".join(f"{k} = {v}" for k, v in dict(assignment).items()) or "no intervention"
     )
     return environment
 
@@ -99,19 +103,19 @@ def _static_content(name: str) -> bytes:
 
 READER_REMEDIES = {
     "authentication-required": "Enter your key.",
-    "forbidden": "Enter a key that allows it, or ask the operator of the service for one.",
-    "cross-site-request": "Open the page in this service, and use the form there.",
+    "forbidden": "Enter a key with the required role, or ask the operator of the service for one.",
+    "cross-site-request": "Open the page of this service, and use the form there.",
     "not-found": "Check the address, or choose a study from the list.",
     "unknown-study": "Check the address, or choose a study from the list.",
     "method-not-allowed": "Open the study's page, and use the form there.",
     "too-large": "Enter a shorter text.",
-    "invalid-mode": "Go back to the study, choose a mode, and, to close the study, tick that it is for good.",
+    "invalid-mode": 'Go back to the study and choose a mode. To close the study, also tick "close permanently".',
     "invalid-value": "Choose a study from the list.",
     "too-many-requests": "Wait a second, then load the page again.",
     "busy": "Wait a second, then load the page again.",
-    "storage-unavailable": "Wait a few seconds, then load the page again; tell the operator if it goes on.",
-    "keys-unavailable": "Tell the operator of the service, who restores the file or makes new keys.",
-    "internal-error": "Load the page again; if it goes on, tell the operator the number below.",
+    "storage-unavailable": "Wait a few seconds, then load the page again. If the error persists, inform the operator.",
+    "keys-unavailable": "Inform the operator of the service. The operator can restore the file or create new keys.",
+    "internal-error": "Load the page again. If the error persists, send the request id below to the operator.",
 }
 """The remedies of errors, for those who read a page; of others, those for programs."""
 
@@ -152,7 +156,7 @@ async def show_problem_type(context: ServiceContext, request: Request) -> Respon
     """The documentation of a type of problem details."""
     name = request.path_params["name"]
     if name not in PROBLEM_TYPES:
-        raise RequestError("not-found", "There is no such type of problem; /problems lists them.")
+        raise RequestError("not-found", "No error type has this name. /problems lists all types.")
     return render_page("problems.html", kinds=[PROBLEM_TYPES[name]])
 
 
@@ -216,8 +220,8 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
     try:
         if study.n_outcomes > MAX_EVALUATED_OUTCOMES:
             raise CausalBanditsError(
-                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, and each is looked at: that would keep "
-                "others waiting. Ask study.evaluate(...) in Python, of a backup."
+                f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, the limit of an evaluation on this page. "
+                "In Python, call study.evaluate(...) on a backup."
             )
         target = {knob: _parse_state(study, knob, value) for knob, value in form_values.items()}
         by: By = "actions" if study.problem.unit == "actions" else "configurations"
@@ -229,7 +233,7 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
 def _parse_state(study: Study, knob: str, text: str) -> Any:
     states_by_text = {str(state): state for state in study.problem.knowledge[knob].states}
     if text not in states_by_text:
-        raise CausalBanditsError(f"{knob} is one of {', '.join(states_by_text)}; got {text!r:.60}.")
+        raise CausalBanditsError(f"{knob} must be one of {', '.join(states_by_text)}; got {text!r:.60}.")
     return states_by_text[text]
 
 
@@ -239,7 +243,7 @@ async def set_mode(context: ServiceContext, request: Request, form: Mapping[str,
     if form.get("mode") not in OFFERED_MODES or (form["mode"] == "closed") != ("sure" in form):
         raise RequestError(
             "invalid-mode",
-            f"A mode is one of {', '.join(OFFERED_MODES)}. To close a study, and only then, tick that it is for good.",
+            f"The mode must be one of {', '.join(OFFERED_MODES)}. Tick 'close permanently' only to close a study.",
         )
     by, mode, why = request.state.key.name, form["mode"], form.get("why", "")[:500]
     await context.writers[name].submit(lambda study: study.set_mode(mode, by=by, why=why))  # type: ignore[arg-type]

@@ -122,10 +122,10 @@ class GraphRow(NamedTuple):
 
 
 NODE_ROLES = {
-    "knob": "can be set",
-    "parent": "a direct cause of the reward",
+    "knob": "manipulable",
+    "parent": "parent of the reward",
     "hidden": "unobserved",
-    "reward": "the reward",
+    "reward": "reward",
 }
 
 
@@ -146,7 +146,9 @@ class ShareRow(NamedTuple):
 
 
 def _share_rows(history: History) -> list[ShareRow]:
-    names = [", ".join(f"{k} = {v}" for k, v in dict(action).items()) or "nothing set" for action in history.actions]
+    names = [
+        ", ".join(f"{k} = {v}" for k, v in dict(action).items()) or ("no intervention") for action in history.actions
+    ]
     rows = [ShareRow(name, [part[k] for part in history.shares]) for k, name in enumerate([*names, "others"])]
     return [row for row in rows if any(row.shares)]
 
@@ -164,9 +166,9 @@ def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str
             sums_by_value[values[name]] = n + summary.n, total + summary.n * (summary.mean or 0.0)
         if sums_by_value:
             value, (n, total) = max(sums_by_value.items(), key=lambda pair: pair[1][1] / max(1, pair[1][0]))
-            notes[name] = f"{value}: {total / max(1, n):.3g} of {n}"
+            notes[name] = f"{value}: mean {total / max(1, n):.3g}, n = {n}"
     if report.outcomes.mean is not None:
-        notes[reward] = f"{report.outcomes.mean:.3g} in the mean"
+        notes[reward] = f"mean {report.outcomes.mean:.3g}"
     return notes
 
 
@@ -176,6 +178,6 @@ def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
         return None
     size = study.problem.contexts.size
     try:
-        return ContextRecommendations(study.recommendations(at_most=MAX_CONTEXTS), size)
+        return ContextRecommendations(study.recommendations(limit=MAX_CONTEXTS), size)
     except CausalBanditsError as error:
         return ContextRecommendations(Recommendations(()), size, str(error))

@@ -23,7 +23,7 @@ def mean_chart(history: History) -> Markup:
     segment_points = [(segment.event, segment.mean) for segment in history.stretches if segment.mean is not None]
     cumulative_points = [(segment.event, segment.so_far) for segment in history.stretches if segment.so_far is not None]
     if len(segment_points) < 2:
-        return Markup('<p class="quiet">The chart is drawn after the first outcomes.</p>')
+        return Markup('<p class="quiet">No outcome yet.</p>')
     low, high = _value_range([mean for _, mean in (*segment_points, *cumulative_points)])
     last = history.stretches[-1].event
 
@@ -37,7 +37,7 @@ def mean_chart(history: History) -> Markup:
 
     grid = "".join(_grid_line(tick, low, high) for tick in _ticks(low, high))
     overall, latest = cumulative_points[-1][1], segment_points[-1][1]
-    title = f"Mean reward over {last} events: {overall:.3g} of all, {latest:.3g} of the latest"
+    title = f"Mean reward over {last} events: {overall:.3g} overall, {latest:.3g} in the latest segment"
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{grid}'
         f"{line('thin', segment_points)}{line('line', cumulative_points)}"
@@ -71,7 +71,7 @@ def _grid_line(tick: float, low: float, high: float) -> str:
 def share_chart(history: History) -> Markup:
     """The shares of actions in each tenth of the decisions, as stacked bars."""
     if not history.shares:
-        return Markup('<p class="quiet">No decision was made yet.</p>')
+        return Markup('<p class="quiet">No decision yet.</p>')
     width = (WIDTH - 16) / max(1, len(history.shares))
     bars = []
     for part, shares in enumerate(history.shares):
@@ -122,8 +122,8 @@ def delay_chart(delays: Sequence[float]) -> Markup:
             share = f"{count / len(delays):.0%}"
             bars.append(f'<text x="{middle:.1f}" y="{y - 5:.1f}" text-anchor="middle">{share}</text>')
     return Markup(
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Delays of outcomes" class="chart">'
-        f"{''.join(bars)}</svg>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Delays of outcomes" '
+        f'class="chart">{"".join(bars)}</svg>'
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be read off a study: reports, off-policy evaluation, diagnostics, export."""
+"""Analyses of a study: reports, off-policy evaluation, diagnostics, export."""
 
 from causalbandits.study.analysis.diagnostics import (
     check_statistic,

@@ -15,20 +15,26 @@ from causalbandits.study.storage import Log, Row, from_fixed_point
 
 
 class Exported(NamedTuple):
-    """How many decisions were written, and how many left out: Vowpal Wabbit learns from rewards and their chances."""
+    """The numbers of decisions that `Study.export` wrote and left out.
+
+    Attributes:
+        decisions: The number of exported decisions.
+        without_reward: The number left out because they have no reward.
+        without_chances: The number with a reward left out because their propensities are not known.
+        repeated: The number with known propensities left out because they repeat an earlier decision of their unit.
+    """
 
     decisions: int
     without_reward: int = 0
     without_chances: int = 0
-    """Of those with a reward."""
     repeated: int = 0
-    """Of those with known chances: they repeat an earlier decision of their unit, and are no draws."""
 
     def __str__(self) -> str:
         reasons = {
             "without a reward": self.without_reward,
-            "whose chances are not known (Thompson policies keep them with samples= above 1)": self.without_chances,
-            "that repeat an earlier decision of their unit": self.repeated,
+            "without logged propensities (Thompson sampling policies log propensities with "
+            "samples= above 1)": self.without_chances,
+            "that repeat an earlier decision of the unit": self.repeated,
         }
         exclusions = [f"{n} {why}" for why, n in reasons.items() if n]
         return f"{self.decisions} decisions" + (f"; left out: {', '.join(exclusions)}" if exclusions else "")
@@ -39,7 +45,7 @@ def write_table(log: Log, path: Path) -> Exported:
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".dsjson": _write_dsjson}
     write = writers.get(path.suffix.lower())
     if write is None:
-        raise StateError(f"A study is exported to {', '.join(writers)}; got {path.name!r}.")
+        raise StateError(f"The export file must be one of {', '.join(writers)}; got {path.name!r}.")
     refuse_unwritable(path)
     return write(log, list(log.decisions("number >= 0")), path)
 
@@ -92,7 +98,7 @@ def _write_parquet(log: Log, rows: list[Row], path: Path) -> Exported:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise StateError("Parquet needs pyarrow: pip install 'causalbandits[data]'. A .csv needs nothing.") from None
+        raise StateError("Parquet requires pyarrow: pip install 'causalbandits[data]'. Or export to .csv.") from None
     decision_records = list(export_records(log, rows))
     pq.write_table(
         pa.table({name: [record[name] for record in decision_records] for name in export_columns(log.problem)}), path

@@ -66,7 +66,14 @@ SMALLEST_EFFECTIVE = 1.0
 
 
 class Estimate(NamedTuple):
-    """A mean reward, its standard error, and a 95% confidence interval."""
+    """A mean reward with its standard error and 95% confidence interval.
+
+    Attributes:
+        mean: The mean reward.
+        standard_error: The standard error.
+        low: The lower end of the interval.
+        high: The upper end of the interval.
+    """
 
     mean: float
     standard_error: float
@@ -75,35 +82,43 @@ class Estimate(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Estimates of a mean reward by name, and how far they can be trusted."""
+    """Off-policy estimates of a mean reward.
+
+    Attributes:
+        estimates: The estimates by name; None where the log does not support one.
+        outcomes: The number of outcomes with a weight.
+        effective: The effective sample size: the estimate is as precise as that many on-policy outcomes.
+        largest_weight: The largest weight of an outcome.
+        left_out: The number of outcomes without a weight: the parents' values or the propensities are not known, or the
+            logged mixture does not cover the target.
+        reasons: The reason for each missing estimate, by its name.
+        unknown_share: The share of decisions in contexts without cover; it widens the intervals.
+        assumes: The assumption of the intervals about rewards that were not seen; empty if none is needed.
+    """
 
     estimates: dict[str, Estimate | None]
-    """None where the log does not tell: see `reasons`."""
     outcomes: int
     effective: float
-    """So many outcomes of the target itself would be worth as much."""
     largest_weight: float
     left_out: int
-    """Outcomes without the parents' values, or whose decision's chances are not known, or do not reach the target's."""
     reasons: dict[str, str]
-    """Why an estimate is None, by its name."""
     unknown_share: float
-    """The share of decisions in contexts without cover. It widens intervals, times the range of the rewards."""
     assumes: str = ""
-    """What intervals assume of rewards that were not seen; nothing where these are 0 or 1, or in a declared range."""
 
     def __repr__(self) -> str:
         lines = [
-            f"{name:8s} not available"
+            f"{name}: not available"
             if estimate is None
-            else f"{name:8s} {estimate.mean:.4g} ± {estimate.standard_error:.2g}, 95% {estimate.low:.4g} to "
+            else f"{name}: {estimate.mean:.4g} ± {estimate.standard_error:.2g}, 95% interval {estimate.low:.4g} to "
             f"{estimate.high:.4g}"
             for name, estimate in self.estimates.items()
         ]
-        sample_size = f"{self.outcomes} outcomes, worth {self.effective:.0f} of the target's own; largest weight "
-        lines.append(sample_size + f"{self.largest_weight:.3g}; {self.left_out} left out")
-        lines += [f"if {self.assumes}"] if self.assumes else []
-        return "\n".join([*lines, *dict.fromkeys(self.reasons.values())])
+        lines += [
+            f"Outcomes used: {self.outcomes} (left out: {self.left_out})",
+            f"Effective sample size: {self.effective:.0f} (largest weight {self.largest_weight:.3g})",
+        ]
+        lines += [f"Assumption: {self.assumes}"] if self.assumes else []
+        return "\n".join([*lines, *(f"Not available: {reason}" for reason in dict.fromkeys(self.reasons.values()))])
 
 
 def evaluate_target(
@@ -118,13 +133,13 @@ def evaluate_target(
     Contexts count by how many decisions were made in each: those of the outcomes, if no counts are given.
     """
     if not isinstance(by, str) or by not in ("configurations", "actions"):
-        raise CausalBanditsError(unknown_name_message("way to weigh outcomes by", by, ("configurations", "actions")))
+        raise CausalBanditsError(unknown_name_message("weighting", by, ("configurations", "actions")))
     logging = isinstance(target, str) and target == "logged"
     mixture = () if logging else _parse_target(problem, target)
     if by == "configurations" and not logging and problem.unit == "actions":
         raise CausalBanditsError(
-            "Configurations are of the reward's parents, and this problem has none: it learns a number per action "
-            '(reward_parents=[]). by="actions" weighs its outcomes.'
+            "by='configurations' requires the reward's parents, and this problem has none: it learns a mean per action "
+            "(reward_parents=[]). Use by='actions'."
         )
     logged = list(outcomes)
     if context_counts is None:
@@ -178,12 +193,16 @@ def _widen(estimate: Estimate, below: float, above: float) -> Estimate:
 
 
 NO_USABLE_OUTCOME = {
-    "configurations": "No outcome can be used: what another policy would have brought is known only where each "
-    "decision's chances are, and the parents' values, and where these chances reach all that the target reaches. "
-    "{} outcomes lack something of that; use a policy with samples= above 1.",
-    "actions": "No outcome can be weighted by actions: that needs decisions in which every action had a chance, "
-    'Study.create(..., min_propensity=0.1), or the mode "uniform"; without, it would be biased. {} outcomes lack that. '
-    'Where the reward has parents, by="configurations" does without.',
+    "configurations": (
+        "No outcome can be used. Off-policy evaluation requires decisions with logged propensities, the values "
+        "of the reward's parents, and positive probability of every configuration that the target reaches. {} "
+        "outcomes lack one of these. Use a policy with samples= above 1."
+    ),
+    "actions": (
+        "No outcome can be weighted by actions. An unbiased estimate requires a positive propensity of every "
+        'action. {} outcomes lack it. Use Study.create(..., min_propensity=0.1) or the mode "uniform". If the '
+        'reward has parents, by="configurations" does not require it.'
+    ),
 }
 
 
@@ -202,12 +221,13 @@ def _parse_target(problem: Problem, target: Any) -> ActionMixture:
     parts = [(target, 1.0)] if isinstance(target, Mapping) else target
     if not is_iterable(parts) or isinstance(parts, str):
         raise CausalBanditsError(
-            f"A target is an intervention, pairs of one and its share, or 'logged'; got {short_repr(target)}."
+            "A target must be an intervention, pairs of an intervention and its share, or 'logged'; got "
+            f"{short_repr(target)}."
         )
     pairs = [tuple(pair) if is_iterable(pair) else () for pair in parts]
     if not all(len(pair) == 2 and isinstance(pair[0], Mapping) and is_real(pair[1]) for pair in pairs):
         raise CausalBanditsError(
-            f"A target's parts are pairs of an intervention and its share; got {short_repr(target)}."
+            f"The parts of a target must be pairs of an intervention and its share; got {short_repr(target)}."
         )
     mixture = tuple((problem.actions.find(intervention), float(share)) for intervention, share in pairs)
     shares = [share for _, share in mixture]
@@ -428,8 +448,8 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
     unseen = float(log.context_shares @ np.where(log.count[log.rows] > 0, 0.0, log.targets).sum(axis=1))
     if unseen > LARGEST_UNKNOWN_SHARE:
         reasons["direct"] = (
-            f"direct: {unseen:.1%} of what the target leads to was never seen ({by}); more than "
-            f"{LARGEST_UNKNOWN_SHARE:.0%} cannot be guessed. More outcomes help, or a policy that explores."
+            f"direct: {unseen:.1%} of the probability under the target is on {by} without outcomes; the limit is "
+            f"{LARGEST_UNKNOWN_SHARE:.0%}. Collect more outcomes, or use a policy that explores more."
         )
     weighted = ("ips", "snips", "dr")
     if log.unknown_share > LARGEST_UNKNOWN_SHARE:
@@ -441,22 +461,22 @@ def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
         ]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         reason = (
-            f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts in which none with an "
-            f"outcome could lead wherever the target leads: {'; '.join(names[:5])}{more}. Outcomes of other contexts "
-            "do not tell what it would have brought there; Study.create(..., min_propensity=0.1) keeps cover."
+            f"{', '.join(weighted)}: {log.unknown_share:.1%} of the decisions were in contexts without support, in "
+            "which no decision with an outcome could reach all configurations of the target: "
+            f"{'; '.join(names[:5])}{more}. Study.create(..., min_propensity=0.1) ensures support in every context."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif log.effective < SMALLEST_EFFECTIVE:
         contributions = log.squares.sum(axis=1)
         worst = log.contexts[int(contributions.argmax())]
-        where = f", least of all in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
+        where = f", lowest in the context {problem.contexts.format_context(worst)}" if worst is not None else ""
         reason = (
-            f"{', '.join(weighted)}: the outcomes are worth {log.effective:.2g} of the target's own{where}; fewer than "
-            f"{SMALLEST_EFFECTIVE:g} tell nothing. What the target does must be done more often: min_propensity=."
+            f"{', '.join(weighted)}: the effective sample size is {log.effective:.2g}{where}; the minimum is "
+            f"{SMALLEST_EFFECTIVE:g}. Play the target's actions more often, for example with min_propensity=."
         )
         reasons |= dict.fromkeys(weighted, reason)
     elif not log.weights.any():
-        reasons["snips"] = "snips: nothing of what the target leads to was seen, and a mean of weights 0 is none."
+        reasons["snips"] = "snips: no outcome has a positive weight under the target."
     return reasons
 
 

@@ -37,7 +37,13 @@ MAX_CONFIGURATIONS, MAX_PREDICTED = 2**16, 5
 
 
 class OutcomeSummary(NamedTuple):
-    """Of some outcomes: how many, their mean and its standard error (None where one cannot tell)."""
+    """The number of some outcomes and their mean reward.
+
+    Attributes:
+        n: The number of outcomes.
+        mean: The mean reward; None without outcomes.
+        standard_error: The standard error of the mean; None if it cannot be estimated.
+    """
 
     n: int
     mean: float | None
@@ -62,33 +68,42 @@ def summary(n: int, total: int, squares: int) -> OutcomeSummary:
 
 
 class StudyReport(NamedTuple):
-    """How a study stands."""
+    """The summary of a study.
+
+    Attributes:
+        policy: The policy.
+        decisions: The number of decisions by status.
+        events: The number of events.
+        early: The number of outcomes that wait for their decision.
+        outcomes: The outcomes that count.
+        actions: The outcomes by action, the most played first.
+        configurations: The outcomes by configuration of the parents.
+        mode: The mode.
+        budget: The amounts spent and left of the budget; None without a budget.
+        past: The number of past rounds among the outcomes.
+        stranded: Early outcomes that their decision could not take, with the reasons; at most 100.
+        incomplete: Outcomes that lack values that the policy needs.
+        trust_past: The smallest prior probability with which past rounds are trusted; None without past rounds.
+        holdout: The comparison of the control group with the treated; None without a control group.
+    """
 
     policy: str
     decisions: dict[str, int]
-    """How many, by status."""
     events: int
     early: int
-    """Outcomes that wait for their decision."""
     outcomes: OutcomeSummary
     actions: list[tuple[Intervention, OutcomeSummary]]
-    """Most played first."""
     configurations: list[tuple[dict[str, State], OutcomeSummary]]
     mode: str = "online"
     budget: BudgetStatus | None = None
     past: int = 0
-    """Rounds of the past that were learnt; they are among the outcomes."""
     stranded: tuple[Stranded, ...] = ()
-    """Outcomes that came early and could not be taken when their decision was made, and why; 100 at most."""
     incomplete: IncompleteOutcomes = IncompleteOutcomes()
-    """Outcomes that lack values that the policy needs."""
     trust_past: float | None = None
-    """The least prior probability with which past rounds are believed; None without any."""
     holdout: HoldoutReport | None = None
-    """The control group compared with the treated; None without one."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The summary as a JSON-ready mapping."""
         return {
             "policy": self.policy,
             "decisions": self.decisions,
@@ -111,19 +126,24 @@ class StudyReport(NamedTuple):
     def __repr__(self) -> str:
         outcomes = self.outcomes
         counts = ", ".join(f"{count} {status}" for status, count in self.decisions.items() if count)
-        mean = "" if outcomes.mean is None else f"; mean reward {outcomes.mean:.4g}"
-        mode = "" if self.mode == "online" else f" ({self.mode})"
-        trust = "" if self.trust_past in (None, 1.0) else f" (trust_past {self.trust_past:g})"
-        past = f", {self.past} of the past{trust}" if self.past else ""
-        lines = [f"{self.policy}{mode}: {counts or 'no decisions'}{past}{mean}"]
+        lines = [f"Policy: {self.policy}", f"Decisions: {counts or 'none'}"]
+        if self.mode != "online":
+            lines.append(f"Mode: {self.mode}")
+        if self.past:
+            trust = "" if self.trust_past in (None, 1.0) else f" (trust_past {self.trust_past:g})"
+            lines.append(f"Past rows: {self.past}{trust}")
+        if outcomes.mean is not None:
+            lines.append(f"Mean reward: {outcomes.mean:.4g} ({outcomes.n} outcomes)")
         if self.budget is not None:
             spent, left, rounds = self.budget
-            lines.append(f"  {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
+            lines.append(f"Budget: {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
         if self.holdout is not None:
-            lines += [f"  {line}" for line in str(self.holdout).splitlines()]
+            lines += ["Control group:", *(f"  {line}" for line in str(self.holdout).splitlines())]
         if self.incomplete:
-            lines.append(f"  {self.incomplete}")
-        lines += [f"  came early and could not be taken: {key!r}. {why}" for _, key, why in self.stranded[:3]]
+            lines.append(f"Incomplete outcomes: {self.incomplete}")
+        lines += [f"Early outcome not applied: key {key!r}. {why}" for _, key, why in self.stranded[:3]]
+        if self.actions:
+            lines.append("Actions (outcomes, mean reward):")
         lines += [f"  {statistics.n:8d}  {statistics.mean:.4g}  {action}" for action, statistics in self.actions[:10]]
         return "\n".join(lines)
 
@@ -236,7 +256,7 @@ def is_reproducible(session: Session, row: Row) -> bool:
     return replayed is not None and replayed == (row.choice, row.mixture, row.would)
 
 
-def statistic_records(session: Session, at_most: int) -> list[dict[str, Any]]:
+def statistic_records(session: Session, limit: int) -> list[dict[str, Any]]:
     """The statistic's lines, JSON-ready, the most frequent first; ties in the order of `statistic_key`."""
     problem = session.problem
     records = [
@@ -249,7 +269,7 @@ def statistic_records(session: Session, at_most: int) -> list[dict[str, Any]]:
         for (context, action, z), line in session.table.items()
         if line.n
     ]
-    return sorted(records, key=lambda record: (-record["n"], statistic_key(record)))[:at_most]
+    return sorted(records, key=lambda record: (-record["n"], statistic_key(record)))[:limit]
 
 
 def statistic_key(record: Mapping[str, Any]) -> str:

@@ -25,15 +25,19 @@ class Segment(NamedTuple):
 
 
 class History(NamedTuple):
-    """The mean reward, stretch by stretch, and how the shares of actions changed."""
+    """The development of rewards and actions over the course of a study.
+
+    Attributes:
+        stretches: The mean reward of consecutive parts of the outcomes.
+        actions: The actions that were played most.
+        shares: The share of each of these actions, and of all others last, in each of ten parts of the decisions.
+        delays: The delays of a sample of outcomes, in seconds.
+    """
 
     stretches: list[Segment]
     actions: list[Intervention]
-    """Those that were played most."""
     shares: list[list[float]]
-    """Of each of them, and last of all others, in each of ten parts of the decisions."""
     delays: list[float]
-    """How long outcomes took, in seconds: of some, evenly over the history."""
 
 
 def build_history(session: Session) -> History:

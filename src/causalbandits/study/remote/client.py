@@ -58,9 +58,27 @@ PAGE_LIMIT = 1000
 
 
 class RemoteStudy:
-    """Made by `connect`. May be used by several threads; each has a connection of its own.
+    """A study over HTTP, made by `connect`; several threads may share it.
 
-    Whatever is sent may be sent again without harm: a question has a key, and an outcome counts once.
+    Requests can be repeated safely: every `ask` has an idempotency key, and an outcome counts once. In this example, no
+    service listens:
+
+    >>> from causalbandits import connect
+    >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
+    >>> study.ask().fallback, study.unsettled
+    (True, 1)
+    >>> study.close()
+
+    Args:
+        url: The URL of the study, such as "http://127.0.0.1:8000/campaign".
+        key: The API key. Default: none.
+        timeout: The number of seconds that a call may take, retries included; or a pair, the seconds for connecting and
+            for the whole call.
+        fallback: The action that `ask` returns if the service does not answer in time. Default: `ask` raises an error.
+
+    Raises:
+        InterventionError: If `fallback` is not a mapping.
+        CausalBanditsError: If the URL or the timeout is malformed.
     """
 
     def __init__(
@@ -73,7 +91,7 @@ class RemoteStudy:
     ) -> None:
         if fallback is not None and not isinstance(fallback, Mapping):
             raise InterventionError(
-                f"fallback is an action, such as {{'banner': 'plain'}}, {{}} for none; got {fallback!r:.100}."
+                f"fallback must be an action, such as {{'banner': 'plain'}} or {{}}; got {fallback!r:.100}."
             )
         self._transport = Transport(url, key, timeout)
         self._fallback = None if fallback is None else Intervention(fallback)
@@ -86,12 +104,12 @@ class RemoteStudy:
         self.close()
 
     def close(self) -> None:
-        """Close the connections, of all threads."""
+        """Close the connections of all threads."""
         self._transport.close()
 
     @cached_property
     def problem(self) -> Problem:
-        """As `Study.problem`; it never changes."""
+        """The problem; it is fetched once."""
         return Problem.from_record(self.description()["problem"])
 
     @overload
@@ -124,10 +142,25 @@ class RemoteStudy:
         unit: str | None = None,
         sticky: bool = True,
     ) -> Decision | list[Decision]:
-        """As `Study.ask`; 1,000 at most.
+        """Decide on the next action, or on `n` actions at once, as `Study.ask` does.
 
-        With a fallback, a single decision that the service does not answer in time is the fallback, marked
-        `decision.fallback`. Its outcome cannot be told.
+        If the service does not answer in time, a single decision is the fallback, marked `decision.fallback`; it has no
+        outcome.
+
+        Args:
+            n: The number of decisions, at most 1,000. Default: one decision, which is not wrapped in a list.
+            context: The known values of the problem's context, by variable.
+            eligible: The interventions that may be chosen, as a list; a function cannot be sent.
+            key: An idempotency key, one per exposure. Default: a random key.
+            unit: The visitor, patient or machine, as for `Study.ask`.
+            sticky: Whether a unit's later decisions repeat its latest action.
+
+        Returns:
+            The decision, or a list of `n` decisions.
+
+        Raises:
+            StorageError: If the service does not answer in time and there is no fallback.
+            CausalBanditsError: If the service refuses the request.
         """
         body = {
             "n": n,
@@ -149,21 +182,30 @@ class RemoteStudy:
         assert fallback is not None
         self._unsettled.append(body)
         if eligible is not None and fallback not in eligible:
-            raise StorageError(f"{error} The fallback {fallback} is not eligible here.") from error
+            raise StorageError(f"{error} The fallback {fallback} is not eligible in this request.") from error
         return FallbackDecision(NO_ID, dict(fallback), None)
 
     @property
     def unsettled(self) -> int:
-        """How many decisions fell back that `settle` has not cancelled in the service."""
+        """The number of fallback decisions whose request `settle` has not yet cancelled in the service."""
         return len(self._unsettled)
 
-    def settle(self, at_most: int | None = None) -> int:
-        """Cancel in the service the decisions that fell back here; how many are left.
+    def settle(self, limit: int | None = None) -> int:
+        """Cancel the decisions in the service for which this client used the fallback.
 
-        A request that timed out may have reached the service all the same. The same key is asked with again, which
-        makes no second decision, and that decision is cancelled: it was not carried out.
+        A request that timed out may have reached the service. It is repeated with the same key, which makes no second
+        decision, and that decision is cancelled because it was not carried out.
+
+        Args:
+            limit: The number of decisions. Default: all.
+
+        Returns:
+            The number of decisions that are left.
+
+        Raises:
+            StorageError: If the service does not answer.
         """
-        for _ in range(len(self._unsettled) if at_most is None else at_most):
+        for _ in range(len(self._unsettled) if limit is None else limit):
             try:
                 body = self._unsettled.popleft()
             except IndexError:
@@ -182,7 +224,7 @@ class RemoteStudy:
                 response = self._transport.send_if_available("POST", path, {})
         except CausalBanditsError as error:
             warn(
-                f"A decision that fell back could not be cancelled in the service: {error}",
+                f"The service could not cancel a decision that was replaced by the fallback: {error}",
                 CausalBanditsWarning,
                 stacklevel=4,
             )
@@ -196,16 +238,28 @@ class RemoteStudy:
         reward: float | None = math.nan,
         observed: Observed = None,
     ) -> Receipt:
-        """As `Study.tell`."""
+        """Report the outcome of a decision, as `Study.tell` does.
+
+        Args:
+            decision: The decision, its id or its key.
+            reward: The reward, without subtracting costs. None stores observed values while the reward is awaited.
+            observed: The observed values by variable.
+
+        Returns:
+            The receipt.
+
+        Raises:
+            TellError: If the outcome is refused, or the decision is a fallback.
+        """
         id = _decision_id(decision)
         if id == NO_ID:
             raise TellError(
-                "This decision is a fallback: the service did not make it, and does not record its outcome. Leave out "
-                "outcomes of decisions whose `fallback` is true. Nothing was changed."
+                "This decision is a fallback, which the service does not know. Do not report outcomes of decisions "
+                "with `fallback` true. Nothing was changed."
             )
         validate_observed_argument(observed)
         if isinstance(reward, float) and math.isnan(reward):
-            raise TellError("A reward must be a finite number; it is missing, or nan. Nothing was changed.")
+            raise TellError("The reward must be a finite number; it is missing, or nan. Nothing was changed.")
         (receipt,) = self.tell_many([{"id": id, "reward": reward, "observed": observed}])
         if receipt.status == "conflict":
             raise ConflictError(receipt.why)
@@ -216,96 +270,162 @@ class RemoteStudy:
         return receipt
 
     def tell_many(self, outcomes: Iterable[Mapping[str, Any]]) -> list[Receipt]:
-        """As `Study.tell_many`; 1,000 at most."""
+        """Report many outcomes in one durable transaction, as `Study.tell_many` does.
+
+        Args:
+            outcomes: At most 1,000 mappings with `id`, `reward` and optionally `observed`.
+
+        Returns:
+            A receipt for each outcome.
+        """
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
         if self._unsettled:
-            self.settle(at_most=1)  # the service is back
+            self.settle(limit=1)  # the service is back
         return [_decode_receipt(item) for item in response["items"]]
 
     def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None) -> Receipt:
-        """As `Study.correct`."""
+        """Replace an outcome that was already reported, as `Study.correct` does.
+
+        Args:
+            decision: The decision, its id or its key.
+            reward: The correct reward.
+            observed: The correct observed values; they replace all earlier ones. Default: the earlier ones are kept.
+
+        Returns:
+            The receipt.
+        """
         body = {"reward": reward, "observed": observed}
         return _decode_receipt(self._transport.send("POST", _decision_path(_decision_id(decision), "/correct"), body))
 
-    def early_outcomes(self, after: str = "", at_most: int = 1000) -> list[EarlyOutcome]:
-        """As `Study.early_outcomes`."""
+    def early_outcomes(self, after: str = "", limit: int = 1000) -> list[EarlyOutcome]:
+        """List the stored outcomes that arrived before their decision, as `Study.early_outcomes` does.
+
+        Args:
+            after: The key after which the list begins. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            The early outcomes.
+        """
         cursor = base64.urlsafe_b64encode(after.encode()).decode()
-        items = itertools.islice(self._pages("/early-outcomes", cursor), at_most)
+        items = itertools.islice(self._pages("/early-outcomes", cursor), limit)
         return [EarlyOutcome(**item) for item in items]
 
-    def removed_outcomes(self, after: int = 0, at_most: int = 1000) -> list[RemovedOutcome]:
-        """As `Study.removed_outcomes`."""
-        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), at_most)]
+    def removed_outcomes(self, after: int = 0, limit: int = 1000) -> list[RemovedOutcome]:
+        """List the early outcomes that were removed, as `Study.removed_outcomes` does.
+
+        Args:
+            after: The number of the removal after which the list begins. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            The removed outcomes.
+        """
+        return [RemovedOutcome(**item) for item in itertools.islice(self._pages("/removed-outcomes", after), limit)]
 
     def retract(self, decision: Decision | Id) -> None:
-        """As `Study.retract`."""
+        """Remove a reported outcome, as `Study.retract` does.
+
+        Args:
+            decision: The decision, its id or its key.
+        """
         self._transport.send("POST", _decision_path(_decision_id(decision), "/retract"), {})
 
     def cancel(self, id: Id) -> None:
-        """As `Study.cancel`."""
+        """Stop waiting for the outcome of a decision that was not carried out, as `Study.cancel` does.
+
+        Args:
+            id: The id or the key of the decision.
+        """
         self._transport.send("POST", _decision_path(id, "/cancel"), {})
 
     def expire(self) -> int:
-        """As `Study.expire`."""
+        """Assign the default reward to all decisions whose attribution window has closed; returns their number."""
         return int(self._transport.send("POST", "/expire", {})["expired"])
 
     def use(self, policy: AnyPolicy | str) -> None:
-        """As `Study.use`; a policy travels by its family and its options."""
+        """Change the policy, as `Study.use` does.
+
+        Args:
+            policy: The new policy, of a family of this library, as an object or a text.
+
+        Raises:
+            PolicyError: If the policy cannot be sent, or the service refuses it.
+        """
         new_policy = as_policy(policy)
         parameters = encode_parameters(new_policy)
         has_code = any(isinstance(value, dict) for value in parameters.values())
         if not isinstance(new_policy, FamilyPolicy) or not is_ours(type(new_policy)) or has_code:
             raise PolicyError(
-                f"{new_policy} holds code of yours, which cannot travel: study.use() it where the study is."
+                f"{new_policy} contains functions or objects, which cannot be sent over HTTP. Call study.use() on the "
+                "machine of the study."
             )
         self._transport.send("POST", "/policy", {"policy": new_policy.family, "parameters": parameters})
 
     def set_mode(self, mode: str, *, baseline: Mapping[str, State] | None = None, why: str = "") -> None:
-        """As `Study.set_mode`; the service knows by whom."""
+        """Change how decisions are made, as `Study.set_mode` does; the service logs the name that belongs to the API
+        key.
+
+        Args:
+            mode: The mode, as for `Study.set_mode`.
+            baseline: The action in shadow mode.
+            why: The reason, for the log.
+        """
         body = {"mode": mode, "baseline": None if baseline is None else dict(baseline), "why": why}
         self._transport.send("POST", "/mode", body)
 
     @property
     def mode(self) -> str:
-        """As `Study.mode`."""
+        """The mode, as `Study.mode`."""
         return str(self.modes()[-1]["mode"])
 
     def modes(self) -> list[dict[str, Any]]:
-        """As `Study.modes`."""
+        """All modes of the study so far, with time, author and reason."""
         return list(self._pages("/mode"))
 
     def description(self) -> dict[str, Any]:
-        """As `Study.description`."""
+        """The problem, the policy and the rules as a JSON-ready description."""
         return self._transport.send("GET", "")  # type: ignore[no-any-return]
 
     def report(self) -> dict[str, Any]:
-        """As `Study.report().to_record()`."""
+        """The summary of the study, as `Study.report().to_record()`."""
         return self._transport.send("GET", "/report")  # type: ignore[no-any-return]
 
     def lines(self) -> list[dict[str, Any]]:
-        """As `Study.lines`."""
+        """The statistic as JSON-ready rows: one for each context, action and configuration that occurred, most frequent
+        first.
+        """
         return sorted(self._pages("/statistics"), key=lambda record: -record["n"])[:10_000]
 
     @property
     def n_decisions(self) -> int:
-        """As `Study.n_decisions`."""
+        """The number of decisions."""
         return sum(self.report()["decisions"].values())
 
     @property
     def n_outcomes(self) -> int:
-        """As `Study.n_outcomes`."""
+        """The number of outcomes that count."""
         return int(self.report()["outcomes"]["n"])
 
     @property
     def budget(self) -> BudgetStatus | None:
-        """As `Study.budget`."""
+        """The amounts spent and left of the budget; None without a budget."""
         spent = self.report()["budget"]
         return None if spent is None else BudgetStatus(**spent)
 
     def recommend(
         self, *, context: Context | None = None, confidence: float = 0.95, tolerance: float = 0.0
     ) -> Recommendation:
-        """As `Study.recommend`."""
+        """Recommend an action, as `Study.recommend` does.
+
+        Args:
+            context: The known values of the problem's context, by variable. Default: marginal over the context.
+            confidence: The probability of the interval, and of the stopping rule.
+            tolerance: The acceptable loss in mean reward, in units of the reward.
+
+        Returns:
+            The recommendation.
+        """
         body = {
             "context": None if context is None else dict(context),
             "confidence": confidence,
@@ -314,10 +434,19 @@ class RemoteStudy:
         return self._decode_recommendation(self._transport.send("POST", "/recommendation", body))
 
     def recommendations(
-        self, *, confidence: float = 0.95, tolerance: float = 0.0, at_most: int | None = None
+        self, *, confidence: float = 0.95, tolerance: float = 0.0, limit: int | None = None
     ) -> Recommendations:
-        """As `Study.recommendations`; 100 at most."""
-        body = {"confidence": confidence, "tolerance": tolerance, "at_most": at_most}
+        """Recommend an action for each context, as `Study.recommendations` does.
+
+        Args:
+            confidence: The probability of each interval, and of each stopping rule.
+            tolerance: The acceptable loss in mean reward, in units of the reward.
+            limit: The number of contexts, at most 100.
+
+        Returns:
+            Pairs of the context's probability and its recommendation, the most probable context first.
+        """
+        body = {"confidence": confidence, "tolerance": tolerance, "limit": limit}
         response = self._transport.send("POST", "/recommendations", body)
         pairs = [(item["share"], self._decode_recommendation(item)) for item in response["contexts"]]
         return Recommendations(pairs, [(item["share"], item["why"]) for item in response["refused"]])
@@ -346,16 +475,31 @@ class RemoteStudy:
         return replace(recommendation, ranking=ranking)
 
     def evidence(self, *, alpha: float | None = None) -> Evidence:
-        """As `Study.evidence`; needs an admin's key, because it looks at every outcome."""
+        """Test the model by e-values, as `Study.evidence` does; needs an admin's API key.
+
+        Args:
+            alpha: The limit of the probability of any false alarm. Default: 0.05, or the guard's own level.
+
+        Returns:
+            The claims with their e-values.
+        """
         return decode_evidence(self._transport.send("POST", "/evidence", {"alpha": alpha}))
 
     def policies(self) -> list[dict[str, Any]]:
-        """As `Study.policies`."""
+        """All policies of the study so far, with time and author."""
         return list(self._pages("/policy"))
 
-    def events(self, after: int | str = 0, at_most: int = 1000) -> list[dict[str, Any]]:
-        """As `Study.events`."""
-        return list(itertools.islice(self._pages("/events", after), at_most))
+    def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """List the events of the log in order, as `Study.events` does.
+
+        Args:
+            after: The `id` of the last event that you have, or its number. Default: the beginning.
+            limit: The length of the list.
+
+        Returns:
+            JSON-ready events.
+        """
+        return list(itertools.islice(self._pages("/events", after), limit))
 
     def _pages(self, path: str, cursor: int | str | None = None) -> Iterator[dict[str, Any]]:
         """The items of a list, page by page."""
@@ -368,16 +512,30 @@ class RemoteStudy:
             query = page["next"]
 
     def verify(self) -> Verification:
-        """As `Study.verify`; needs an admin's key."""
+        """Replay the event log and compare the result with the stored state; needs an admin's API key."""
         response = self._transport.send("POST", "/verify", {})
         return Verification(response["decisions"], response["events"], tuple(response["differences"]))
 
     def replay(self, id: Id) -> bool:
-        """As `Study.replay`."""
+        """Whether a decision is reproduced from the outcomes that were known when it was made.
+
+        Args:
+            id: The id or the key of the decision.
+
+        Returns:
+            True if the decision is the same again.
+        """
         return bool(self.explain(id)["comes_out_again"])
 
     def status(self, id: Id) -> str | None:
-        """As `Study.status`."""
+        """The status of a decision.
+
+        Args:
+            id: The id or the key of the decision.
+
+        Returns:
+            "open", "held", "told", "expired" or "cancelled"; None for a key without a decision.
+        """
         try:
             return str(self.explain(id)["status"])
         except UnknownDecisionError:
@@ -386,7 +544,14 @@ class RemoteStudy:
             raise
 
     def explain(self, id: Id) -> dict[str, Any]:
-        """As `Study.explain`."""
+        """Explain a decision, as `Study.explain` does.
+
+        Args:
+            id: The id or the key of the decision.
+
+        Returns:
+            A JSON-ready description.
+        """
         return self._transport.send("GET", _decision_path(id))  # type: ignore[no-any-return]
 
 
@@ -405,10 +570,29 @@ def connect(
     timeout: Timeout = 30.0,
     fallback: Mapping[str, State] | None = None,
 ) -> RemoteStudy:
-    """A study that `causalbandits serve` serves, such as http://127.0.0.1:8000/campaign.
+    """Connect to a study that `causalbandits serve` serves over HTTP.
 
-    `timeout` is how many seconds a call may take, retries included; a pair, how many for connecting and how many in
-    all. `fallback` is the action that `ask` returns if the service does not answer in time; without, it raises.
+    No request is sent before the first call. With a fallback, `ask` works without the service; here, none listens:
+
+    >>> study = connect("http://127.0.0.1:9/campaign", timeout=0.2, fallback={"banner": "plain"})
+    >>> decision = study.ask()
+    >>> decision.action, decision.fallback
+    ({'banner': 'plain'}, True)
+    >>> study.close()
+
+    Args:
+        url: The URL of the study, such as "http://127.0.0.1:8000/campaign".
+        key: The API key. Default: none.
+        timeout: The number of seconds that a call may take, retries included; or a pair, the seconds for connecting and
+            for the whole call.
+        fallback: The action that `ask` returns if the service does not answer in time. Default: `ask` raises an error.
+
+    Returns:
+        The study.
+
+    Raises:
+        InterventionError: If `fallback` is not a mapping.
+        CausalBanditsError: If the URL or the timeout is malformed.
     """
     return RemoteStudy(url, key, timeout=timeout, fallback=fallback)
 

@@ -49,7 +49,9 @@ class Transport:
 
     def __init__(self, url: str, key: str | None = None, timeout: Timeout = 30.0) -> None:
         if key is not None and (not isinstance(key, str) or not key.isascii() or not key.isprintable()):
-            raise CausalBanditsError("A key is text such as 'cb_...', as causalbandits study keys make shows it.")
+            raise CausalBanditsError(
+                "key must be a text such as 'cb_...', as printed by causalbandits study keys make."
+            )
         self._connect_timeout, self._timeout = _parse_timeout(timeout)
         parts = _parse_url(url)
         self._secure, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
@@ -85,7 +87,7 @@ class Transport:
                 response = self._exchange(method, self._path + path, content, deadline)
             except (OSError, http.client.HTTPException) as error:
                 self._drop_connection()
-                failure: CausalBanditsError = StorageError(f"{self._host} cannot be reached: {error!r}.")
+                failure: CausalBanditsError = StorageError(f"The service at {self._host} cannot be reached: {error!r}.")
                 failure.__cause__ = error
             else:
                 if response.status < 300:
@@ -170,8 +172,8 @@ def _parse_timeout(timeout: object) -> tuple[float, float]:
     pair = timeout if isinstance(timeout, tuple) else (timeout, timeout)
     if len(pair) != 2 or not all(is_real(seconds) and 0 < seconds <= MAX_TIMEOUT for seconds in pair):
         raise CausalBanditsError(
-            "timeout is the number of seconds that a call may take, retries included, or a pair: seconds for "
-            f"connecting, and for the call in all; above 0 and up to {MAX_TIMEOUT:g}. Got {short_repr(timeout)}."
+            "timeout must be the number of seconds of a call including retries, or a pair of seconds for the "
+            f"connection and for the whole call, above 0 and up to {MAX_TIMEOUT:g}; got {short_repr(timeout)}."
         )
     return float(pair[0]), float(pair[1])
 
@@ -184,14 +186,18 @@ def _parse_url(url: object) -> SplitResult:
             return parts
     except ValueError:
         pass  # refused below
-    raise CausalBanditsError(f"A study's address is like http://127.0.0.1:8000/campaign; got {short_repr(url)}.")
+    raise CausalBanditsError(
+        f"The address of a study must have the form http://127.0.0.1:8000/campaign; got {short_repr(url)}."
+    )
 
 
 def _encode_body(body: Any) -> str:
     try:
         return json.dumps(body, default=_plain_value, allow_nan=False)
     except ValueError:
-        raise TellError("What is sent must be finite numbers, text, true and false. Nothing was changed.") from None
+        raise TellError(
+            "Values in a request must be finite numbers, texts, true or false. Nothing was changed."
+        ) from None
 
 
 def _plain_value(value: Any) -> Any:

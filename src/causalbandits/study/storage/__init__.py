@@ -1,4 +1,4 @@
-"""The database of a study, SQLite or PostgreSQL: an append-only event log and what is materialised from it.
+"""The database of a study, SQLite or PostgreSQL: an append-only event log and tables that are materialised from it.
 
 store, sqlite, postgres, location    what a study asks of a database, its two implementations, and how one is opened
 schema                               the tables, and their version

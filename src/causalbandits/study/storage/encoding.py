@@ -79,7 +79,7 @@ CHAINED_REGISTERS = {"policies": "version", "modes": "version", "past": "first D
 
 def chain_name(table: str, number: int = 0) -> str:
     """The chain that a row of a table belongs to: rounds of the past are numbered from -1 downwards."""
-    return "rounds of the past" if table == "decisions" and number < 0 else table
+    return "past rounds" if table == "decisions" and number < 0 else table
 
 
 class Chains:
@@ -133,7 +133,7 @@ class Chains:
             if stored_checksum == checksum(row[:n_columns], self.last.get(name, self.first)):
                 yield row
             else:
-                errors.append(f"a row of {table} is not as it was written, or another one came before: {row[0]!r:.80}")
+                errors.append(f"checksum mismatch in a row of {table}, or in the row before: {row[0]!r:.80}")
             self.last[name] = stored_checksum
 
 
@@ -141,7 +141,7 @@ def find_corrupt_rows(store: Store, table: str, key: bytes = b"") -> list[str]:
     """Rows of a table without a chain whose checksum is wrong, in words."""
     rows = store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, checksum FROM {table}")
     return [
-        f"a row of {table} is not as it was written: {row[0]!r:.80}"
+        f"checksum mismatch in a row of {table}: {row[0]!r:.80}"
         for row in rows
         if row[-1] != checksum(row[:-1], key=key)
     ]
@@ -166,7 +166,7 @@ def report_corruption(
                 raise
             owner: Any = reader
             raise StateError(
-                f"{owner.store.path} is damaged: {error!r:.200}. verify() says where; go back to a backup."
+                f"{owner.store.path} is corrupted: {error!r:.200}. verify() locates the error. Restore a backup."
             ) from error
 
     return read_or_report

@@ -35,8 +35,9 @@ def to_fixed_point(reward: float) -> int:
     fixed_point = round(reward * 2.0**FRACTION_BITS)
     if abs(fixed_point) > MAX_FIXED_POINT:
         raise TellError(
-            f"A study keeps rewards in steps of 2^-{FRACTION_BITS}, up to a size of "
-            f"{MAX_FIXED_POINT / 2**FRACTION_BITS:.3g}; got {reward:g}. Tell them in larger units. Nothing was changed."
+            f"A study stores rewards in steps of 2^-{FRACTION_BITS}, up to a size of "
+            f"{MAX_FIXED_POINT / 2**FRACTION_BITS:.3g}; got {reward:g}. Report rewards in larger units. Nothing was "
+            "changed."
         )
     return fixed_point
 

@@ -92,7 +92,7 @@ class Log:
         """The head row, if its checksum is right."""
         *values, stored_checksum = self.store.query_one(self.HEAD)
         if stored_checksum != checksum(values, key=self.chains.key):
-            raise ValueError("the head row is not as it was written")
+            raise ValueError("checksum mismatch in the head row")
         decisions, events, policy, mode, counted, collected, early, chains = values
         return Head(decisions, events, policy, mode, counted, int(collected), early, chains)
 

@@ -42,7 +42,7 @@ NETWORK_SETTINGS = {
     "keepalives_count": 3,
     "tcp_user_timeout": NETWORK_SECONDS * 1000,
 }
-"""Without them a query to a host that is gone takes a quarter of an hour to fail; the address may say others."""
+"""Without them, a lost connection is noticed after a quarter of an hour only. The address may have others."""
 
 TIME = "extract(epoch FROM clock_timestamp())::float8"
 LOCK = f"SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0)), {TIME}"
@@ -64,9 +64,9 @@ class Postgres:
         if new == exists:
             self.close()
             raise StateError(
-                f"{self.path} exists already. Open it to go on with it, or choose another name, ?study=..."
+                f"{self.path} exists already. Open the study to continue it, or choose another name, ?study=..."
                 if exists
-                else f"There is no study at {self.path}. Make one: Study.create({self.path!r}, problem, policy)."
+                else f"There is no study at {self.path}. Create one: Study.create({self.path!r}, problem, policy)."
             )
         if new:
             self.query(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')  # of a name that was checked
@@ -213,8 +213,8 @@ class Postgres:
             self._execute("COMMIT", ())
         except self._psycopg.Error as error:
             raise StorageError(
-                f"{self.path}: {str(error).strip()} It is not known whether that was written: ask or tell again, which "
-                "does no harm."
+                f"{self.path}: {str(error).strip()} It is unknown whether the request was executed. Repeat it with "
+                "the same key; a repetition has no further effect."
             ) from error
 
     def _roll_back(self) -> None:
@@ -238,13 +238,13 @@ def _parse_url(address: str) -> tuple[str, str, str]:
         parts: SplitResult = urlsplit(address)
         host = parts.netloc.rpartition("@")[2]
     except ValueError as error:
-        raise StateError(f"{short_repr(address)} is no address: {error}.") from None
+        raise StateError(f"{short_repr(address)} is not a valid address: {error}.") from None
     query = dict(parse_qsl(parts.query))
     name = query.pop("study", "study")
     if not STUDY_NAME.fullmatch(name):
         raise StateError(
-            "A study's name in PostgreSQL has small letters, digits and underscores, a letter first, 40 characters at "
-            f"most: postgresql://host/database?study=campaign; got {short_repr(name)}."
+            "The name of a study in PostgreSQL must have at most 40 characters from small letters, digits and "
+            f"underscores, and begin with a letter: postgresql://host/database?study=campaign; got {short_repr(name)}."
         )
     public_address = f"postgresql://{host}{parts.path}?study={name}"
     return f"postgresql://{parts.netloc}{parts.path}?{urlencode(query)}", name, public_address
@@ -260,7 +260,7 @@ def _import_driver() -> Any:
         import psycopg
     except ImportError as error:
         raise StateError(
-            f"A study in PostgreSQL needs psycopg ({error}): pip install 'causalbandits[postgres]'. A file needs "
-            "nothing."
+            f"A study in PostgreSQL requires psycopg ({error}): pip install 'causalbandits[postgres]'. Or store the "
+            "study in a file."
         ) from None
     return psycopg

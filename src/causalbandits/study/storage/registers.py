@@ -100,7 +100,7 @@ class Registers:
         *before, (*values, stored_checksum) = self.store.query(sql, (version - 1, version))
         previous = before[0][-1] if before else self._chains.first
         if values[0] != version or stored_checksum != checksum(values, previous):
-            raise ValueError("the policy is not as it was written")
+            raise ValueError("checksum mismatch in the record of the policy")
         _, record, *rest = values
         return PolicyRecord(version, json.loads(record), *rest)
 

@@ -1,4 +1,4 @@
-"""Rows of a study's tables as objects, and how an event changes what counts as a decision's outcome."""
+"""Rows of a study's tables as objects, and the effect of an event on a decision's outcome."""
 
 from __future__ import annotations
 

@@ -164,8 +164,8 @@ def migrate(store: Store, now: float) -> None:
         before = _stored_version(store)  # another process may have been first
         if before > SCHEMA_VERSION:
             raise StateError(
-                f"{store.path} was written by a newer version of this library: its tables have version {before}, and "
-                f"this one knows {SCHEMA_VERSION} at most. Nothing was changed."
+                f"{store.path} was written by a newer version of this library: its schema has version {before}, and "
+                f"this library supports versions up to {SCHEMA_VERSION}. Upgrade the library. Nothing was changed."
             )
         _migrate_from(store, before, now)
 
@@ -190,15 +190,15 @@ def load_facts(store: Store) -> dict[str, Any]:
             raise ValueError(f"its format is {(facts['format'], facts['version'])!r:.100}")
     except (StateError, KeyError, ValueError, TypeError, RecursionError) as error:
         kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
-        raise kind(f"{store.path} is no study, or is damaged: {error}") from None
+        raise kind(f"{store.path} is not a study, or is corrupted: {error}") from None
     if facts["version"] < OLDEST_VERSION:
         raise StateError(
-            f"{store.path} was written by an older version of this library: its tables have version "
-            f"{facts['version']}, and this one reads versions from {OLDEST_VERSION} on. Nothing was changed; go on "
-            "with it in the version that wrote it, or make a new study."
+            f"{store.path} was written by an older version of this library: its schema has version "
+            f"{facts['version']}, and this library supports versions from {OLDEST_VERSION}. Use the version that "
+            "wrote the study, or create a new study. Nothing was changed."
         )
     if facts.get("checksum") != facts_checksum(facts):
-        raise StateError(f"{store.path} is damaged: what it says of the study is not what was written. Use a backup.")
+        raise StateError(f"{store.path} is corrupted: checksum mismatch in the record of the study. Restore a backup.")
     return facts
 
 

@@ -31,7 +31,7 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 def refuse_existing(path: Path) -> None:
     """Refuse a place for a new study where a file is that has any content."""
     if path.exists() and path.stat().st_size:
-        raise StateError(f"{path} exists already. Open it to go on with it, or choose another name.")
+        raise StateError(f"{path} exists already. Open the study to continue it, or choose another name.")
 
 
 class SQLite:
@@ -41,7 +41,7 @@ class SQLite:
         self.path, self.lock, self._read_only = path, threading.RLock(), read_only
         self._is_closed = self._is_interrupted = False
         if not new and not path.exists():
-            raise StateError(f"There is no study at {path}. Make one: Study.create({str(path)!r}, problem, policy).")
+            raise StateError(f"There is no study at {path}. Create one: Study.create({str(path)!r}, problem, policy).")
         if new:
             refuse_existing(path)
         try:
@@ -62,7 +62,7 @@ class SQLite:
             return
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
         if application_id != APPLICATION_ID:
-            raise StateError(f"{self.path} is no study: it is SQLite's file of another program.")
+            raise StateError(f"{self.path} is not a study: it is an SQLite file of another program.")
 
     def _storage_error(self, error: Exception) -> StorageError:
         is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
@@ -111,7 +111,7 @@ class SQLite:
     @property
     def _open_connection(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise StorageError(f"This study was closed. Open {str(self.path)!r} again.")
+            raise StorageError(f"This Study object is closed. Open {str(self.path)!r} again.")
         return self._connection
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a study asks of a database: statements with parameters, transactions of one writer, errors in words."""
+"""The interface to a database: statements with parameters, transactions of one writer, errors in words."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ def storage_error(path: object, error: Exception, *, is_busy: bool, busy_seconds
     """What a database's driver raised, in words; `is_busy` where another process held the lock for too long."""
     if is_busy:
         return StorageError(
-            f"{path} has been busy for {busy_seconds:g} seconds: another process holds it. Nothing was changed; try "
-            "again."
+            f"{path} has been locked by another process for {busy_seconds:g} seconds. Nothing was changed. Try again."
         )
     return StorageError(f"{path}: {str(error).strip().removesuffix('.')}. Nothing was changed.")
 
@@ -78,10 +77,13 @@ def storage_error(path: object, error: Exception, *, is_busy: bool, busy_seconds
 def read_only_error(path: object) -> StorageError:
     """That something was to be written through a connection that only reads."""
     return StorageError(
-        f"{path}: this connection only looks. Nothing was changed; use the study that it was made from."
+        f"{path}: this connection is read-only. Nothing was changed. Use the study from which the connection was "
+        "created."
     )
 
 
 def interruption_error(path: Any) -> StorageError:
     """The error of a read that nobody waits for any more."""
-    return StorageError(f"{path}: this was interrupted, because the service stops. Nothing was changed; ask again.")
+    return StorageError(
+        f"{path}: the service is stopping and interrupted the request. Nothing was changed. Repeat the request."
+    )

@@ -1,4 +1,5 @@
-"""Replay of the event log from its beginning, and verification: what is stored is what the events say, bit for bit."""
+"""Replay of the event log from its beginning, and verification that the stored state equals the replayed one, bit for
+bit."""
 
 from __future__ import annotations
 
@@ -31,7 +32,13 @@ MAX_DIFFERENCES = 10
 
 
 class Verification(NamedTuple):
-    """The result of `verify`: what was compared, and every difference in words; true if there is none."""
+    """The result of replaying the event log; true if there is no difference.
+
+    Attributes:
+        decisions: The number of decisions.
+        events: The number of events.
+        differences: The differences in words.
+    """
 
     decisions: int
     events: int
@@ -41,8 +48,8 @@ class Verification(NamedTuple):
         return not self.differences
 
     def __repr__(self) -> str:
-        text = f"{self.events} events of {self.decisions} decisions folded again: "
-        return text + ("all as it was kept." if self else "; ".join(self.differences))
+        result = "none" if self else "; ".join(self.differences)
+        return f"Replayed: {self.events} events of {self.decisions} decisions\nDifferences: {result}"
 
 
 NO_OUTCOME, NO_PAST_OUTCOME = CurrentOutcome(), CurrentOutcome(IS_PAST)
@@ -70,7 +77,7 @@ class Replay:
             if event.number != self.events:
                 self.has_gaps = True
             if event.number in snapshots and snapshots[event.number] != encode_snapshot(self.table):
-                self.differences.append(f"the snapshot after event {event.number} is not what the log says")
+                self.differences.append(f"the snapshot after event {event.number} differs from the log")
 
     def outcome_of(self, number: int) -> CurrentOutcome:
         """What counts as the outcome of a decision."""
@@ -80,13 +87,11 @@ class Replay:
         """Apply one more event."""
         row = self.rows.get(event.decision)
         if row is None:
-            self.differences.append(f"event {event.number} is of decision {event.decision}, which is not there")
+            self.differences.append(f"event {event.number} refers to decision {event.decision}, which does not exist")
             return
         previous = self.outcome_of(row.number)
         if (event.was_z, event.was_reward) != (previous.z, previous.reward):
-            self.differences.append(
-                f"event {event.number} does not follow what was told of decision {row.number} before"
-            )
+            self.differences.append(f"event {event.number} contradicts earlier events of decision {row.number}")
         self._outcomes_by_decision[row.number] = current = apply_event(event, previous)
         if event.kind in CHANGING_KINDS:
             self._add_to_table(row, previous, -1)
@@ -106,7 +111,7 @@ class Replay:
             gained = (reward is not None) - (event.was_reward is not None)
             expected = expected[0] + gained, expected[1] + (reward or 0) - (event.was_reward or 0)
         if expected != stated:
-            self.differences.append(f"event {event.number} says {stated} of the sums, and the log {expected}")
+            self.differences.append(f"the sums of event {event.number} are {stated}, and the log gives {expected}")
         self.sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
@@ -164,19 +169,20 @@ def verify_log(log: Log) -> Verification:
         stored_outcome, replayed_outcome = row.current_outcome, replay.outcome_of(number)
         if stored_outcome != replayed_outcome:
             differences.append(
-                f"decision {number} is kept as {stored_outcome.status}, and the log says {replayed_outcome.status}"
+                f"the stored status of decision {number} is {stored_outcome.status}, and the log gives "
+                f"{replayed_outcome.status}"
             )
         elif row.missing != log.missing_variables(row, replayed_outcome):
-            differences.append(f"the variables that the outcome of decision {number} lacks are not what the log says")
+            differences.append(f"the missing variables of decision {number} differ from the log")
     stored_lines, replayed_lines = set(encode_rows(log.statistic.table())), set(encode_rows(replay.table))
     differences += [
-        f"the statistic keeps {line}, and the log does not say so" for line in sorted(stored_lines - replayed_lines)
+        f"the statistic has {line}, which the log does not give" for line in sorted(stored_lines - replayed_lines)
     ]
     differences += [
-        f"the log says {line}, and the statistic does not keep it" for line in sorted(replayed_lines - stored_lines)
+        f"the log gives {line}, which the statistic does not have" for line in sorted(replayed_lines - stored_lines)
     ]
     if (registered := sum(batch.rows for batch in log.past_batches())) != past:
-        differences.append(f"{registered} rows of the past are registered, and the log has {past}")
+        differences.append(f"{registered} past rows are registered, and the log has {past}")
     differences += _head_differences(log, replay, len(replay.rows) - past, chains)
     return Verification(len(replay.rows) - past, replay.events, _abbreviate(differences))
 
@@ -207,19 +213,19 @@ def _head_differences(log: Log, replay: Replay, n_decisions: int, chains: Chains
     policy, mode, early = (_row_count(log.store, table) for table in ("policies", "modes", "early"))
     derived = Head(n_decisions, replay.events, policy, mode, *replay.sums, early)
     differences = [
-        f"the head row says {getattr(head, name)} of {name}, and the log {getattr(derived, name)}"
+        f"{name} is {getattr(head, name)} in the head row, and the log gives {getattr(derived, name)}"
         for name in Head._fields
         if name != "chains" and getattr(head, name) != getattr(derived, name)
     ]
     stated = Chains(chains.first)
     stated.restore(head.chains)
     differences += [
-        f"the last row of {name} is not the one that the head row states: it was changed, added or removed"
+        f"the last row of {name} differs from the head row: a row was changed, added or removed"
         for name in sorted({*stated.last, *chains.last})
         if stated.last.get(name) != chains.last.get(name)
     ]
     if stated.early != chains.early:
-        differences.append("the early outcomes are not those that the head row states")
+        differences.append("the early outcomes differ from the head row")
     return differences
 
 

@@ -1,6 +1,6 @@
 """What it costs to learn the tables while running, from nothing, from past data, and from past data that mislead.
 
-`python examples/learned_cpts.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
+`python benchmarks/learned_cpts.py` prints the tables of docs/explanation/learned-cpts.md and draws its picture.
 
 Past mails are of two kinds. In the first, nothing was set and the graph is right. In the second, somebody who knew the
 season chose product and purpose by it, and the season also changes subject lines and templates: P(subject | purpose) in
@@ -22,7 +22,7 @@ HORIZON = 5000
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "learned_cpts.png"
 KNOWN = cb.policies.CausalThompsonSampling(prior="beta")
 LEARNT = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned")
-BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust=1.0)
+BELIEVING = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust_past=1.0)
 
 
 def confounded(model: cb.CausalModel, rows: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def main(replications: int = 40) -> None:
     ten = final(
         ten_settings, {"exact": KNOWN, "learnt": LEARNT, "TS": cb.policies.ThompsonSampling(prior="beta")}, replications
     )
-    past = {"taken as they are": KNOWN, "learnt on": BELIEVING, "learnt on, trust=0.5": LEARNT}
+    past = {"taken as they are": KNOWN, "learnt on": BELIEVING, "learned on, trust_past=0.5": LEARNT}
     rows = {
         f"{n:,} {kind} mails": from_past(kind, n, past, replications)
         for kind, n in (("right", 100), ("right", 1000), ("confounded", 1000), ("confounded", 10_000))
