@@ -248,7 +248,7 @@ def test_inspect_and_forecast_take_files_and_worlds_of_the_zoo(tmp_path):
     assert (tmp_path / "forecast.png").exists()
     assert run("forecast", "email_campaign", *few, folder=tmp_path).stdout == done.stdout
     stops = run("forecast", "email_campaign", *few[:4], "--stops", "--policy", "c-ucb", folder=tmp_path)
-    assert 'for good (90%) ' in stops.stdout
+    assert "for good (90%) " in stops.stdout
 
 
 def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):

@@ -65,7 +65,7 @@ def test_behind_a_proxy_nobody_is_an_admin_without_a_key(served: Served, path: s
     assert served.fetch("GET", path)[0] == 200
     status, _, text = served.fetch("GET", path, **header)
     assert status == 403
-    assert "a proxy has passed this request on" in text
+    assert "a proxy forwarded this request" in text
     assert "causalbandits study keys make" in text
 
 

@@ -325,14 +325,14 @@ class Study(Advice):
     def close(self) -> None:
         """Close the database; all acknowledged changes are in it.
 
-        If another process still reads an older state, or the disk is full, the latest changes stay in the -wal file, and a
-        `CausalBanditsWarning` says so.
+        If another process still reads an older state, or the disk is full, the latest changes stay in the -wal file,
+        and a `CausalBanditsWarning` says so.
         """
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process was reading it, or the disk is full. The latest changes are in "
-                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it, or the disk is full. The latest changes "
+                f"are in {store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
