@@ -260,18 +260,6 @@ def test_the_example_of_a_policy_is_on_its_page_and_has_twenty_lines():
     assert policy in (ROOT / "docs/how-to/write-a-policy.md").read_text(encoding="utf-8")
 
 
-def test_the_measurement_of_wrong_cpts_runs(capsys):
-    example = runpy.run_path(str(ROOT / "benchmarks/wrong_cpts.py"))
-    example["main"](datasets=2, replications=2)
-    printed = capsys.readouterr().out
-    assert [line.split("  ")[0] for line in printed.splitlines()[3:7]] == [
-        "100 mails",
-        "1,000 mails",
-        "10,000 mails",
-        "the exact table",
-    ]
-
-
 def test_the_measurement_of_costs_runs(capsys):
     example = runpy.run_path(str(ROOT / "benchmarks/costs.py"))
     example["main"].__globals__.update(HORIZON=100, BUDGETS=(5,))

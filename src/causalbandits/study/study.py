@@ -331,8 +331,8 @@ class Study(Advice):
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process was reading it, or the disk is full. The latest changes "
-                f"are in {store.path}-wal. Copy both files, or use `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it, or the disk is full. The latest "
+                f"changes are in {store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )

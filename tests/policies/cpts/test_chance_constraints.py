@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
-from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.errors import ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.policies import situation_for
 from causalbandits.policies.cpts.online_posterior import learned_cpts
