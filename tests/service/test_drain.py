@@ -123,7 +123,7 @@ def test_a_file_that_still_needs_its_wal_says_so(tmp_path: Path) -> None:
     with reader._session.store.transaction():
         reader.n_decisions  # noqa: B018 (from here on it sees this state)
         study.ask()
-        with pytest.warns(CausalBanditsWarning, match=r"mail.db-wal. A copy needs both files"):
+        with pytest.warns(CausalBanditsWarning, match=r"mail.db-wal. Copy both files"):
             study.close()
     reader.close()
 
