@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,8 @@ def served(file: Path) -> Iterator[Served]:
         {"X-Forwarded-Host": "bandits.example"},
         {"X-Forwarded-Proto": "https"},
         {"Via": "1.1 proxy"},
+        {"X-Forwarded-Port": "443"},
+        {"CF-Connecting-IP": "203.0.113.9"},
     ],
     ids=str,
 )
@@ -64,6 +67,17 @@ def test_behind_a_proxy_nobody_is_an_admin_without_a_key(served: Served, path: s
     assert status == 403
     assert "a proxy forwarded this request" in text
     assert "causalbandits study keys make" in text
+
+
+def test_nginx_as_it_is_installed_makes_nobody_an_admin(served: Served) -> None:
+    """It adds no header, names the service as the host, and speaks HTTP/1.0."""
+    for version, status in ((b"1.1", b"200"), (b"1.0", b"403")):
+        with socket.create_connection(("127.0.0.1", served.port), 20) as proxy:
+            host = b"Host: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % served.port
+            proxy.sendall(b"GET /v1/studies HTTP/" + version + b"\r\n" + host)
+            answer = proxy.makefile("rb").read()
+        assert answer.split()[1] == status
+        assert (b"(HTTP/1.0)" in answer) == (version == b"1.0")
 
 
 def test_with_a_key_a_proxy_is_welcome(file: Path) -> None:
