@@ -111,7 +111,7 @@ class ActionSpace:
     Args:
         variables: The manipulable variables.
         max_set: The largest number of variables that one action sets. Default: no limit.
-        always: The variables that every action sets. Default: none.
+        always_set: The variables that every action sets. Default: none.
         values: The values that each variable may be set to, in any order. Default: all.
     """
 
