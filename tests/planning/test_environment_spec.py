@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import causalbandits as cb
-from causalbandits.cli.options import OPTIONS, parse_target
+from causalbandits.cli.options import FILE_ENTRIES, OPTIONS, parse_target
 from causalbandits.errors import CausalBanditsError
 from causalbandits.fitting import prior_model
 from causalbandits.planning.environment_spec import REWARD_CLASSES, REWARD_ENTRIES, parse_environment
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 def test_every_parameter_of_a_problem_is_an_entry_of_a_file_and_an_option():
     parameters = set(inspect.signature(cb.Problem).parameters) - {"knowledge", "forbid"}  # forbid is a function
     assert set(SPEC_ENTRIES) == parameters | {"graph", "model"}
-    assert set(OPTIONS) == parameters - {"prior"}
+    assert set(OPTIONS) == parameters - {*FILE_ENTRIES}
 
 
 def test_no_parameter_of_a_world_is_spelt_like_a_keyword_of_a_problem():

@@ -233,8 +233,8 @@ OPTIONS: dict[str, OptionSpec] = {
     ),
 }
 
-FILE_ENTRIES = ("graph", "model", "prior")
-"""Entries without an option: the argument of the command, and the pseudo-counts of CPTs, which only a file has."""
+FILE_ENTRIES = ("graph", "model", "prior", "known", "max_parents", "tiers", "require_edges", "forbid_edges")
+"""Entries without an option: the argument of the command, and what only a file has (pseudo-counts, structure)."""
 
 Model = Annotated[
     str,
