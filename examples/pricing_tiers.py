@@ -67,7 +67,7 @@ def main(seed: int) -> None:
     print(problem)
     actions = [dict(action) for action in problem.actions]
     best = max(actions, key=true_revenue)
-    print(f"True best action: {best}, {true_revenue(best):.2f} euros per visitor")
+    print(f"True best action: {cb.Intervention(best)}, {true_revenue(best):.2f} euros per visitor")
     print(f"True mean over all actions: {np.mean([true_revenue(action) for action in actions]):.2f} euros per visitor")
 
     # Ask for prices, watch the visitor, report the revenue.

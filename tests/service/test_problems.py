@@ -360,6 +360,10 @@ SHOP: dict[str, Any] = {
     "values": {"basket": ["small", "big"]},
     "reward_range": [0, 1],
 }
+EVEN_ROWS = {
+    "banner": ["plain", "big"] * 4, "price": [9, 9, 12, 12] * 2, "shipping": ["free", "paid"] * 4,
+    "basket": ["small"] * 4 + ["big"] * 4,
+}  # fmt: skip
 ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
 
 
@@ -382,7 +386,7 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "max_probability: expected a number from 0 to below 1 for 'big' of 'basket'; got 2.",
         ),
         (
-            {"max_probability": {"basket": {"big": 0.4}}},
+            {"max_probability": {"basket": {"big": 0.4}}, "values": None, "data": EVEN_ROWS},
             "/problem/max_probability",
             "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
@@ -445,7 +449,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     assert (status, fields(answer)) == (422, ["/eligible/1"]), answer
     status, answer = served.send("POST", f"{path}/mode", {"mode": "shadow"})
     assert (status, fields(answer)) == (422, ["/baseline"]), answer
-    assert answer["detail"].startswith('The mode "shadow" needs baseline, ')
+    assert answer["detail"].startswith('The mode "shadow" requires baseline, ')
     served.send("POST", f"{path}/decisions", {"n": 2})
     told = {"id": 0, "reward": 1, "observed": {"basket": "big"}}
     text = json.dumps({"items": [told, {**told, "reward": 0}, {**told, "id": 1, "observed": {"sale": "no"}}]})
@@ -453,7 +457,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     items = served.send("POST", f"{path}/outcomes", text.encode())[1]["items"]
     assert [item["status"] for item in items] == ["applied", "conflict", "refused", "refused", "refused"]
     assert items[1]["why"] == (
-        "Another outcome of decision 0 was told before. Change it by POST .../decisions/0/correct, or take it back by "
+        "Decision 0 has another outcome already. To change it, use POST .../decisions/0/correct; to remove it, use "
         "POST .../decisions/0/retract. Nothing was changed."
     )
     assert items[2]["errors"] == [{"field": "/items/2/observed/sale", "detail": items[2]["why"]}]

@@ -387,7 +387,7 @@ def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(t
     assert str(again.recommendations()) == str(agent.recommendations())
     assert converse(again, env, 20, 5) == converse(agent, env, 20, 5)
     assert all(decision.propensity is not None for _, decision in converse(agent, env, 3))
-    with pytest.raises(PolicyError, match="needs all of it"):
+    with pytest.raises(PolicyError, match="needs the whole context"):
         agent.recommend()
 
 

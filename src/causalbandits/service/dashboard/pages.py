@@ -40,14 +40,6 @@ STUDIES_PER_PAGE = 50
 MAX_EVALUATED_OUTCOMES = 20_000
 """A longer log is not evaluated for a page: every outcome of it is read."""
 
-ESTIMATORS = {
-    "direct": "direct method",
-    "ips": "inverse propensity score",
-    "snips": "self-normalised inverse propensity score",
-    "dr": "doubly robust",
-}
-"""The names of estimates, for people."""
-
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -213,7 +205,7 @@ async def what_if(context: ServiceContext, request: Request) -> Response:
     name = request.path_params["study"]
     form_values = {knob: value for knob, value in request.query_params.items() if value}
     status, template_values = await context.writers[name].scanner.read(lambda study: _evaluate_form(study, form_values))
-    return render_page("what_if.html", status, name=name, typed=form_values, estimators=ESTIMATORS, **template_values)
+    return render_page("what_if.html", status, name=name, typed=form_values, **template_values)
 
 
 def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict[str, Any]]:
