@@ -244,7 +244,7 @@ def test_a_limit_on_an_outcome_whose_cpt_is_learned_online_leaves_all_actions_to
     assert "learned online" in repr(problem.requirements)
     rng, chosen = np.random.default_rng(0), []
     agent = cb.Agent(problem, seed=1)
-    with pytest.warns(ProblemWarning, match="No action keeps to"):
+    with pytest.warns(ProblemWarning, match="No action satisfies"):
         agent.ask()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProblemWarning)
@@ -264,7 +264,7 @@ def test_in_a_context_too():
         manipulable={"dose": ["low", "high"]}, values={"harm": ["no", "yes"], "effect": [0, 1]},
         context={"age": ["young", "old"]}, max_probability={"harm": {"yes": 0.04}},
     )  # fmt: skip
-    with pytest.warns(ProblemWarning, match="No action keeps to"):
+    with pytest.warns(ProblemWarning, match="No action satisfies"):
         assert cb.Agent(problem, seed=1).ask(context={"age": "old"}).action["dose"] in ("low", "high")
 
 

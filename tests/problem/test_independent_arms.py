@@ -76,7 +76,7 @@ def test_a_graph_makes_a_problem_of_the_actions_worth_trying():
     assert known.situation(every=True).size == known.actions.size == 8
     assert problem(reduce=False).actions.size == 27
     assert minimal().actions.size == 15
-    assert 'according to the graph,' in repr(known.reduction())
+    assert "according to the graph," in repr(known.reduction())
     assert repr(known) == "Problem(8 actions on A, B, C; a mean per action is learned)"
     env = world()
     assert env.problem.unit == "configurations"

@@ -213,7 +213,7 @@ def test_what_is_required_in_a_context_is_kept_to_in_every_mode(tmp_path: Path) 
 def test_what_was_warned_of_when_it_was_decided_is_not_warned_of_when_it_is_derived_again(tmp_path: Path) -> None:
     unknown = trial().problem.without_cpts()
     with cb.Study.create(tmp_path / "s.db", unknown, "c-ts(prior=beta, cpts=learned)", seed=1) as study:
-        with pytest.warns(ProblemWarning, match="No action keeps to"):
+        with pytest.warns(ProblemWarning, match="No action satisfies"):
             decision = study.ask()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
