@@ -158,7 +158,7 @@ def test_arguments_of_an_estimation_are_refused_where_there_is_none():
     model = cb.zoo.email_campaign().problem.model
     with pytest.raises(ProblemError, match=r"The model has its values and CPTs\. Leave out values="):
         cb.Problem(model, manipulable=["purpose"], reward_parents=["subject"], values=SUBJECT)
-    with pytest.raises(ProblemError, match=r"Without data there is nothing to estimate: leave interventions= out"):
+    with pytest.raises(ProblemError, match=r"Without data there is nothing to estimate. Leave out interventions="):
         shop(interventions="set")
 
 
