@@ -1,11 +1,25 @@
 """How the study and its service stand up to kills, load and nonsense. The numbers of docs/how-to/http-service.md.
 
-    python benchmarks/service.py [part ...] [--share 0.1] [--write]
+    python benchmarks/service.py [part ...] [--quick] [--share 0.1] [--write]
 
-Parts: kills, backends, clients, http, batches, events, malformed; all of them if none is named. `--share` is of the
-full size: 1,000 kills, 4,000 rounds in PostgreSQL with its backends killed, 64 clients with 1,000 questions each, 60
-seconds of load, 200,000 outcomes in batches, a million events and their page in Chromium, 100,000 malformed requests.
-Prints JSON; `--write` keeps it in service.json, with what waiting for the disk takes here: `python docs/tables.py` then
+Parts, all of them if none is named, with their time on two cores:
+
+    kills        1,000 kills of the service under load                                              3 min
+    backends     4,000 rounds in PostgreSQL with its backends killed                                0.5 min
+    clients      64 clients with 1,000 questions each                                               0.5 min
+    http         60 s of load on 64 connections                                                     1 min
+    batches      200,000 outcomes in batches                                                        0.5 min
+    events       a million events, folded again, and their page in Chromium                         2 min
+    malformed    100,000 malformed requests                                                         1 min
+    connections  1, 16, 64 and 256 connections, beside an application that writes a row a request   3 min
+    slow_disk    the same where each wait for the disk takes 8 ms longer                            2 min
+    memory       the service's memory during a million decisions                                    4 min
+    start        a new process on a million events: until it is ready, until it has decided         4 min
+    processes    1, 2 and 4 processes on one PostgreSQL: writes and reads                           2 min
+    stalls       questions, pages, metrics and SIGTERM while 300,000 events are verified            1 min
+
+`--share` is of the full size; `--quick` is a hundredth, some seconds a part, to see whether it runs. Shows a bar,
+prints JSON; `--write` keeps it in service.json, with what waiting for the disk takes here: `python docs/tables.py` then
 writes it into the page. A part for which something is not installed says so.
 """
 
@@ -21,15 +35,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import causalbandits as cb
 from causalbandits.errors import StorageError
-from serving import ENV, Sender, Servers, load, outcome, served, speed
+from service_load import LOAD_PARTS
+from serving import ENV, Sender, Servers, load, outcome, progress, served, speed
 
 KEPT = Path(__file__).with_name("service.json")
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the browser and the server that tests use
@@ -57,7 +75,8 @@ def kills(share: float) -> dict[str, Any]:
         clients = [threading.Thread(target=client, args=(number, address), daemon=True) for number in range(8)]
         for one in clients:
             one.start()
-        for _ in range(wanted):
+        for k in range(wanted):
+            progress.set(k / wanted)
             before, until = len(told), time.monotonic() + chance.random() * 0.1
             while len(told) == before or time.monotonic() < until:
                 assert all(one.is_alive() for one in clients), "A client has given up."
@@ -104,6 +123,7 @@ def clients(share: float) -> dict[str, Any]:
     async def one(send: Sender, number: int) -> None:
         rng = np.random.default_rng(number)
         for k in range(each):
+            progress.set(k / each)
             body = {"key": f"{number}-{k}"}
             answer = await send("decisions", body)
             if k % 10 == 0:
@@ -137,6 +157,7 @@ def http(share: float) -> dict[str, Any]:
     async def one(send: Sender, number: int) -> None:
         rng, until = np.random.default_rng(number), time.monotonic() + (1.0 if warm else seconds)
         while time.monotonic() < until:
+            progress.set(1 - (until - time.monotonic()) / seconds)
             answer = await send("decisions", {})
             parents, reward = outcome(answer["action"], rng)
             await send("outcomes", {"items": [{"id": answer["id"], "observed": parents, "reward": reward}]})
@@ -160,7 +181,8 @@ def batches(share: float) -> dict[str, Any]:
         parts = [told[start : start + 1000] for start in range(0, many, 1000)]
 
         async def one(send: Sender, number: int) -> None:
-            for part in parts[number::4]:
+            for k, part in enumerate(parts[number::4]):
+                progress.set(4 * k / len(parts))
                 answer = await send("outcomes", {"items": part})
                 assert {item["status"] for item in answer["items"]} == {"applied"}
 
@@ -181,6 +203,7 @@ def events(share: float) -> dict[str, Any]:
                     for decision in study.ask(min(5000, many - start)):
                         parents, reward = outcome(decision.action, rng)
                         study.tell(decision, reward=reward, observed=parents)
+                progress.set(0.7 * start / many)
         return looked_at(file)
 
 
@@ -255,7 +278,8 @@ def malformed(share: float) -> dict[str, Any]:
 
     async def one(send: Sender, number: int) -> None:
         chance = random.Random(number)
-        for _ in range(each):
+        for k in range(each):
+            progress.set(k / each)
             method, path = chance.choice(routes)
             study, some = chance.choice(["mail", "mail", "x"]), chance.choice(["0", "a", "%00"])
             where = path.format(study=study, decision=some, event=some, version=chance.choice(["v1.0", "v1.1", "x"]))
@@ -301,19 +325,34 @@ def fsync_ms() -> float:
     return round(statistics.median(times) * 1000, 2)
 
 
-PARTS = {part.__name__: part for part in (kills, backends, clients, http, batches, events, malformed)}
+PARTS = {part.__name__: part for part in (kills, backends, clients, http, batches, events, malformed, *LOAD_PARTS)}
+
+
+@contextmanager
+def shown_progress(name: str) -> Iterator[None]:
+    """A bar on stderr while a part runs."""
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=1.0)
+        progress.show = lambda fraction: bar.update(task, completed=fraction)
+        try:
+            yield
+        finally:
+            progress.show = lambda fraction: None
 
 
 def main() -> None:
     """The parts that were named, or all."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("part", nargs="*", choices=[*PARTS, []], help="all if none is named")
-    options.add_argument("--share", type=float, default=1.0)
+    options.add_argument("--share", type=float, default=1.0, help="of the full size")
+    options.add_argument("--quick", action="store_const", const=0.01, dest="share", help="a hundredth of it")
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     found: dict[str, Any] = {}
     for name in given.part or PARTS:
-        took, result = _timed(lambda name=name: PARTS[name](given.share))
+        with shown_progress(name):
+            took, result = _timed(lambda name=name: PARTS[name](given.share))
         machine = {"took_s": round(took), "fsync_ms": fsync_ms(), "load": round(os.getloadavg()[0], 1)}
         found[name] = {**result, "share": given.share, **machine}
         print(name, found[name], file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,20 @@ import numpy as np
 import causalbandits as cb
 
 ENV = cb.zoo.email_campaign()
+
+
+class PartProgress:
+    """How far a part of a benchmark has come, from 0 to 1; shown where somebody looks."""
+
+    def __init__(self) -> None:
+        self.show: Callable[[float], None] = lambda fraction: None
+
+    def set(self, fraction: float) -> None:
+        """The share that is done."""
+        self.show(fraction)
+
+
+progress = PartProgress()
 
 
 def fork_servers(file: str, port: int) -> None:
@@ -69,17 +83,33 @@ class Servers:
         fields = Path(f"/proc/{self._now}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def process(self) -> int:
+        """The id of the service's process."""
+        assert self._now is not None
+        return self._now
+
+    def terminate(self) -> float:
+        """Ask the service to stop; the seconds until it is gone."""
+        began, process = time.monotonic(), self.process
+        os.kill(process, signal.SIGTERM)
+        self._wait_until_gone(process)
+        return time.monotonic() - began
+
+    def _wait_until_gone(self, process: int) -> None:
+        try:
+            while True:  # until its port is free
+                os.kill(process, 0)
+                time.sleep(0.002)
+        except ProcessLookupError:
+            self._now = None
+
     def kill(self) -> None:
         """As a power cut would, for this process."""
         if self._now is None:
             return
         os.kill(self._now, signal.SIGKILL)
-        try:
-            while True:  # until it is gone, and its port is free
-                os.kill(self._now, 0)
-                time.sleep(0.002)
-        except ProcessLookupError:
-            self._now = None
+        self._wait_until_gone(self._now)
 
     def end(self) -> None:
         """No more."""
@@ -112,12 +142,15 @@ def outcome(intervention: Any, rng: np.random.Generator) -> tuple[dict[str, Any]
 Sender = Callable[..., Awaitable[Any]]
 
 
-async def load(port: int, connections: int, one: Callable[[Sender, int], Awaitable[None]]) -> tuple[float, list[float]]:
-    """What clients do at once, each on a connection of its own: how long all took, and each request."""
+async def load(
+    port: int | Sequence[int], connections: int, one: Callable[[Sender, int], Awaitable[None]]
+) -> tuple[float, list[float]]:
+    """What clients do at once, each on a connection of its own to one of the ports: how long all and each took."""
     times: list[float] = []
+    ports = [port] if isinstance(port, int) else port
 
     async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports[number % len(ports)])
 
         async def send(path: str, body: Any, method: str = "POST", statuses: list[int] | None = None) -> Any:
             where = path if path.startswith("/") else f"/v1/studies/mail/{path}"

@@ -1,14 +1,19 @@
-"""A policy of your own: twenty lines, checked, and compared with C-UCB.
+"""How do I write an algorithm of my own, check it, and compare it?
 
-The idea is epsilon-greedy on the configurations of the reward's parents: mostly play what is best by the means so
-far, sometimes score the configurations at random. The graph turns numbers of configurations into scores of actions.
+A policy is a class with three methods: about twenty lines. This one is epsilon-greedy on the combinations of the
+reward's parents: it mostly plays the best action by the means so far, and sometimes scores the combinations at
+random. The library's checks test it, and a simulation on 20 random campaigns compares it with C-UCB and C-TS.
 """
 
+import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 import causalbandits as cb
 from causalbandits.policies import Cells
 from causalbandits.testing import CHECKS
+
+OUT = Path("results")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,19 +34,35 @@ class CausalGreedy(cb.Policy):
         cells.add(situation.problem.configuration(outcome.z), outcome.reward)
 
 
-def drawn_world(rng):
-    """The e-mail campaign's graph with click rates of its own, so that no policy wins by luck on one world."""
+def random_campaign(rng):
+    """The e-mail campaign's graph with random click rates, so that no policy wins by luck on one campaign."""
     problem = cb.zoo.email_campaign().problem
     return cb.Environment(problem, cb.rewards.BernoulliReward(rng.random(problem.shape)))
 
 
-def main() -> None:
+def main(seed: int) -> None:
+    OUT.mkdir(exist_ok=True)
+
+    # The checks: reproducible, independent of the order of outcomes, saved and restored, ...
     for check in CHECKS:
         check(CausalGreedy())
-        print(f"{check.__name__}: kept")
+        print(f"{check.__name__}: passed")
+
+    # The comparison: every policy plays the same 20 random campaigns.
     policies = [CausalGreedy(), CausalGreedy(epsilon=0.02), "c-ucb", "c-ts(prior=beta)"]
-    print(cb.simulate(drawn_world, policies, horizon=2000, replications=20, seed=0).summary())
+    run = cb.simulate(random_campaign, policies, horizon=2000, replications=20, seed=seed, progress=False)
+    print("\nRegret after 2,000 rounds, mean of 20 random campaigns:")
+    for row in run.summary():
+        print(f"  {row.policy}: {row.mean:.1f}, standard error {row.standard_error:.1f}")
+
+    # The plot: regret over time.
+    figure = run.plot(title="20 random campaigns, mean with 95% bands")
+    figure.axes[0].set(xlabel="round", ylabel="regret (clicks lost)")
+    figure.savefig(OUT / "own_policy.png")
+    print(f"\nPlot: {OUT / 'own_policy.png'}")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
+    main(parser.parse_args().seed)

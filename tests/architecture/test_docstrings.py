@@ -222,3 +222,16 @@ def test_the_reference_shows_the_attributes_for_users(kind):
     )
     assert listed_members is not None
     assert sorted(re.findall(r"\w+", listed_members[1])) == sorted(shown(kind))
+
+
+def test_the_reference_shows_functions_and_not_modules_of_the_same_name():
+    """`theory.bound` is a function, and `theory/bound.py` a module; examples become code wherever they stand."""
+    griffe = pytest.importorskip("griffe")
+    extensions = griffe.load_extensions(str(ROOT / "docs/docstrings.py"))
+    package = griffe.load("causalbandits", search_paths=[SOURCE], resolve_aliases=True, extensions=extensions)
+    for name, entry in TOP_LEVEL.items():
+        found = package[name]
+        assert found.is_class if isinstance(entry, type) else found.is_function, name
+        assert not found.docstring or not re.search(r"(?:^|\n\n)>>>", found.docstring.value), name
+    assert "```pycon\n>>> " in package["fit"].docstring.value
+    assert package["agent.agent"].resolve("PolicyError") == "causalbandits.errors.PolicyError"

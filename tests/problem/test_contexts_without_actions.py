@@ -49,12 +49,12 @@ def test_recommendations_say_where_nothing_may_be_done_and_recommend_in_the_othe
     assert [share for share, _ in found.refused] == pytest.approx([0.3, 0.2])
     for name, (_, reason) in zip(["old", "frail"], found.refused, strict=True):
         assert reason.startswith(
-            f"max_probability leaves no action where age={name}: none keeps to P(harm=yes) <= 0.45"
+            f"max_probability excludes every action where age={name}: none satisfies P(harm=yes) <= 0.45"
         )
         assert reason in repr(found)
-    with pytest.raises(ProblemError, match="leaves no action where age=frail"):
+    with pytest.raises(ProblemError, match="every action where age=frail:"):
         agent.ask(context={"age": "frail"})
-    with pytest.raises(ProblemError, match="leaves no action where age=frail"):
+    with pytest.raises(ProblemError, match="every action where age=frail:"):
         agent.recommend(context={"age": "frail"})
 
 

@@ -295,7 +295,7 @@ def test_an_agent_learns_by_action_from_the_past():
 )
 def test_causal_and_linear_policies_are_refused_with_a_word(id):
     with pytest.raises(
-        PolicyError, match=rf"{re.escape(id)} learns what a reward owes to its parents, and this problem has none"
+        PolicyError, match=rf"{re.escape(id)} learns mean rewards given the reward's parents, and this problem has none"
     ):
         cb.Agent(problem(), id)
     with pytest.raises(PolicyError, match="this problem has none"):
@@ -357,7 +357,11 @@ def test_records_give_back_the_same_problem():
         (ProblemError, {"reward_parents": ["B"]}, r"must separate every intervention .* is open"),
         (ProblemError, {"adjust": "smallest", "reward_parents": []}, r"learns a mean per action\. Leave"),
         (ProblemError, {"context": ["B"], "manipulable": ["A"]}, "'B' is an effect of the manipulable 'A':"),
-        (ProblemError, {"max_probability": {"B": 0.1}, "reward_parents": []}, "learned there are no CPTs"),
+        (
+            ProblemError,
+            {"max_probability": {"B": 0.1}, "reward_parents": []},
+            "requires CPTs, and a problem that learns a mean per action has none",
+        ),
         (
             ProblemError,
             {"states": {}},

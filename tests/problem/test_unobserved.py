@@ -199,7 +199,7 @@ def test_must_observe_names_what_an_outcome_must_show():
         model, manipulable=["k"], reward_parents=["z"], context=["c"], optional=False, can_observe=["m", "z"]
     )
     assert declared.must_observe == ("z", "m")
-    assert "Report with every outcome, unless the decision set it: z, m." in str(cb.describe(declared))
+    assert "unless the decision set them): z, m." in str(cb.describe(declared))
     assert cb.zoo.email_campaign().problem.must_observe == ("subject", "template", "send_time")
     required = cb.Problem(
         model, manipulable=["k"], reward_parents=["z"], max_probability={"other": {1: 0.99}}, optional=True

@@ -93,7 +93,7 @@ def test_while_it_drains_a_service_is_not_ready_and_answers_and_what_began_is_fi
     assert service.wait() == (0, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_without_a_wait_it_stops_at_once_with_exit_code_0(file: Path, number: int) -> None:
     service = Process(file)
     assert service.status("/v1/studies/mail/decisions", {}) == 201
@@ -123,7 +123,7 @@ def test_a_file_that_still_needs_its_wal_says_so(tmp_path: Path) -> None:
     with reader._session.store.transaction():
         reader.n_decisions  # noqa: B018 (from here on it sees this state)
         study.ask()
-        with pytest.warns(CausalBanditsWarning, match=r"mail.db-wal. A copy needs both files"):
+        with pytest.warns(CausalBanditsWarning, match=r"mail.db-wal. Copy both files"):
             study.close()
     reader.close()
 

@@ -449,7 +449,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     assert (status, fields(answer)) == (422, ["/eligible/1"]), answer
     status, answer = served.send("POST", f"{path}/mode", {"mode": "shadow"})
     assert (status, fields(answer)) == (422, ["/baseline"]), answer
-    assert answer["detail"].startswith('The mode "shadow" needs baseline, ')
+    assert answer["detail"].startswith('The mode "shadow" requires baseline, ')
     served.send("POST", f"{path}/decisions", {"n": 2})
     told = {"id": 0, "reward": 1, "observed": {"basket": "big"}}
     text = json.dumps({"items": [told, {**told, "reward": 0}, {**told, "id": 1, "observed": {"sale": "no"}}]})
@@ -457,7 +457,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     items = served.send("POST", f"{path}/outcomes", text.encode())[1]["items"]
     assert [item["status"] for item in items] == ["applied", "conflict", "refused", "refused", "refused"]
     assert items[1]["why"] == (
-        "Another outcome of decision 0 was told before. Change it by POST .../decisions/0/correct, or take it back by "
+        "Decision 0 has another outcome already. To change it, use POST .../decisions/0/correct; to remove it, use "
         "POST .../decisions/0/retract. Nothing was changed."
     )
     assert items[2]["errors"] == [{"field": "/items/2/observed/sale", "detail": items[2]["why"]}]

@@ -148,6 +148,28 @@ def test_with_a_full_disk_a_service_is_not_ready_and_says_why_in_its_log(tmp_pat
     assert_failures_are_logged(service)
 
 
+def test_a_disk_with_room_for_a_row_and_not_for_a_request_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from causalbandits.study.storage import sqlite
+
+    cb.Study.create(tmp_path / "mail.db", PROBLEM, "c-ts(prior=beta)", seed=1).close()
+    running = Served(build_service([tmp_path / "mail.db"]))
+    try:
+        assert running.send("GET", "/readyz")[0] == 200
+        free = shutil._ntuple_diskusage(2**30, 2**30 - 50_000, 50_000)  # type: ignore[attr-defined]
+        with monkeypatch.context() as full:
+            full.setattr(sqlite.shutil, "disk_usage", lambda path: free)
+            status, problem = running.send("GET", "/readyz")
+            assert (status, "cannot be written: mail." in problem["detail"]) == (503, True)
+            assert "its disk has 50000 bytes left" in caplog.text
+            full.setattr(sqlite.shutil, "disk_usage", lambda path: (tmp_path / "gone").stat())
+            assert running.send("GET", "/readyz")[0] == 503
+        assert running.send("GET", "/readyz")[0] == 200
+    finally:
+        running.stop()
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no compiler here")
 def test_where_fsync_fails_a_service_is_not_ready_and_says_why_in_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,8 @@ def served(file: Path) -> Iterator[Served]:
         {"X-Forwarded-Host": "bandits.example"},
         {"X-Forwarded-Proto": "https"},
         {"Via": "1.1 proxy"},
+        {"X-Forwarded-Port": "443"},
+        {"CF-Connecting-IP": "203.0.113.9"},
     ],
     ids=str,
 )
@@ -62,8 +65,19 @@ def test_behind_a_proxy_nobody_is_an_admin_without_a_key(served: Served, path: s
     assert served.fetch("GET", path)[0] == 200
     status, _, text = served.fetch("GET", path, **header)
     assert status == 403
-    assert "a proxy has passed this request on" in text
+    assert "a proxy forwarded this request" in text
     assert "causalbandits study keys make" in text
+
+
+def test_nginx_as_it_is_installed_makes_nobody_an_admin(served: Served) -> None:
+    """It adds no header, names the service as the host, and speaks HTTP/1.0."""
+    for version, status in ((b"1.1", b"200"), (b"1.0", b"403")):
+        with socket.create_connection(("127.0.0.1", served.port), 20) as proxy:
+            host = b"Host: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % served.port
+            proxy.sendall(b"GET /v1/studies HTTP/" + version + b"\r\n" + host)
+            answer = proxy.makefile("rb").read()
+        assert answer.split()[1] == status
+        assert (b"(HTTP/1.0)" in answer) == (version == b"1.0")
 
 
 def test_with_a_key_a_proxy_is_welcome(file: Path) -> None:
@@ -148,7 +162,7 @@ def test_a_service_that_had_keys_does_not_start_without_them(file: Path) -> None
     keys.create("ann", "admin")
     build_service([file]).close()
     keys.path.unlink()
-    with pytest.raises(StateError, match="does not exist, although the service had keys"):
+    with pytest.raises(StateError, match="does not exist, alalthough the service had keys"):
         build_service([file])
     Path(f"{keys.path}.required").unlink()
     build_service([file]).close()
@@ -165,7 +179,7 @@ def test_keys_that_are_made_while_a_service_runs_close_it_for_good(file: Path) -
         assert running.send("GET", "/v1/studies")[0] == 503
     finally:
         running.stop()
-    with pytest.raises(StateError, match="though the service had keys"):
+    with pytest.raises(StateError, match="although the service had keys"):
         build_service([file])
 
 
@@ -210,4 +224,4 @@ def test_a_service_without_keys_says_so_in_its_log(file: Path, monkeypatch: pyte
     monkeypatch.setenv(WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE)
     service = Process(file, "--without-keys")
     code, errors = service.stop()
-    assert (code, "everybody who reaches this service is an admin" in errors) == (0, True)
+    assert (code, "every client is an admin" in errors) == (0, True)

@@ -57,7 +57,8 @@ def test_rewards_without_parents_are_incomplete_until_these_are_sent_and_then_th
         found = study.report().incomplete
         assert (found.n, found.of, found.without_parents, found.missing) == (100, 100, 100, ("interest",))
         assert [study.explain(outcome.id)["number"] for outcome in found.first] == [0, 1, 2, 3, 4]
-        said = "100 of 100 outcomes lack the value of 'interest', and teach nothing: send it as observed"
+        said = "100 of 100 outcomes lack the value of 'interest', so they do not update the policy. "
+        said += "Send the value as observed"
         assert said in study.recommend().caveats
         assert said in repr(study.report())
         assert study.counts()["outcomes_incomplete"] == 100

@@ -190,3 +190,28 @@ def test_a_correction_takes_in_anew_what_was_told_since_and_no_more(tmp_path, mo
             study.ask()
             assert 0 < len(updates) <= most
         assert len(study._session.fold._checkpoints) <= fold_module.MAX_CHECKPOINTS
+
+
+@pytest.mark.parametrize("policy", ORDERED[:2])
+def test_a_correction_after_a_start_shows_the_policy_again_what_came_since_and_no_more(tmp_path, monkeypatch, policy):
+    shown, rng = [], np.random.default_rng(5)
+    with cb.Study.create(tmp_path / "s.db", ENV.problem, policy, seed=3) as study, study.together():
+        decisions = study.ask(1000)
+        for k in np.argsort(np.arange(1000) + 30 * rng.random(1000)).tolist():  # each is late by some decisions
+            seen = ENV.pull(decisions[k].action, rng)
+            study.tell(decisions[k], reward=seen.reward, observed=seen.parents)
+    kind = type(cb.policy(policy))
+    monitor = kind.monitor
+    monkeypatch.setattr(kind, "monitor", lambda *given: (shown.append(1), monitor(*given))[1])
+    with cb.Study.open(tmp_path / "s.db") as study:
+        study.ask()
+        assert len(shown) == 1000
+        for number, most in ((990, 300), (950, 300), (600, 800), (991, 300), (3, 1000), (992, 300)):
+            before = study.explain(number)
+            shown.clear()
+            study.correct(number, reward=1 - before["reward"], observed=before["parents"])
+            study.ask()
+            assert 0 < len(shown) <= most
+            record = study.statistic.to_record()
+            with cb.Study.open(tmp_path / "s.db") as anew:
+                assert anew.statistic.to_record() == record

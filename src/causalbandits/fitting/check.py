@@ -157,19 +157,29 @@ CLAIM_LIMIT = 2**18
 
 
 class Finding(NamedTuple):
-    """What the data say to one claim of the graph or of a table."""
+    """A claim of the graph or of a CPT, with its test.
+
+    Attributes:
+        part: "graph", "tables" (CPTs) or "past" (past rewards).
+        claim: The claim in words.
+        variables: The variables of the claim.
+        given: The variables that are conditioned on.
+        rows: The number of rows that the test uses.
+        degrees: The degrees of freedom.
+        strength: The size of the deviation: 0 is none; for the independence of two variables, 1 is full dependence.
+        p: The p-value; NaN if there are too few data.
+        adjusted: The p-value adjusted for the number of claims (Benjamini and Yekutieli).
+        contradicted: Whether the claim is rejected at the false discovery rate.
+    """
 
     part: Literal["graph", "tables", "past"]
     claim: str
     variables: tuple[str, ...]
     given: tuple[str, ...]
     rows: int
-    """Rows that bear on it."""
     degrees: int
     strength: float
-    """The size of the deviation: 0 is none; for two variables, 1 is full dependence."""
     p: float
-    """NaN: the data are too thin to say."""
     adjusted: float
     contradicted: bool
 
@@ -182,24 +192,31 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """What the data say to every claim, the worst first; prints in words."""
+    """The result of `check`: every claim with its test, the smallest p-values first; prints as text.
+
+    Attributes:
+        findings: The claims with their tests.
+        rows: The number of rows.
+        alpha: The false discovery rate.
+        remark: A limitation of the p-values, in words; empty if there is none.
+        unclaimed: The number of pairs of variables that are not adjacent and that no observed set d-separates; they
+            make no claim. None if the graph has no unobserved confounders.
+    """
 
     findings: tuple[Finding, ...]
     rows: int
     alpha: float
     remark: str = ""
-    """What the p-values leave out, in words; empty if nothing."""
     unclaimed: int | None = None
-    """Pairs that nothing joins and no observed set separates: they make no claim. None where nothing is hidden."""
 
     @property
     def contradicted(self) -> tuple[Finding, ...]:
-        """The claims that the data contradict."""
+        """The claims that are rejected."""
         return tuple(finding for finding in self.findings if finding.contradicted)
 
     @property
     def thin(self) -> tuple[Finding, ...]:
-        """The claims of which the data are too few to say anything."""
+        """The claims for which there are too few data to test them."""
         return tuple(finding for finding in self.findings if math.isnan(finding.p))
 
     def __repr__(self) -> str:
@@ -236,7 +253,7 @@ class Check:
         return lines
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row per claim."""
+        """The claims as a pandas DataFrame, one row each."""
         try:
             import pandas
         except ImportError:

@@ -18,11 +18,11 @@ Where a context is known, it is P(. | do(a), c) that counts, so that each contex
 >>> list(problem.actions)
 [do(), do(dose=low)]
 >>> problem.requirements
-P(harm=yes) <= 0.04 leaves 2 of 3 actions. Most likely under do(dose=high): 0.05.
+P(harm=yes) <= 0.04 admits 2 of 3 actions. The largest value is 0.05, under do(dose=high).
 >>> problem.cost({"dose": "high"})
 Traceback (most recent call last):
     ...
-causalbandits.errors.InterventionError: do(dose=high) is no action: P(harm=yes) would be 0.05, and 0.04 is allowed.
+causalbandits.errors.InterventionError: do(dose=high) is not an action: P(harm=yes) would be 0.05, above the limit 0.04.
 """
 
 from __future__ import annotations

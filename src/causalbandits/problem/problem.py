@@ -730,8 +730,8 @@ learned online)
 
         >>> from causalbandits import zoo
         >>> zoo.lower_bound(3, delta=0.1).problem.reduction()
-        27 actions -> 2 that can be the best for some reward.
-        Without effect on the reward's parents, so left alone: X2, X3.
+        27 actions -> 2 that can be optimal for some reward.
+        Not set, because they have no effect on the reward's parents: X2, X3.
         X1 -> X1: 3 choices, 2 kept.
           do() = 0.5 do(X1=1) + 0.5 do(X1=2)
 

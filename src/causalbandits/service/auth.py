@@ -44,8 +44,9 @@ COOKIE = "causalbandits_key"
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
-PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
-"""Headers that a proxy adds: the request may come from anywhere."""
+PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip")
+PROXY_HEADER_PREFIXES = (b"x-forwarded", b"x-original-forwarded", b"x-envoy", b"x-amzn")
+"""Headers that a proxy adds, and how others begin: the request may come from anywhere."""
 
 UNKNOWN_KEY_MESSAGE = (
     "The service does not know this key: the key was mistyped or revoked, or belongs to another service."
@@ -238,7 +239,7 @@ def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: b
     """Raise an error unless a request's key has a role that is enough; `request.state.key` becomes the key's record."""
     headers = dict(reversed(request.scope["headers"]))  # the first of each name
     if not keys.are_needed and not keys.admits_everybody:
-        _refuse_other_machines(headers)
+        _refuse_other_machines(headers, request.scope.get("http_version", "1.1"))
     scheme, _, credentials = str(headers.get(b"authorization", b""), "latin-1").partition(" ")
     key = credentials if scheme.lower() == "bearer" else ""
     if not key and by_cookie:
@@ -259,14 +260,25 @@ def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: b
         raise AuthorizationError("forbidden", "Your key does not give access to this study.")
 
 
-def _refuse_other_machines(headers: Mapping[bytes, bytes]) -> None:
-    """Raise an error unless a request names this machine, and no proxy says that it passed it on."""
-    proxy_header = next((name for name in PROXY_HEADERS if name in headers), None)
-    if proxy_header is not None:
+def _proxy_sign(headers: Mapping[bytes, bytes], http_version: str) -> str | None:
+    """By what it shows that a proxy has passed a request on; None where nothing does.
+
+    Nginx, unless it is told otherwise, adds no header, names this machine as the host, and speaks HTTP/1.0, which
+    neither browsers nor clients have spoken for decades.
+    """
+    for name in headers:
+        if name in PROXY_HEADERS or name.startswith(PROXY_HEADER_PREFIXES):
+            return f"header {name.decode('latin-1').title()}"
+    return "HTTP/1.0" if http_version == "1.0" else None
+
+
+def _refuse_other_machines(headers: Mapping[bytes, bytes], http_version: str) -> None:
+    """Raise an error unless a request names this machine, and nothing shows that a proxy passed it on."""
+    if (sign := _proxy_sign(headers, http_version)) is not None:
         raise AuthorizationError(
             "forbidden",
             "Without keys, the service accepts requests from its own machine only, and a proxy forwarded this request "
-            f"(header {proxy_header.decode().title()}). The operator can create a key: causalbandits study keys make.",
+            f"({sign}). The operator can create a key: causalbandits study keys make.",
         )
     if str(headers.get(b"host", b""), "latin-1").rsplit(":", 1)[0] not in LOCAL_HOSTS:
         raise AuthorizationError(

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
+import threading
 import time
 from asyncio import Protocol
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -438,6 +440,23 @@ def _run_service(service: Service, host: str, port: int, drain_seconds: float, r
         config = uvicorn.Config(
             service, host=host, port=port, http=http_protocol(), ws="none", log_config=None, access_log=False
         )
-        BoundedServer(config, service, drain_seconds=drain_seconds).run()
+        server = BoundedServer(config, service, drain_seconds=drain_seconds)
+        with _stopped_by_hangup(server):
+            server.run()
     finally:
         service.close()
+
+
+@contextmanager
+def _stopped_by_hangup(server: BoundedServer) -> Iterator[None]:
+    """Stop when the terminal is closed (SIGHUP), as on SIGTERM: uvicorn does not handle that signal."""
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.getsignal(signal.SIGHUP)
+    if previous != signal.SIG_IGN:  # by nohup, for example
+        signal.signal(signal.SIGHUP, server.handle_exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, previous)

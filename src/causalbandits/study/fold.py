@@ -8,10 +8,11 @@ log      what depends on order, or on more than sums, takes in outcomes one by o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +39,16 @@ CHECKPOINT_EVERY, MAX_CHECKPOINTS = 256, 16
 """Outcomes between two checkpoints, and the most that are kept, denser among the latest, which are corrected most."""
 
 
+class ToldOutcomes(Protocol):
+    """The outcomes of a log that count, in the order in which they were first told."""
+
+    def outcomes_after(self, after: int) -> Iterable[tuple[int, Outcome]]:
+        """Those that were first told after an event, each with the event that told it."""
+
+    def numbers_told_after(self, after: int) -> Sequence[int]:
+        """The numbers of their decisions, in the same order."""
+
+
 class _Checkpoint(NamedTuple):
     """A statistic as it was after all outcomes that were told up to an event."""
 
@@ -51,8 +62,7 @@ class _Checkpoint(NamedTuple):
 class Fold:
     """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling.
 
-    `told_after` gives those that were told after an event, each with the event by which it was told first. Without it
-    there are no checkpoints.
+    Without `told` there are no checkpoints.
     """
 
     def __init__(
@@ -62,10 +72,10 @@ class Fold:
         table: SumTable,
         log: Callable[[], Iterable[Outcome]],
         frontier: Callable[[], int],
-        told_after: Callable[[int], Iterable[tuple[int, Outcome]]] | None = None,
+        told: ToldOutcomes | None = None,
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
-        self._told_after, self._checkpoints, self._position = told_after, list[_Checkpoint](), 0
+        self._told, self._checkpoints, self._position = told, list[_Checkpoint](), 0
         self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
@@ -167,41 +177,52 @@ class Fold:
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
-        elif self._told_after is None:
+        elif self._told is None:
             self._resequencer = Resequencer()
             for outcome in self.outcomes():
                 self._update(outcome)
         else:
-            for told_at, outcome in self._go_back_to_checkpoint(self._told_after):
+            frontier = self.frontier()
+            after, outcomes = self._go_back_to_checkpoint(self._told, frontier)
+            complete = self._complete_after_each(self._told, after, frontier)
+            for (told_at, outcome), complete_until in zip(outcomes, complete, strict=False):
                 self._update(outcome)
+                if self.policy.traits.sequential and (self._position + 1) % CHECKPOINT_EVERY == 0:
+                    self._monitor(complete_until)  # a checkpoint that was shown nothing would not save that work
                 self._keep_checkpoint(told_at)
         self._stale = False
 
-    def _go_back_to_checkpoint(
-        self, told_after: Callable[[int], Iterable[tuple[int, Outcome]]]
-    ) -> Iterable[tuple[int, Outcome]]:
-        """Restore the latest checkpoint, or start anew; the outcomes that are to be taken in after it.
+    def _complete_after_each(self, told: ToldOutcomes, after: int, frontier: int) -> Iterable[int]:
+        """For each outcome after an event: before which decision nothing is to come any more."""
+        if not self.policy.traits.sequential:
+            return itertools.repeat(0)
+        numbers = np.array(told.numbers_told_after(after), dtype=np.int64)
+        to_come = np.append(np.where(numbers >= 0, numbers, frontier)[1:], frontier)
+        limits: list[int] = np.minimum(np.minimum.accumulate(to_come[::-1])[::-1], frontier).tolist()
+        return limits
+
+    def _go_back_to_checkpoint(self, told: ToldOutcomes, frontier: int) -> tuple[int, Iterable[tuple[int, Outcome]]]:
+        """Restore the latest checkpoint, or start anew; its event, and the outcomes that are to be taken in after it.
 
         A checkpoint at which the policy was shown more decisions than it would be now is of no use: one of them was
         cancelled then, and waits again, or was told later.
         """
-        frontier = self.frontier()
         while self._checkpoints:
             told_at, position, statistic, resequencer = self._checkpoints[-1]
-            tail = list(told_after(told_at))
+            tail = list(told.outcomes_after(told_at))
             shown = resequencer.next_number
             if shown <= frontier and not any(0 <= outcome.number < shown for _, outcome in tail):
                 self._position = position
                 self._statistic, self._resequencer = deepcopy(statistic), resequencer.copy()
-                return tail
+                return told_at, tail
             self._checkpoints.pop()
         self._position, self._resequencer = 0, Resequencer()
-        return told_after(-1)
+        return -1, told.outcomes_after(-1)
 
     def _keep_checkpoint(self, told_at: int | None) -> None:
         """Now and then keep the statistic as it is."""
         self._position += 1
-        if self._told_after is None or told_at is None or self._position % CHECKPOINT_EVERY:
+        if self._told is None or told_at is None or self._position % CHECKPOINT_EVERY:
             return
         checkpoints = self._checkpoints
         checkpoints.append(_Checkpoint(told_at, self._position, deepcopy(self._statistic), self._resequencer.copy()))
@@ -241,9 +262,10 @@ class Fold:
             self.policy.update(self._situation(outcome), self._statistic, outcome)
             self._resequencer.add(outcome)
 
-    def _monitor(self) -> None:
-        """Show the policy what is complete by now, in the order of decisions."""
-        for outcome in self._resequencer.ready((), self.frontier()):
+    def _monitor(self, complete_until: int | None = None) -> None:
+        """Show the policy the outcomes of the decisions before one, in their order; of all that are complete by now."""
+        until = self.frontier() if complete_until is None else complete_until
+        for outcome in self._resequencer.ready((), until):
             self.policy.monitor(self._situation(outcome), self._statistic, outcome)
 
     def _situation(self, outcome: Outcome) -> Situation:

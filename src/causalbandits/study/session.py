@@ -402,7 +402,7 @@ class Session:
         record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
         log = self.log
-        self._fold = Fold(self.problem, policy, self.table, log.outcomes, self.frontier, log.outcomes_after)
+        self._fold = Fold(self.problem, policy, self.table, log.outcomes, self.frontier, log)
         self._leave_out_past()
         if self.budget is not None:
             self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)

@@ -325,14 +325,14 @@ class Study(Advice):
     def close(self) -> None:
         """Close the database; all acknowledged changes are in it.
 
-        If another process still reads an older state, the latest changes stay in the -wal file, and a
-        `CausalBanditsWarning` says so.
+        If another process still reads an older state, or the disk is full, the latest changes stay in the -wal file,
+        and a `CausalBanditsWarning` says so.
         """
         store = self._session.store
         if not self._is_closed and not store.checkpoint():
             warn(
-                f"{store.path} was closed while another process was reading it. The latest changes are in "
-                f"{store.path}-wal. Copy both files, or use `causalbandits study backup`.",
+                f"{store.path} was closed while another process was reading it, or the disk is full. The latest "
+                f"changes are in {store.path}-wal. Copy both files, or use `causalbandits study backup`.",
                 CausalBanditsWarning,
                 stacklevel=2,
             )
@@ -974,8 +974,10 @@ def _decision_id(decision: Decision | Id) -> Id:
 def probe_write(study: Study) -> None:
     """Write the head row, and have it as it was: a StorageError where the study cannot be written.
 
-    SQLite writes nothing to the disk for an update that changes nothing.
+    SQLite writes nothing to the disk for an update that changes nothing. Where a row still fits, and what a request may
+    write does not, the disk is full, too.
     """
+    study._session.store.refuse_full_disk()
     with study._session.transaction():
         head = study._log.head()
         study._log.save_head(head._replace(early=head.early + 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import causalbandits as cb
 from causalbandits.engine.driver import POLICY, WORLD, seed_of, stream
-from causalbandits.errors import ProblemError, ProblemWarning
+from causalbandits.errors import ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.policies import situation_for
 from causalbandits.policies.cpts.online_posterior import learned_cpts
@@ -144,9 +144,9 @@ def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
     env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
     assert list(trial(env.problem.without_cpts().model, max_probability=AT_MOST).actions) == list(trial().actions)
     agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
-    with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
+    with pytest.warns(ProblemWarning, match=r"No action satisfies P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()
-    (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action keeps to P(harm=yes) <= 0.2"))
+    (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action satisfies P(harm=yes) <= 0.2"))
     assert "the largest probability is 0." in caveat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProblemWarning)

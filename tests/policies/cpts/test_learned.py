@@ -491,7 +491,7 @@ def test_a_manipulable_variable_that_was_left_alone_must_be_reported():
         agent.tell(decision.id, reward=1, observed={"b": 0, "s": 0})
     with pytest.warns(
         ProblemWarning,
-        match=r"the CPT of 'a': .* Report 'a' too.*; or set 'a' in every action: take it out of optional=",
+        match=r"the CPT of 'a': .* Report 'a' too.*; or set 'a' in every action: remove the name from optional=",
     ):
         agent.tell(decision.id, reward=1, observed={"b": 0, "s": 0, "a": None})
 

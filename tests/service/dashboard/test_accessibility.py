@@ -60,14 +60,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_outcomes_that_could_not_be_used_are_shown_with_the_reason(served: Served) -> None:
     page = served.fetch("GET", "/mail")[2]
-    (section,) = re.findall(r"<section(?:(?!<section).)*Outcomes that could not be used.*?</section>", page, re.DOTALL)
+    (section,) = re.findall(
+        r"<section(?:(?!<section).)*Outcomes that could not be applied.*?</section>", page, re.DOTALL
+    )
     assert "too-early" in section
     assert re.search(r"send_time.* was set to .*morning", section)
     assert "forget(" not in section
     (id,) = re.findall(r'href="/mail/decision\?id=(d201-[0-9a-f]{8})"', section)
     assert "lack" in page, "incomplete outcomes have a section of their own"
-    assert "could not be used" in served.fetch("GET", f"/mail/decision?id={id}")[2]
-    assert "could not be used" not in served.fetch("GET", "/empty")[2]
+    assert "could not be applied" in served.fetch("GET", f"/mail/decision?id={id}")[2]
+    assert "could not be applied" not in served.fetch("GET", "/empty")[2]
 
 
 class Outline(HTMLParser):

@@ -197,7 +197,7 @@ def change_mode(browser: Chromium, page: str, mode: str) -> None:
     if mode == "closed":
         browser.click(".change [name=sure]")
     browser.click(".change button")
-    browser.until(f"document.querySelector('.counts')?.textContent.includes('The study is {mode}')")
+    browser.until(f"document.querySelector('.counts')?.textContent.includes('Mode: {mode}')")
 
 
 @pytest.mark.parametrize(("host", "with_keys"), [("127.0.0.1", False), ("127.0.0.1", True), ("bandits.test", True)])
@@ -305,13 +305,13 @@ def test_a_name_with_every_character_has_links_and_forms_that_work(browser: Chro
         browser.until(f"document.title === {json.dumps(name)}")
         browser.value("document.querySelector('.whatif [name=send_time]').value = 'morning'")
         browser.click(".whatif button")
-        browser.until("document.querySelector('h1')?.textContent.startsWith('What if')")
+        browser.until("document.querySelector('h1')?.textContent.startsWith('Off-policy evaluation')")
         browser.click("nav span a")
         browser.until("document.querySelector('.change') !== null")
         browser.click(".change summary")
         browser.value("document.querySelector('.change select').value = 'paused'")
         browser.click(".change button")
-        browser.until("document.querySelector('.counts')?.textContent.includes('The study is paused')")
+        browser.until("document.querySelector('.counts')?.textContent.includes('Mode: paused')")
         refused = [one for one in browser.complaints if "400" not in one]  # an estimate needs outcomes
         assert refused == []
     finally:
@@ -320,7 +320,11 @@ def test_a_name_with_every_character_has_links_and_forms_that_work(browser: Chro
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("nothing", "There is no such study"), ("mail/no/such", "There is no such resource"), ("?page=7", "not valid")],
+    [
+        ("nothing", "The study does not exist"),
+        ("mail/no/such", "The resource does not exist"),
+        ("?page=7", "not valid"),
+    ],
 )
 def test_an_error_is_a_page_that_says_what_to_do(browser: Chromium, kept: Serving, path: str, says: str) -> None:
     for width in (1280, 360):
@@ -340,6 +344,8 @@ def test_closing_a_study_without_being_sure_is_explained_and_leads_back(browser:
     browser.value("document.querySelector('.change select').value = 'closed'")
     browser.click(".change button")
     browser.until("document.querySelector('h1')?.textContent === 'The mode is not valid'")
-    assert "tick that it is for good" in browser.value("document.querySelector('main').textContent")
+    assert "Tick 'close permanently' only to close a study" in browser.value(
+        "document.querySelector('main').textContent"
+    )
     browser.click("main a")
     browser.until("location.pathname === '/mail' && document.getElementById('panels') !== null")

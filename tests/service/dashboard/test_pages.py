@@ -116,10 +116,10 @@ def test_so_many_contexts_are_shown_and_no_more_the_likeliest_first(tmp_path: Pa
 
 def test_what_is_held_is_said_and_has_its_delays(served: Served) -> None:
     text = shown(served, "/held")
-    assert "No outcome counts yet: 5 are held until their attribution window has passed." in text
-    assert "Held 5" in text
-    assert "How long outcomes took to 1 s" in text
-    assert "No outcome counts yet." in text
+    assert "No outcome applied yet: 5 outcomes are delayed until their attribution window has passed." in text
+    assert "Delayed 5" in text
+    assert "Delays of outcomes ≤ 1 s" in text
+    assert "No outcome yet." in text
 
 
 def test_duplicates_are_counted_and_the_last_verification_is_shown(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_broken_log_is_shown_once_it_was_looked_at(tmp_path: Path) -> None:
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:
             assert not there.verify()
-        assert "The log says something else than what is kept" in shown(running, "/mail")
+        assert "Verification failed." in shown(running, "/mail")
     finally:
         running.stop()
 

@@ -23,7 +23,7 @@ wherever it was. Where actions cost something, the mixture must cost no more tha
 ...     Variable("x", ["a", "b", "c", "d"], table=[.3, .3, .2, .2]),
 ...     Variable("z", [1, 2, 3], parents=["x"], table=[[.8, .1, .1], [.1, .8, .1], [.1, .1, .8], [.275, .275, .45]])])
 >>> Problem(model, manipulable=["x"], reward_parents=["z"], optional=True).reduction()
-5 actions -> 3 that can be the best for some reward.
+5 actions -> 3 that can be optimal for some reward.
 x -> z: 5 choices, 3 kept.
   do() = 0.35 do(x=a) + 0.35 do(x=b) + 0.3 do(x=c)
   do(x=d) = 0.5 do(x=c) + 0.25 do(x=a) + 0.25 do(x=b)

@@ -85,6 +85,7 @@ def build_panels(study: Study) -> dict[str, Any]:
         if has_answer
         else [],
         "ranking": ranking,
+        "ranking_note": without_python(ranking.note) if ranking is not None else "",
         "ranking_interval": f"{recommendation.confidence:.0%} {recommendation.kind} interval" if has_answer else "",
         "why_not": why_not,
         "means": mean_chart(history),

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from causalbandits.study.analysis import History
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 640, 200, 48, 24
+WIDTH, HEIGHT, LEFT, BOTTOM = 480, 190, 40, 24
 
 
 def mean_chart(history: History) -> Markup:
@@ -116,7 +116,7 @@ def delay_chart(delays: Sequence[float]) -> Markup:
         x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
-            f'<text x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name}</text>'
+            f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{name.replace("to ", "≤ ")}</text>'
         )
         if count:
             share = f"{count / len(delays):.0%}"
@@ -127,7 +127,7 @@ def delay_chart(delays: Sequence[float]) -> Markup:
     )
 
 
-NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP, LANE_STEP = 150, 54, 200, 74, 18
+NODE_WIDTH, NODE_HEIGHT, COLUMN, ROW_STEP, LANE_STEP = 176, 54, 226, 74, 18
 ORDERING_SWEEPS = 8
 
 Edge = tuple[str, str]
@@ -250,7 +250,7 @@ def _node_group(name: str, x: float, y: float, note: str, kind: str) -> str:
     return (
         f'<g class="node {kind}"><rect x="{x}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>'
         f'<text x="{middle}" y="{y + line}" text-anchor="middle">{escape(_truncate(name))}</text>'
-        f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_truncate(note, 24))}</text></g>'
+        f'<text class="note" x="{middle}" y="{y + 42}" text-anchor="middle">{escape(_truncate(note, 30))}</text></g>'
     )
 
 

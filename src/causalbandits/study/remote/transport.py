@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
+import io
 import json
 import random
+import socket
 import threading
 import time
 from email.utils import parsedate_to_datetime
@@ -42,6 +45,35 @@ class Response(NamedTuple):
     content: Any
     retry_after: float | None
     """The seconds after which the service wants the request again; None where it does not say."""
+
+
+class _DeadlineReader(io.RawIOBase):
+    """What a socket receives until a deadline, however small the pieces are in which it comes."""
+
+    def __init__(self, received_from: socket.socket, file: Any, deadline: float) -> None:
+        self._socket, self._file, self._deadline = received_from, file, deadline
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for some bytes, as long as there is time left."""
+        self._socket.settimeout(_remaining(self._deadline))
+        return self._socket.recv_into(buffer)
+
+    def close(self) -> None:
+        """Let go of the socket, which stays open as long as its file does."""
+        self._file.close()
+        super().close()
+
+
+class _DeadlineResponse(http.client.HTTPResponse):
+    """A response whose head and body come before a deadline; a time-out of the socket counts from byte to byte."""
+
+    def __init__(self, received_from: socket.socket, *args: Any, deadline: float, **options: Any) -> None:
+        super().__init__(received_from, *args, **options)
+        self.fp = io.BufferedReader(_DeadlineReader(received_from, self.fp, deadline))
 
 
 class Transport:
@@ -123,12 +155,11 @@ class Transport:
             connection.connect()
         connection.sock.settimeout(_remaining(deadline))
         connection.request(method, path, content, headers)
-        connection.sock.settimeout(_remaining(deadline))
-        socket, response = connection.sock, connection.getresponse()
+        connection.response_class = functools.partial(_DeadlineResponse, deadline=deadline)
+        response = connection.getresponse()
         parts = []
         while part := response.read1(CHUNK):
             parts.append(part)
-            socket.settimeout(_remaining(deadline))
         if response.length:  # the connection ended first, of which read1 says nothing
             raise http.client.IncompleteRead(b"".join(parts), response.length)
         response.read()  # there is nothing left; it ends the exchange, so that the connection can be used again

@@ -532,6 +532,11 @@ class Log:
             assert row.told_at is not None
             yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
 
+    def numbers_told_after(self, after: int) -> list[int]:
+        """The decisions whose outcome counts and was first told after an event, in that order."""
+        sql = "SELECT number FROM decisions WHERE reward IS NOT NULL AND told_at > ? ORDER BY told_at"
+        return [int(number) for (number,) in self.store.query(sql, (after,))]
+
     @report_corruption
     def latest_rewards(self, limit: int, *, with_past: bool) -> dict[tuple[Z | None, Action, Z | None], list[int]]:
         """The rewards of the latest decisions that have one, in steps, by context, action and configuration."""

@@ -94,7 +94,8 @@ class Postgres:
     def _connect_to_server(self) -> psycopg.Connection[Any]:
         given = self._psycopg.conninfo.conninfo_to_dict(self._conninfo)
         settings = {"connect_timeout": CONNECT_SECONDS, **NETWORK_SETTINGS, **given}
-        return self._psycopg.connect(**settings, autocommit=True)
+        connection: psycopg.Connection[Any] = self._psycopg.connect(**settings, autocommit=True)
+        return connection
 
     _is_interrupted = False
 
@@ -164,6 +165,9 @@ class Postgres:
     def integrity_errors(self) -> list[str]:
         """Nothing: a server checks its pages itself."""
         return []
+
+    def refuse_full_disk(self) -> None:
+        """Nothing: the disk is the server's, which says so when it cannot write."""
 
     def checkpoint(self) -> bool:
         """Nothing: a server has no file of its own for each study."""

@@ -6,6 +6,7 @@ for it (write-ahead log).
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,9 @@ from causalbandits.study.storage.store import BUSY_SECONDS, interruption_error, 
 APPLICATION_ID = 0x63617562
 """By this number SQLite's files say that they are ours ("caub")."""
 
+
+MIN_FREE_BYTES = 2**20
+"""A request for 1,000 decisions writes up to so much. A disk with less room is full, though a row may still fit."""
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite's own words quote damaged text."""
@@ -63,6 +67,15 @@ class SQLite:
     def _storage_error(self, error: Exception) -> StorageError:
         is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
         return storage_error(self.path, error, is_busy=is_busy)
+
+    def refuse_full_disk(self) -> None:
+        """Raise an error where there is no room for what a request may write."""
+        try:
+            free = shutil.disk_usage(self.path.parent).free
+        except OSError as error:  # its folder is gone
+            raise self._storage_error(error) from error
+        if free < MIN_FREE_BYTES:
+            raise StorageError(f"{self.path}: its disk has {free} bytes left, and a request may need {MIN_FREE_BYTES}.")
 
     def checkpoint(self) -> bool:
         """Move what is committed into the database's own file, without waiting; whether all of it is there.

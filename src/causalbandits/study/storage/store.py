@@ -58,6 +58,9 @@ class Store(Protocol):
     def checkpoint(self) -> bool:
         """Move what is committed into the database's own file, without waiting; whether all of it is there."""
 
+    def refuse_full_disk(self) -> None:
+        """Raise an error where there is no room for what a request may write."""
+
     def close(self) -> None:
         """Close the connection."""
 
