@@ -68,7 +68,7 @@ class Policy(ABC, Generic[S]):
     ...         statistic.add(situation.problem.configuration(outcome.z), outcome.reward)
     >>> import causalbandits as cb
     >>> cb.simulate(cb.zoo.email_campaign(), [Greedy()], horizon=20, replications=1, seed=0)
-    Run(greedy; replications 0 to 0 of 20 rounds, seed 0; regret)
+    Run(greedy; replication 0 of 20 rounds, seed 0; regret)
     """
 
     def __dir__(self) -> list[str]:
