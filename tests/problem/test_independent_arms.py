@@ -316,7 +316,7 @@ def test_what_is_of_parents_is_refused():
         lambda: known.with_model(world().problem.model),
         lambda: cb.Environment(known, cb.rewards.BernoulliReward(lambda: 0.5)),
     ):
-        with pytest.raises(ProblemError, match="a mean per action|this problem has none"):
+        with pytest.raises(ProblemError, match=r"a mean per action|this problem has none"):
             ask()
 
 

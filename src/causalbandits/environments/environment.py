@@ -179,12 +179,7 @@ class Environment(Cached):
         if problem.unknown_cpts:
             warn(
                 f"Nothing is known of the CPTs of {', '.join(problem.unknown_cpts)}, so this environment draws their "
-<<<<<<< HEAD
-                "values uniformly, whatever the action. Create the problem from a CausalModel, or from a graph with "
-                "data=.",
-=======
                 "values uniformly, whatever the action. Create the problem from a CausalModel, or pass data= with it.",
->>>>>>> h-a24
                 ProblemWarning,
                 stacklevel=caller_stacklevel(),
             )
