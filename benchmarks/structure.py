@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ Case = tuple[str, Callable[[cb.Environment], cb.Problem]]
 
 
 def permuted_environment(replication: int, effect: float = 0.0, decoys: int = 0) -> cb.Environment:
-    """The e-mail campaign with values in a random order; product changes click rates by `effect`, half of it each way."""
+    """The e-mail campaign, values in a random order; product changes click rates by `effect`, half of it each way."""
     rng = np.random.default_rng([replication, 27])
     original = cb.zoo.email_campaign()
     model = original.problem.model
@@ -78,7 +79,9 @@ def partly(env: cb.Environment) -> cb.Problem:
 
 def model_without_arrow(env: cb.Environment) -> cb.Problem:
     """The right CPTs and a graph in which product does not cause clicks: for the guard, which needs CPTs."""
-    return cb.Problem(env.problem.model, manipulable=list(MANIPULABLE), reward_parents=["subject", "template", "send_time"])
+    return cb.Problem(
+        env.problem.model, manipulable=list(MANIPULABLE), reward_parents=["subject", "template", "send_time"]
+    )
 
 
 PARTS: dict[str, tuple[dict[str, Any], list[tuple[str, str, Callable[[cb.Environment], cb.Problem]]]]] = {
@@ -115,12 +118,17 @@ def regrets(part: str, policy: str, believed: Callable[[cb.Environment], cb.Prob
     for replication in range(replications):
         env = permuted_environment(replication, **settings)
         run = cb.simulate(
-            env, policy, believed=believed(env), horizon=HORIZON, replications=range(replication, replication + 1),
-            seed=0, progress=False
+            env,
+            policy,
+            believed=believed(env),
+            horizon=HORIZON,
+            replications=range(replication, replication + 1),
+            seed=0,
+            progress=False,
         )
         found.append(float(run.regret(policy)[0, -1]))
-        print(f"\r{part}: {policy}, {replication + 1} of {replications} replications", end="", flush=True)
-    print()
+        print(f"\r{part}: {policy}, {replication + 1} of {replications}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
     return found
 
 

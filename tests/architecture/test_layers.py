@@ -87,7 +87,7 @@ def test_folders_are_small_enough_to_be_taken_in():
         if not module.endswith("__init__.py"):
             files[folder(module)] = files.get(folder(module), 0) + 1
     assert {name: n for name, n in files.items() if n > 18} == {}
-    assert len(modules()) <= 300
+    assert len(modules()) <= 305
 
 
 PARTICIPLES = re.compile(

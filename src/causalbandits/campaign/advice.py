@@ -28,9 +28,9 @@ from causalbandits.campaign.past_rewards import (
 from causalbandits.campaign.recommendation import Diagnostics, Recommendation, Recommendations, recommend
 from causalbandits.campaign.reward_moments import RewardMoments, noise_contradiction, scale_caveats
 from causalbandits.campaign.validation import condition_on_context
+from causalbandits.errors import PolicyError
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.errors import PolicyError
 from causalbandits.policies import AnyPolicy, LearnedStructure, Outcome, StructureThompsonSampling, situation_for
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import Action, BudgetTracker, Problem

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
-    from causalbandits.policies.structure import LearnedStructure, StructureThompsonSampling
     from causalbandits.policies.statistics import Cells, PooledCells, Regression, Statistic, add_to_cell, add_to_pool
     from causalbandits.policies.stopping import (
         common_mean_p_value,
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
         empirical_bernstein_error_probability,
         stopping_obstacle,
     )
+    from causalbandits.policies.structure import LearnedStructure, StructureThompsonSampling
     from causalbandits.policies.traits import Traits, situation_for
     from causalbandits.policies.validation import (
         policy_warnings,
@@ -130,7 +130,7 @@ else:
                 "CausalLinearTSUCB",
                 "CausalLinearUCB",
                 "LearnedStructure",
-    "LinTS",
+                "LinTS",
                 "LinUCB",
             ],
             "causalbandits.policies.notation": ["format_policy_text", "parse_policy_text"],
@@ -206,6 +206,7 @@ __all__ = [
     "GuardedThompsonSampling",
     "HorizonPolicy",
     "Incumbent",
+    "LearnedStructure",
     "LinTS",
     "LinUCB",
     "ModelsThompsonSampling",

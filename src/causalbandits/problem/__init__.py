@@ -62,6 +62,12 @@ from causalbandits.problem.spec_reader import (
     problem_schema,
     read_spec_content,
 )
+from causalbandits.problem.structure_prior import (
+    CandidateParents,
+    StructurePrior,
+    build_structure_prior,
+    count_structure_cells,
+)
 
 __all__ = [
     "COMPLIANCE_PROBABILITY",
@@ -80,6 +86,7 @@ __all__ = [
     "Budget",
     "BudgetStatus",
     "BudgetTracker",
+    "CandidateParents",
     "ChanceConstraints",
     "Compliance",
     "Contexts",
@@ -98,12 +105,15 @@ __all__ = [
     "SpecError",
     "SpecTerms",
     "Stack",
+    "StructurePrior",
     "action_distributions",
     "best_mixture",
     "build_budget_tracker",
+    "build_structure_prior",
     "cheapest_allocation",
     "context_frequencies",
     "count_reachable_configurations",
+    "count_structure_cells",
     "design",
     "dot_in_order",
     "feasible_contexts",

@@ -72,13 +72,13 @@ from causalbandits.problem.separators import encode_context, format_names
 from causalbandits.problem.situation import EligibleSituations, Situation
 from causalbandits.problem.sources import Context, Source, Values, load_source
 from causalbandits.problem.spec_reader import SpecReader, SpecTerms, load_spec
-from causalbandits.problem.structure_prior import Edges, StructurePrior
 from causalbandits.problem.specification import (
     Specification,
     decode_specification,
     first_difference,
     parse_specification,
 )
+from causalbandits.problem.structure_prior import Edges, StructurePrior
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins, Interventions

@@ -6,7 +6,7 @@
 | a graph and data | the CPTs that `fit` estimates |
 | a graph without data | CPTs of which nothing is known, learned online |
 | a graph and `reward_parents=[]`, or no graph | a graph: a mean per action is learned |
-| no graph and `values`, or a graph that is known partly | the same, and a prior over parent sets: the structure is learned |
+| no graph and `values`, or a graph that is known partly | a prior over parent sets: the structure is learned |
 
 The reward needs no CPT: it, and its effects, are left out of the model. Separation is then read off the whole graph.
 """
@@ -35,7 +35,7 @@ from causalbandits.model import (
 )
 from causalbandits.problem.actions import Manipulable, always_set_names
 from causalbandits.problem.separators import find_reward_node
-from causalbandits.problem.structure_prior import Edges, StructurePrior, build_structure_prior, count_cells
+from causalbandits.problem.structure_prior import Edges, StructurePrior, build_structure_prior, count_structure_cells
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins
@@ -440,7 +440,7 @@ def _learn_structure(
         raise ProblemError("Name the reward: reward='sale'.")
     domains: dict[str, Iterable[State]] = {} if source is None else dict(source.states)
     domains |= _mapping("values", values)
-    domains |= {k: v for k, v in dict(context).items()} if isinstance(context, Mapping) else {}
+    domains |= dict(context) if isinstance(context, Mapping) else {}
     domains |= {k: v for k, v in dict(manipulable).items() if v is not None} if isinstance(manipulable, Mapping) else {}
     before = (*context, *manipulable)
     if reward in domains:
@@ -468,7 +468,7 @@ def _learn_structure(
     parents |= {name: list(before) for name in observed}
     parents[reward] = [*before, *observed]
     graph = CausalGraph(parents, values={name: tuple(domains[name]) for name in (*before, *observed)})
-    count_cells(prior, {name: len(graph.states[name]) for name in (*before, *observed)})
+    count_structure_cells(prior, {name: len(graph.states[name]) for name in (*before, *observed)})
     return Source(graph, None, manipulable, context, (), None, prior)
 
 

@@ -667,12 +667,16 @@ class SpecReader:
 
     def _parse_tiers(self, entry: str, value: object) -> list[list[str]]:
         if not isinstance(value, list):
-            self.fail((entry,), f"expected lists of names, such as {self._terms.example(entry)}; got {_as_json(value)}.")
+            self.fail(
+                (entry,), f"expected lists of names, such as {self._terms.example(entry)}; got {_as_json(value)}."
+            )
         return [self._parse_name_list((entry, k), tier) for k, tier in enumerate(value)]
 
     def _parse_edges(self, entry: str, value: object) -> list[tuple[str, str]]:
         if not isinstance(value, list):
-            self.fail((entry,), f"expected a list of edges, such as {self._terms.example(entry)}; got {_as_json(value)}.")
+            self.fail(
+                (entry,), f"expected a list of edges, such as {self._terms.example(entry)}; got {_as_json(value)}."
+            )
         edges = []
         for k, edge in enumerate(value):
             if not isinstance(edge, list) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):

@@ -43,13 +43,13 @@ from causalbandits.problem.candidates import (
 )
 from causalbandits.problem.chance_constraints import Limits, apply_chance_constraints, decode_chance_constraints
 from causalbandits.problem.inference import ENTRY_LIMIT
-from causalbandits.problem.structure_prior import StructurePrior, structure_prior_from_record
 from causalbandits.problem.separators import (
     AugmentedGraph,
     find_reward_node,
     validate_context,
     validate_parents_in_context,
 )
+from causalbandits.problem.structure_prior import StructurePrior, structure_prior_from_record
 
 
 class Specification(NamedTuple):

@@ -1,4 +1,4 @@
-"""The prior over causal structures where the graph is not known, or only partly: candidate parent sets of each variable.
+"""The prior over causal structures, where the graph is not known or known partly: candidate parent sets.
 
 Variables have an order: the context, the manipulable variables, the observed ones, the reward. Candidate parent sets of
 a variable are sets of variables before it, so that every combination of them is a directed acyclic graph. The order
@@ -44,7 +44,7 @@ class StructurePrior(NamedTuple):
     >>> prior.candidates[-1].sets
     ((), ('purpose',), ('send_time',), ('subject',), ('purpose', 'send_time'))
     >>> prior.candidates[0]
-    CandidateParents(variable='subject', sets=((), ('purpose',), ('send_time',)), log_prior=(-1.09..., -1.09..., -1.09...))
+    CandidateParents(variable='subject', sets=((), ('purpose',), ('send_time',)), log_prior=(-1.09..., ...))
     """
 
     reward: str
@@ -97,7 +97,7 @@ def build_structure_prior(
     forbid_edges: Edges | None = None,
     given: Mapping[str, tuple[str, ...]] | None = None,
 ) -> StructurePrior:
-    """The prior over parent sets of the observed variables, in the order in which they are listed, and of the reward."""
+    """The prior over parent sets of the observed variables, in the order of the list, and of the reward."""
     largest = _parse_max_parents(max_parents)
     order = (*context, *manipulable, *observed)
     targets = (*observed, reward)
@@ -145,7 +145,7 @@ def _candidate_parents(
     return CandidateParents(target, tuple(prior), tuple(math.log(p / total) for p in prior.values()))
 
 
-def count_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:
+def count_structure_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:
     """The number of counts that the candidate parent sets need; refused if there are too many."""
     cells = sum(
         math.prod(sizes[name] for name in names) * sizes.get(candidate.variable, 1)
@@ -175,9 +175,7 @@ def _parse_edges(
     if edges is None:
         return ()
     if isinstance(edges, str) or not is_iterable(edges):
-        raise ProblemError(
-            f"{argument} must list edges, such as [('purpose', 'subject')]; got {short_repr(edges)}."
-        )
+        raise ProblemError(f"{argument} must list edges, such as [('purpose', 'subject')]; got {short_repr(edges)}.")
     parsed = []
     for edge in edges:
         if isinstance(edge, str) or not is_iterable(edge) or len(names := tuple(edge)) != 2:

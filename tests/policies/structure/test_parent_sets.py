@@ -33,7 +33,9 @@ def sample_rows(seed: int, n: int) -> list[tuple[tuple[int, int, int], int]]:
     return rows
 
 
-def sequential_log_likelihood(parents: tuple[int, ...], target: list[int], states: int, rows: list[tuple[int, ...]]) -> float:
+def sequential_log_likelihood(
+    parents: tuple[int, ...], target: list[int], states: int, rows: list[tuple[int, ...]]
+) -> float:
     """The probability of a column given a parent set, by the chain rule: one prediction after another."""
     seen: Counter[tuple[tuple[int, ...], int]] = Counter()
     total, log = Counter(), 0.0
@@ -75,7 +77,9 @@ def test_the_posterior_is_that_of_all_graphs_that_agree_with_the_order(seed: int
     for place, (candidate, weights) in enumerate(zip(prior.candidates, sets.weights(statistic, "beta"), strict=True)):
         for names, weight in zip(candidate.sets, weights, strict=True):
             parents = tuple(NAMES.index(name) for name in names)
-            expected = math.fsum(math.exp(log - largest) for graph, log in logs.items() if graph[place] == parents) / total
+            expected = (
+                math.fsum(math.exp(log - largest) for graph, log in logs.items() if graph[place] == parents) / total
+            )
             assert weight == pytest.approx(expected, abs=1e-12)
 
 
@@ -100,7 +104,15 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
         density = stats.multivariate_normal(np.zeros(len(keys)), covariance)
         residuals = rewards - mean
         # Of y given sigma, where sigma scales the whole vector: density(residuals / sigma) / sigma^n.
-        return integrate.quad(lambda s: density.pdf(residuals / s) / s ** len(keys), 0.3, 200.0, points=(1.0, 2.0, 4.0, 8.0), limit=400, epsabs=0.0, epsrel=1e-10)[0]
+        return integrate.quad(
+            lambda s: density.pdf(residuals / s) / s ** len(keys),
+            0.3,
+            200.0,
+            points=(1.0, 2.0, 4.0, 8.0),
+            limit=400,
+            epsabs=0.0,
+            epsrel=1e-10,
+        )[0]
 
     reference = (0, math.log(integral((), KAPPAS[0])))
     for position in (0, 1, 3, 5, 7):
@@ -110,7 +122,10 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
             assert evidence[row, position] - evidence[0, 0] == pytest.approx(expected, abs=1e-6)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1), st.integers(-3, 4)), max_size=30), st.randoms())
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1), st.integers(-3, 4)), max_size=30),
+    st.randoms(),
+)
 def test_the_order_of_outcomes_changes_no_bit(rows: list[tuple[int, int, int, int]], random) -> None:
     prior = build_structure_prior("y", (), ("x",), ("v", "w"))
     sets = ParentSets(prior, NAMES, SIZES)
@@ -215,13 +230,16 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"require_edges": [("v", "x")]}, "Unknown effect in require_edges: 'x'"),
         ({"forbid_edges": [("w", "v")]}, "points from a later variable to an earlier one"),
         ({"forbid_edges": ["ab"]}, "pairs of a cause and an effect"),
-        ({"require_edges": [("x", "v")], "forbid_edges": [("x", "v")]}, "x -> v is in require_edges and in forbid_edges"),
+        (
+            {"require_edges": [("x", "v")], "forbid_edges": [("x", "v")]},
+            "x -> v is in require_edges and in forbid_edges",
+        ),
         ({"tiers": [["v"]]}, "tiers must list every observed variable once; see 'w'"),
         ({"known": "wholly"}, "known must be 'partly'"),
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
         ({"max_probability": {"w": 0.1}}, "need a graph"),
-        ({"data": {"x": ["a"]}}, "CPTs are learned online: leave data= out"),
+        ({"data": {"x": ["a"]}}, "CPTs are learned online. Leave out data="),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:

@@ -11,7 +11,8 @@ For rewards of 0 and 1, theta_s ~ Beta(1, 1):
 For real rewards, theta_s ~ N(m, sigma^2 / kappa), Y ~ N(theta_s, sigma^2) with a flat prior of sigma, m the mean of all
 rewards, Q the sum of squares around it, T_s = sum over s of (Y - m), and kappa equally likely to be any of `KAPPAS`:
 
-    log P(rewards | S, kappa) = 1/2 sum over s log(kappa / (kappa + n_s)) - (n - 1)/2 log(Q - sum over s T_s^2 / (kappa + n_s))
+    log P(rewards | S, kappa) =
+        1/2 sum over s log(kappa / (kappa + n_s)) - (n - 1)/2 log(Q - sum over s T_s^2 / (kappa + n_s))
 
 Every log weight is a function of counts and sums alone, so that the order of outcomes changes none of it.
 """
@@ -29,7 +30,7 @@ import opt_einsum
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Codes
 from causalbandits.policies.statistics import Statistic
-from causalbandits.problem.structure_prior import StructurePrior, count_cells
+from causalbandits.problem import StructurePrior, count_structure_cells
 
 RewardModel = Literal["beta", "gaussian"]
 
@@ -105,7 +106,7 @@ class ParentSets:
 
     def __init__(self, prior: StructurePrior, names: Sequence[str], sizes: Mapping[str, int]) -> None:
         """`names` are the variables before the reward, in order; `sizes` the number of their values."""
-        self.cells = count_cells(prior, sizes)
+        self.cells = count_structure_cells(prior, sizes)
         self.names, self.sizes = tuple(names), tuple(sizes[name] for name in names)
         position = {name: place for place, name in enumerate(self.names)}
         self.observed = tuple(position[name] for name in prior.observed)
@@ -235,7 +236,12 @@ class ParentSets:
 
         `context` has the codes of the context, which come first among the variables.
         """
-        operands = [(self.reward_target.sets[structure.reward_set], self._sample_means(statistic, model, structure.reward_set, rng, draws))]
+        operands = [
+            (
+                self.reward_target.sets[structure.reward_set],
+                self._sample_means(statistic, model, structure.reward_set, rng, draws),
+            )
+        ]
         for number, chosen in structure.sets:
             target = self._targets[number]
             members = target.sets[chosen]

@@ -12,26 +12,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits._typing import Array, Codes
+from causalbandits._typing import Array, Codes, is_real
 from causalbandits.errors import PolicyError
+from causalbandits.model import CausalGraph, State
 from causalbandits.policies.base import FamilyPolicy, validate_samples
 from causalbandits.policies.feedback import (
     Bounds,
     Choice,
     Incumbent,
     Outcome,
+    runner_up_of,
     sample_choice_by_position,
     two_best_positions,
-    runner_up_of,
 )
-from causalbandits.policies.structure.learned_structure import LearnedStructure
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of
@@ -42,6 +42,97 @@ TIE_BREAKS = 8
 
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
+
+
+SHOWN_SETS = 3
+"""Of so many parent sets a structure prints the probability."""
+
+
+@dataclass(frozen=True)
+class LearnedStructure:
+    """The posterior distribution of the causal structure.
+
+    An edge into a variable says that it is in the variable's parent set. Parent sets separate the variable from all
+    variables before it, in the order in which they are listed; they need not be its direct causes.
+
+    Attributes:
+        reward: The name of the reward.
+        rounds: The number of outcomes that were learned from.
+        edges: The probability of each possible edge, by cause and effect.
+        parent_sets: The probability of each candidate parent set, by variable.
+    """
+
+    reward: str
+    rounds: int
+    edges: Mapping[tuple[str, str], float]
+    parent_sets: Mapping[str, Mapping[tuple[str, ...], float]]
+    values: Mapping[str, tuple[State, ...]]
+
+    def probability(self, cause: str, effect: str) -> float:
+        """The probability of an edge.
+
+        Args:
+            cause: The variable that the edge leaves.
+            effect: The variable that the edge enters.
+
+        Returns:
+            The probability.
+
+        Raises:
+            PolicyError: If no candidate parent set has this edge.
+        """
+        if (cause, effect) not in self.edges:
+            raise PolicyError(
+                f"{cause!r} -> {effect!r} is no possible edge: {effect!r} comes before {cause!r} in the order, or the "
+                "edge is forbidden, or one of them is not a variable of the problem."
+            )
+        return self.edges[cause, effect]
+
+    def graph(self, at_least: float = 0.5) -> CausalGraph:
+        """The graph of the edges whose probability is large enough, to look at, to correct, or to hand on.
+
+        Args:
+            at_least: The smallest probability of an edge.
+
+        Returns:
+            The graph, with the reward in it.
+
+        Raises:
+            PolicyError: If `at_least` is not a number from 0 to 1.
+        """
+        if not is_real(at_least) or not 0 <= at_least <= 1:
+            raise PolicyError(f"at_least must be a probability, from 0 to 1; got {at_least!r}.")
+        parents: dict[str, list[str]] = {name: [] for name in (*self.values, self.reward)}
+        for (cause, effect), probability in self.edges.items():
+            if probability >= at_least:
+                parents[effect].append(cause)
+        return CausalGraph(parents, values=dict(self.values))
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-ready form.
+
+        Returns:
+            The reward, the number of outcomes, and the edges with their probabilities.
+        """
+        return {
+            "reward": self.reward,
+            "outcomes": self.rounds,
+            "edges": [
+                {"cause": cause, "effect": effect, "probability": probability}
+                for (cause, effect), probability in self.edges.items()
+            ],
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"Structure after {self.rounds} outcomes: probability of an edge"]
+        for effect, sets in reversed(list(self.parent_sets.items())):
+            into = {cause: p for (cause, target), p in self.edges.items() if target == effect}
+            ranked = sorted(into, key=lambda cause: -into[cause])
+            edges = ", ".join(f"{cause} {into[cause]:.2f}" for cause in ranked) or "none possible"
+            likeliest = sorted(sets.items(), key=lambda item: -item[1])[:SHOWN_SETS]
+            shown = "; ".join(f"{{{', '.join(names)}}} {p:.2f}" for names, p in likeliest)
+            lines += [f"Into {effect}: {edges}", f"  Likeliest parent sets: {shown}"]
+        return "\n".join(lines)
 
 
 class StructureLayout:
@@ -56,10 +147,12 @@ class StructureLayout:
                 "partly, known='partly'."
             )
         self.names = (*problem.context, *problem.manipulable, *prior.observed)
-        self.parent_sets = ParentSets(prior, self.names, {name: len(problem.variable(name).states) for name in self.names})
+        self.parent_sets = ParentSets(
+            prior, self.names, {name: len(problem.variable(name).states) for name in self.names}
+        )
         self.n_context = len(problem.context)
         self._manipulable = problem.manipulable
-        self.action_codes: Codes = problem.actions.array() - 1
+        self.action_codes = problem.actions.array() - 1
         """The values that each action sets, a row each."""
 
     def codes(self, outcome: Outcome) -> Codes | None:
@@ -70,12 +163,13 @@ class StructureLayout:
         codes = [known.get(name, -1) for name in self.names]
         return None if min(codes) < 0 else np.array(codes, dtype=np.intp)
 
-    def spread(self, kept: Sequence[int], values: Array) -> Array:
+    def by_action(self, kept: Sequence[int], values: Array) -> Array:
         """Values by the manipulable variables `kept`, for every action; draws stay on the first axis."""
         columns = tuple(self.action_codes[:, k - self.n_context] for k in kept)
         if not columns:
             return np.repeat(values[:, None], len(self.action_codes), axis=1)
-        return np.asarray(values[(slice(None), *columns)])
+        index: tuple[Any, ...] = (slice(None), *columns)
+        return np.asarray(values[index])
 
 
 def structure_layout(problem: Problem) -> StructureLayout:
@@ -154,7 +248,7 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         sets = layout.parent_sets
         structure = sets.sample_structure(sets.weights(statistic, self._model), rng)
         kept, values = sets.sample_values(statistic, self._model, structure, self._context(situation), rng, 1)
-        return situation.take(layout.spread(kept, values)[0])
+        return situation.take(layout.by_action(kept, values)[0])
 
     def score(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Scores:
         return self._sample(situation, statistic, rng)
@@ -203,9 +297,9 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         )
 
     def sample_values(
-        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, draws: int
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
     ) -> Array:
-        return situation.take(self._sample_action_values(situation, statistic, rng, draws)).values
+        return situation.take(self._sample_action_values(situation, statistic, rng, samples)).values
 
     def _sample_action_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, draws: int
@@ -216,7 +310,7 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         weights = sets.weights(statistic, self._model)
         structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
         rows = [
-            layout.spread(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n))
             for structure, n in structures.items()
         ]
         return np.asarray(rng.permutation(np.concatenate(rows)))
@@ -236,10 +330,12 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
     def interval(self, situation: Situation, statistic: ParentSetCounts, action: Action, confidence: float) -> Bounds:
         samples = self._estimates(situation, statistic)[:, action.number]
         lower, upper = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2])
+        prior = situation.problem.structure_prior
+        assert prior is not None
         return Bounds(
             float(lower),
             float(upper),
             "credible",
             "no unobserved variable confounds an observed variable with the reward; the reward's parents are among the "
-            f"candidate sets of at most {situation.problem.structure_prior.max_parents} variables",
+            f"candidate sets of at most {prior.max_parents} variables",
         )
