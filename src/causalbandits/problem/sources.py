@@ -142,6 +142,7 @@ def load_source(
                 "Where the structure is learned, every manipulable variable is set in every decision: leave optional= "
                 "and max_set= out, or give a graph."
             )
+        assert source is None or isinstance(source, CausalGraph)
         return _learn_structure(
             source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges
         )
