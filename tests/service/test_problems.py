@@ -188,7 +188,7 @@ def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> Non
     path = f"{PATH}/decisions/{open_decision['id']}/correct"
     status, answer = served.send("POST", path, {"reward": 1})
     assert (status, answer["type"]) == (409, "/problems/not-applicable")
-    assert answer["detail"].startswith("Nothing ")
+    assert answer["detail"].startswith("Decision ")
     served.send("POST", f"{PATH}/decisions", {"key": "same"})
     status, answer = served.send("POST", f"{PATH}/decisions", {"key": "same", "context": {"segment": "new"}})
     assert (status, answer["type"], fields(answer)) == (409, "/problems/conflict", ["/key"])
@@ -382,15 +382,19 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "max_probability: expected a number from 0 to below 1 for 'big' of 'basket'; got 2.",
         ),
         (
-            {"max_probability": {"basket": {"big": 0.4}}},
-            "/problem/max_probability",
-            "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
+            {"max_probability": {"basket": {"huge": 0.4}}},
+            "/problem/max_probability/basket/huge",
+            "huge",
         ),
-        ({"values": None}, "/problem/values", 'Missing:......", "..."]}, or data with these values'),
+        (
+            {"values": None},
+            "/problem/values",
+            'Missing: the values of \'basket\'. Pass values: {"basket": ["...", "..."]}, or data with these values',
+        ),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
             "/problem/manipulable",
-            'Missing:......", "..."]}, or data with',
+            "Missing: the values of",
         ),
         (
             {"manipulable": {**SHOP["manipulable"], "baner": ["x"]}},
@@ -445,7 +449,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     assert (status, fields(answer)) == (422, ["/eligible/1"]), answer
     status, answer = served.send("POST", f"{path}/mode", {"mode": "shadow"})
     assert (status, fields(answer)) == (422, ["/baseline"]), answer
-    assert answer["detail"].startswith('The mode "shadow" needs baseline, ')
+    assert answer["detail"].startswith('The mode "shadow" requires baseline, ')
     served.send("POST", f"{path}/decisions", {"n": 2})
     told = {"id": 0, "reward": 1, "observed": {"basket": "big"}}
     text = json.dumps({"items": [told, {**told, "reward": 0}, {**told, "id": 1, "observed": {"sale": "no"}}]})
@@ -453,7 +457,7 @@ def test_decisions_outcomes_and_modes_of_a_shop_name_their_fields(served: Served
     items = served.send("POST", f"{path}/outcomes", text.encode())[1]["items"]
     assert [item["status"] for item in items] == ["applied", "conflict", "refused", "refused", "refused"]
     assert items[1]["why"] == (
-        "Another outcome of decision 0 was told before. Change it by POST .../decisions/0/correct, or take it back by "
+        "Decision 0 has another outcome already. To change it, use POST .../decisions/0/correct; to remove it, use "
         "POST .../decisions/0/retract. Nothing was changed."
     )
     assert items[2]["errors"] == [{"field": "/items/2/observed/sale", "detail": items[2]["why"]}]

@@ -221,9 +221,9 @@ def test_bodies_are_compact_json_with_the_fields_of_their_schemas_in_order(tmp_p
         )
         assert json.loads(running.fetch("GET", "/v1/studies/none")[2]) == {
             "type": "/problems/unknown-study",
-            "title": "There is no such study",
+            "title": "The study does not exist",
             "status": 404,
-            "detail": "There is no study 'none' here.",
+            "detail": "The service has no study 'none'. GET /v1/studies lists the studies that your key may access.",
         }
         refused = json.loads(running.fetch("GET", "/v1/studies/mail/decisions/9")[2])
         assert (refused["type"], refused["status"]) == ("/problems/unknown-decision", 404)

@@ -311,8 +311,8 @@ def test_a_page_says_what_is_so_without_outcomes_without_parents_within_a_budget
         running.stop()
     assert "Configurations" not in text
     assert "No outcome was told" not in text
-    assert f"Spent {spent.spent:.4g} of the budget; {spent.left:.4g} left for 10 rounds." in text
-    assert re.search(r"The study is paused since .* UTC, by ann: a &lt;wrong&gt; price", text)
+    assert f"Budget: {spent.spent:.4g} spent, {spent.left:.4g} left for 10 rounds." in text
+    assert re.search(r"Mode: paused since .* UTC, set by ann \(reason: a &lt;wrong&gt; price\)", text)
 
 
 def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_file_of_keys_without_a_key_opens_nothing(file: Path, tmp_path: Path) 
         build_service([file])
     keys.path.write_text(text)
     keys.revoke("backend")
-    with pytest.raises(StateError, match=r"no key any more.*remove .*keys\.json"):
+    with pytest.raises(StateError, match=r"contains no key.*remove .*keys\.json"):
         build_service([file])
 
 
@@ -391,12 +391,12 @@ def test_one_outcome_that_is_mistyped_does_not_keep_back_the_others(served: Serv
 @pytest.mark.parametrize(
     ("path", "body", "status", "says"),
     [
-        ("/v1/studies/mail/decisions", {"n": 0}, 422, "From 1 to 1000 decisions can be asked for at once; got 0."),
+        ("/v1/studies/mail/decisions", {"n": 0}, 422, "A request must ask for 1 to 1000 decisions; got 0."),
         (
             "/v1/studies/mail/decisions",
             {"n": 1001},
             413,
-            "From 1 to 1000 decisions can be asked for at once; got 1001.",
+            "A request must ask for 1 to 1000 decisions; got 1001.",
         ),
         ("/v1/studies/mail/mode", {"mode": "onlin"}, 422, "Unknown mode 'onlin'. Did you mean 'online'?"),
     ],
@@ -439,9 +439,12 @@ def test_a_wrong_key_is_told_from_none(file: Path) -> None:
     running = Served(build_service([file]))
     try:
         status, found = running.send("GET", "/v1/studies", key="cb_wrong")
-        assert (status, found["detail"].partition(":")[0]) == (401, "This key is not known here")
+        assert (status, found["detail"].partition(":")[0]) == (401, "The service does not know this key")
         status, found = running.send("GET", "/v1/studies")
-        assert (status, found["detail"].partition(":")[0]) == (401, "This needs a key")
+        assert (status, found["detail"].partition(":")[0]) == (
+            401,
+            "This request requires a key. Send the header Authorization",
+        )
     finally:
         running.stop()
 
@@ -579,7 +582,7 @@ def test_a_page_shows_the_answer_the_counts_and_the_graph(served: Served, there:
     _, _, fragment = served.fetch("GET", "/mail?fragment")
     assert "<html" not in fragment
     assert len(fragment) < 200_000
-    assert "reproducible" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
+    assert "same decision" in served.fetch("GET", "/mail/decision?id=0")[2].lower()
     assert served.fetch("GET", "/mail/decision?id=77")[0] == 404
 
 

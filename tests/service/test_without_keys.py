@@ -224,4 +224,4 @@ def test_a_service_without_keys_says_so_in_its_log(file: Path, monkeypatch: pyte
     monkeypatch.setenv(WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE)
     service = Process(file, "--without-keys")
     code, errors = service.stop()
-    assert (code, "everybody who reaches this service is an admin" in errors) == (0, True)
+    assert (code, "every client is an admin" in errors) == (0, True)

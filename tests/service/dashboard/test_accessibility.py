@@ -60,7 +60,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_outcomes_that_could_not_be_used_are_shown_with_the_reason(served: Served) -> None:
     page = served.fetch("GET", "/mail")[2]
-    (section,) = re.findall(r"<section(?:(?!<section).)*Outcomes that could not be applied.*?</section>", page, re.DOTALL)
+    (section,) = re.findall(
+        r"<section(?:(?!<section).)*Outcomes that could not be applied.*?</section>", page, re.DOTALL
+    )
     assert "too-early" in section
     assert re.search(r"send_time.* was set to .*morning", section)
     assert "forget(" not in section

@@ -320,7 +320,11 @@ def test_a_name_with_every_character_has_links_and_forms_that_work(browser: Chro
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("nothing", "The study does not exist"), ("mail/no/such", "The resource does not exist"), ("?page=7", "not valid")],
+    [
+        ("nothing", "The study does not exist"),
+        ("mail/no/such", "The resource does not exist"),
+        ("?page=7", "not valid"),
+    ],
 )
 def test_an_error_is_a_page_that_says_what_to_do(browser: Chromium, kept: Serving, path: str, says: str) -> None:
     for width in (1280, 360):
