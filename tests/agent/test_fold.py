@@ -304,7 +304,7 @@ def test_another_agents_file_or_another_file_is_not_overwritten(env, tmp_path):
     with pytest.raises(StateError, match="holds another agent"):
         cb.Agent(env.problem, "c-ucb").save(path)
     cb.write(env.problem.model, tmp_path / "model.json")
-    with pytest.raises(StateError, match="would destroy what is there"):
+    with pytest.raises(StateError, match="would overwrite another file"):
         cb.Agent(env.problem, "c-ucb").save(tmp_path / "model.json", overwrite=True)
 
 

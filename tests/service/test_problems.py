@@ -389,7 +389,7 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
         (
             {"values": None},
             "/problem/values",
-            'Missing: the values of \'basket\'. Pass values: {"basket": ["...", "..."]}, or data with these values',
+            'Pass values: {"basket": ["...", "..."]}, or data with these values',
         ),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
