@@ -119,7 +119,7 @@ def test_what_is_held_is_said_and_has_its_delays(served: Served) -> None:
     assert "No outcome applied yet: 5 outcomes are delayed until their attribution window has passed." in text
     assert "Delayed 5" in text
     assert "Delays of outcomes ≤ 1 s" in text
-    assert "No outcome counts yet." in text
+    assert "No outcome yet." in text
 
 
 def test_duplicates_are_counted_and_the_last_verification_is_shown(tmp_path: Path) -> None:
