@@ -69,8 +69,10 @@ def past_data(replications: int) -> Cells:
     """
     every = {
         KNOWN: POLICIES["c-ts(prior=beta)"],
-        "learned online, `trust=1`": cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", trust=1.0),
-        "learned online, `trust=0.5`": POLICIES["c-ts(prior=beta, cpts=learned)"],
+        "learned online, `trust_past=1`": cb.policies.CausalThompsonSampling(
+            prior="beta", cpts="learned", trust_past=1.0
+        ),
+        "learned online, `trust_past=0.5`": POLICIES["c-ts(prior=beta, cpts=learned)"],
     }
     env, cells = cb.zoo.email_campaign(), {}
     model = env.problem.model

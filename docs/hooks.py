@@ -210,15 +210,16 @@ def http_api_page() -> str:
 
     document = build_document(ROUTES)
     parts = [ABOUT_HTTP, "## Routes", _markdown_table(("route", "role", "purpose"), _route_rows(ROUTES))]
+    schemas = document["components"]["schemas"]
     for route in ROUTES:
-        parts += _operation(route, document["paths"][route.path][route.method.lower()])
+        parts += _operation(route, document["paths"][route.path][route.method.lower()], schemas)
     responses = document["components"]["responses"]
     statuses = [(f"`{status}`", escaped(response["description"])) for status, response in responses.items()]
     types = [(f"`{kind.uri}`", f"`{kind.status}`", escaped(kind.title)) for kind in PROBLEM_TYPES.values()]
     parts += ["## Errors", _markdown_table(("status", "meaning"), statuses)]
     parts += ["The `type` of problem details:", _markdown_table(("type", "status", "title"), types), "## Types"]
-    for name, schema in sorted(document["components"]["schemas"].items()):
-        parts += [f"### {name}", *_schema(schema)]
+    for name in sorted(set(schemas) - request_only(document)):
+        parts += [f"### {name}", *_schema(schemas[name])]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -238,13 +239,29 @@ def _first(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _operation(route: Any, operation: dict[str, Any]) -> list[str]:
+PATH_PARAMETERS = {"study": "The name of the study.", "decision": "The id of the decision."}
+
+
+def request_only(document: dict[str, Any]) -> set[str]:
+    """The types of requests that nothing else has a link to: their fields are in the sections of their routes."""
+    reference = re.compile(r"#/components/schemas/(\w+)")
+    bodies = [
+        reference.search(json.dumps(operation["requestBody"]))[1]  # type: ignore[index]
+        for path in document["paths"].values()
+        for operation in path.values()
+        if "requestBody" in operation
+    ]
+    every = reference.findall(json.dumps(document))
+    return {name for name in bodies if every.count(name) == bodies.count(name) == 1}
+
+
+def _operation(route: Any, operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
     """A route's section."""
     parts = [f"### `{route.method} {route.path}` {{#{route.handler.__name__}}}"]
     parts += [escaped(" ".join(part.split())) for part in route.summary.split("\n\n")]
     parts.append(f"Role: {_role(route)}.")
     parameters = [
-        (f"`{own['name']}`", own["in"], type_name(own["schema"]), escaped(own.get("description", "")))
+        (f"`{own['name']}`", own["in"], type_name(own["schema"]), escaped(_about(own)))
         for own in operation.get("parameters", [])
     ]
     if parameters:
@@ -252,7 +269,8 @@ def _operation(route: Any, operation: dict[str, Any]) -> list[str]:
     if "requestBody" in operation:
         body = operation["requestBody"]
         need = "required" if body.get("required") else "may be left out"
-        parts.append(f"Request ({need}): {_content(body)}.")
+        name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        parts += [f"Request, `{name}` ({need}).", *_schema(schemas[name])]
     errors = []
     for status, response in operation["responses"].items():
         if "$ref" in response:
@@ -262,6 +280,11 @@ def _operation(route: Any, operation: dict[str, Any]) -> list[str]:
     if errors:
         parts.append(f"Errors: {', '.join(errors)} ([meaning](#errors)).")
     return parts
+
+
+def _about(parameter: dict[str, Any]) -> str:
+    """The meaning of a parameter."""
+    return str(parameter.get("description") or PATH_PARAMETERS[parameter["name"]])
 
 
 def _content(holder: dict[str, Any]) -> str:

@@ -134,7 +134,7 @@ def flow() -> str:
     scores = likely @ (mean + bonus)
     floor, step = 190.0, 29.0
     shapes = []
-    titles = ["statistic", "index", "project", "argmax"]
+    titles = ["statistic", "index", "projection", "argmax"]
     remarks = ["rewards seen, per z", "an upper bound, per z", "P(z | a), a row per a", "the best score"]
     for i, (title, remark) in enumerate(zip(titles, remarks, strict=True)):
         x = 75.0 + 190 * i

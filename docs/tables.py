@@ -42,9 +42,16 @@ START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
 def page(name: str) -> str:
     """A page with its tables as they should be."""
     before, *rest = (ROOT / "docs" / name).read_text(encoding="utf-8").split(START)
-    made = [START + "\n" + as_markdown(own()) + "\n" + END for own in PAGES[name]]
+    made = [START + "\n" + as_markdown(wrapped(own())) + "\n" + END for own in PAGES[name]]
     after = [part.split(END)[1] for part in rest]
     return before + "".join(table + text for table, text in zip(made, after, strict=True))
+
+
+def wrapped(parts: list[Any]) -> list[Any]:
+    """The parts with paragraphs in lines of a page's length."""
+    return [
+        Text("\n".join(textwrap.wrap(p.text, 155))) if isinstance(p, Text) and "\n" not in p.text else p for p in parts
+    ]
 
 
 def measured(name: str) -> Any:
@@ -341,8 +348,8 @@ def trust() -> list[Any]:
 
 
 def service() -> list[Any]:
-    """What it stood up to, and how fast it was; and how busy the machine was."""
-    head = ["part", "result", "fsync (ms)", "load"]
+    """The load tests of the service, with the load of the machine."""
+    head = ["test", "result", "fsync (ms)", "load of the machine"]
     parts = measured("service.json")
     rows = []
     for part, told in SERVICE.items():
@@ -354,69 +361,70 @@ def service() -> list[Any]:
 
 
 def aims(parts: Any) -> Grid:
-    """Which of the aims are reached by what was measured."""
+    """The targets, with the measured values."""
     rows = []
-    for what, part, name, least, most in AIMS:
+    for target, part, name, least, most in AIMS:
         found = parts.get(part, {}).get(name)
         is_there = isinstance(found, int | float)
         word = ("reached" if least <= found <= most else "missed") if is_there else "not measured"
-        rows.append([what, f"{found:,}" if is_there else "", word])
-    return Grid(["target", "measured", "result"], rows)
+        rows.append([target, f"{found:,}" if is_there else "", word])
+    return Grid(["target", "measured", "verdict"], rows)
 
 
 AIMS = (
-    ("requests a second, 64 connections: 3,000 at least", "http", "requests_a_second", 3000, math.inf),
-    ("of these the slowest hundredth, in ms: below 100", "http", "p99_ms", 0, 100),
-    ("outcomes a second, in batches: 10,000 at least", "batches", "outcomes_a_second", 10_000, math.inf),
+    ("requests per second, 64 connections: at least 3,000", "http", "requests_a_second", 3000, math.inf),
+    ("99% quantile of their response time, in ms: below 100", "http", "p99_ms", 0, 100),
+    ("outcomes per second, in batches: at least 10,000", "batches", "outcomes_a_second", 10_000, math.inf),
     ("first paint of a page with a million events, in ms: below 1,000", "events", "first_paint_ms", 0, 1000),
 )
-"""In words; which part of benchmarks/service.py measures it under which name; from where to where it is reached."""
+"""A target in words, the part of benchmarks/service.py that measures it, the name there, and the allowed range."""
 
 COUNTED = "{lost} of {acknowledged:,} acknowledged lost, {doubled} counted twice"
 BESIDE = (
-    "{service_1:,}, {service_16:,}, {service_64:,} and {service_256:,} requests a second, p99 {service_p99_1}, "
-    "{service_p99_16}, {service_p99_64} and {service_p99_256} ms; the application {bare_1:,}, {bare_16:,}, {bare_64:,} "
-    "and {bare_256:,}, p99 {bare_p99_1}, {bare_p99_16}, {bare_p99_64} and {bare_p99_256} ms"
+    "{service_1:,}, {service_16:,}, {service_64:,} and {service_256:,} requests per second, 99% quantile "
+    "{service_p99_1}, {service_p99_16}, {service_p99_64} and {service_p99_256} ms; the application {bare_1:,}, "
+    "{bare_16:,}, {bare_64:,} and {bare_256:,}, 99% quantile {bare_p99_1}, {bare_p99_16}, {bare_p99_64} and "
+    "{bare_p99_256} ms"
 )
 SERVICE = {
     "kills": (
         "{kills:,} kills (`kill -9`) under load, every outcome sent twice",
-        COUNTED + ", {different_answers} answers that differ when asked again; {verified}",
+        COUNTED + ", {different_answers} repeated requests with a different response; {verified}",
     ),
     "backends": (
         "four processes on PostgreSQL, {killed:,} backends killed, every outcome sent twice",
         COUNTED + "; {verified}",
     ),
     "clients": (
-        "64 clients, {questions:,} questions, a tenth asked again",
-        "{different_answers} different answers; the allocation is within {largest_score} standard errors of the logged "
-        "propensities, the largest of all actions; {verified}",
+        "64 clients, {questions:,} requests for decisions, a tenth of them repeated",
+        "{different_answers} different responses; the allocation deviates from the logged propensities by at most "
+        "{largest_score} standard errors; {verified}",
     ),
     "malformed": (
         "{requests:,} malformed requests to every route",
         "{server_errors} server errors; {verified}",
     ),
     "http": (
-        "questions and outcomes in turn, 64 connections",
-        "{cpu_us_a_request} µs of a processor a request; by the clock {requests_a_second:,} a second, the load's own "
-        "process beside it, median {median_ms} ms, p99 {p99_ms} ms",
+        "decisions and outcomes alternately, 64 connections",
+        "{cpu_us_a_request} µs of CPU time per request; {requests_a_second:,} requests per second, with the clients on "
+        "the same machine; median {median_ms} ms, 99% quantile {p99_ms} ms",
     ),
     "batches": (
         "outcomes in batches of 1,000",
-        "{cpu_us_an_outcome} µs of a processor an outcome; by the clock {outcomes_a_second:,} a second",
+        "{cpu_us_an_outcome} µs of CPU time per outcome; {outcomes_a_second:,} outcomes per second",
     ),
     "events": (
         "{events:,} events",
-        "log replayed in {fold_again_cpu_s:.0f} s of a processor; {verified}; first paint of its page in Chromium "
-        "after {first_paint_ms:,} ms, for {page_cpu_ms} of which the service had a processor, {page_bytes:,} bytes in "
-        "all; {file_bytes:,} bytes on disk",
+        "log replayed in {fold_again_cpu_s:.0f} s of CPU time; {verified}; first paint of its page in Chromium after "
+        "{first_paint_ms:,} ms, {page_cpu_ms} ms of CPU time in the service, {page_bytes:,} bytes; {file_bytes:,} "
+        "bytes on disk",
     ),
     "connections": (
-        "questions and outcomes in turn on 1, 16, 64 and 256 connections, beside an application that writes one row "
-        "for each request",
+        "decisions and outcomes alternately on 1, 16, 64 and 256 connections, beside an application that writes one "
+        "row for each request",
         BESIDE,
     ),
-    "slow_disk": ("the same requests where each wait for the disk takes 8 ms longer", BESIDE),
+    "slow_disk": ("requests as in the row above, with 8 ms more for each wait for the disk", BESIDE),
     "memory": (
         "memory of the service during {decisions:,} decisions and their outcomes, in batches of 1,000",
         "{mib_first} MiB at the start, {mib_half} MiB after half of them, {mib_last} MiB at the end; {file_mib} MiB on "
@@ -429,17 +437,17 @@ SERVICE = {
     ),
     "processes": (
         "1, 2 and 4 processes on one PostgreSQL, {cores} cores, 64 connections",
-        "{write_1:,}, {write_2:,} and {write_4:,} questions and outcomes a second, p99 {write_p99_1}, {write_p99_2} "
-        "and {write_p99_4} ms; {read_1:,}, {read_2:,} and {read_4:,} recommendations a second; {wrong} outcomes lost "
-        "or counted twice",
+        "{write_1:,}, {write_2:,} and {write_4:,} decisions and outcomes per second, 99% quantile {write_p99_1}, "
+        "{write_p99_2} and {write_p99_4} ms; {read_1:,}, {read_2:,} and {read_4:,} recommendations per second; "
+        "{wrong} outcomes lost or counted twice",
     ),
     "stalls": (
         "while a log of {events:,} events is verified, for {verify_s} s",
-        "p99 of questions {decisions_p99_ms} ms, of the page {page_p99_ms} ms, of metrics {metrics_p99_ms} ms; "
-        "SIGTERM takes {stop_s} s",
+        "99% quantile for decisions {decisions_p99_ms} ms, for the page {page_p99_ms} ms, for metrics {metrics_p99_ms} "
+        "ms; SIGTERM takes {stop_s} s",
     ),
 }
-"""What the parts of benchmarks/service.py found, in words."""
+"""The parts of benchmarks/service.py in words: a test and its result."""
 
 
 # --- specifications -------------------------------------------------------------------------------------

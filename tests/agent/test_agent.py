@@ -512,8 +512,10 @@ CHANGED = {
         "costs": {"send_time": {"morning": 0.02, "afternoon": 0.01}}
     },
     "costs are send_time {.*}, not none": {"costs": None},
-    r"what it requires is nothing, not \[\['subject', \[1\], 0.8\]\]": {"max_probability": {"subject": {"long": 0.8}}},
-    "it has other actions: 80, where these are 44": {"max_set": 2},
+    r"its limits on outcomes are nothing, not \[\['subject', \[1\], 0.8\]\]": {
+        "max_probability": {"subject": {"long": 0.8}}
+    },
+    "it has 80 other actions, not these 44": {"max_set": 2},
     r"its manipulable is \['product', 'purpose', 'send_time'\], not \['product', 'purpose'\]": {
         "manipulable": ["product", "purpose"],
         "costs": None,

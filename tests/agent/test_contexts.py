@@ -127,7 +127,7 @@ def test_a_baseline_needs_the_whole_context_and_says_so():
     with pytest.raises(PolicyError, match=r"'ts\(prior=beta\)' learns a mean for every action in every context,"):
         agent.ask()
     assert cb.Agent(campaign(), "c-ts(prior=beta)", seed=0).ask()
-    with pytest.raises(PolicyError, match="needs all of it"):
+    with pytest.raises(PolicyError, match="needs the whole context"):
         agent.recommend()
 
 

@@ -331,6 +331,14 @@ def test_the_default_loses_no_more_than_the_page_of_regret_says():
     assert PAIRS_LIMIT == 2**18
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_pages_have_the_regret_of_the_benchmark(page):
+    email = json.loads(text("benchmarks/regret.json"))["sets"]["e-mail"]
+    graph, plain = (round(email[name]["mean"]) for name in ("c-ts(prior=beta)", "ts(prior=beta)"))
+    said = " ".join(text(page).split())
+    assert re.search(rf"about {graph} clicks.* Thompson sampling without it about {plain} \(\[regret benchmark\]", said)
+
+
 def test_the_page_of_the_http_api_has_every_route_role_field_and_status():
     page, document = HOOKS["http_api_page"](), build_document(ROUTES)
     for route in ROUTES:
@@ -340,14 +348,19 @@ def test_the_page_of_the_http_api_has_every_route_role_field_and_status():
         assert all(f"`{status}`" in part for status in operation["responses"])
         assert all(f"| `{own['name']}` | {own['in']} |" in part for own in operation.get("parameters", []))
         body = operation.get("requestBody")
-        assert ("Request (" in part) == (body is not None)
-    for name, schema in document["components"]["schemas"].items():
-        part = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
+        assert ("Request, " in part) == (body is not None)
+        if body is not None:
+            name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            fields = document["components"]["schemas"][name]["properties"]
+            assert fields
+            assert all(f"| `{field}` |" in part for field in fields)
+    schemas, told = document["components"]["schemas"], HOOKS["request_only"](document)
+    assert all(name.endswith("Request") for name in told)
+    for name in set(schemas) - told:
+        schema, part = schemas[name], page.split(f"\n### {name}\n")[1].split("\n### ")[0]
         assert all(f"| `{field}` |" in part for field in schema.get("properties", {})), name
     links = set(re.findall(r"\]\(#([\w-]+)\)", page))
-    targets = {name.lower() for name in document["components"]["schemas"]} | {
-        route.handler.__name__ for route in ROUTES
-    }
+    targets = {name.lower() for name in set(schemas) - told} | {route.handler.__name__ for route in ROUTES}
     assert links <= targets | {"errors"}
     assert len({route.handler.__name__ for route in ROUTES}) == len(ROUTES)
 

@@ -47,7 +47,7 @@ def test_what_the_pages_conclude_is_in_the_measurements():
     wrong, past = RECORDED["wrong CPTs"]["rows"], RECORDED["past data"]["rows"]
     assert wrong["100 rows"]["c-ts(prior=beta)"][0] < 80
     for row in ("1,000 confounded rows", "10,000 confounded rows"):
-        assert past[row][explanation.KNOWN][0] > 1.8 * past[row]["learned online, `trust=0.5`"][0]
+        assert past[row][explanation.KNOWN][0] > 1.8 * past[row]["learned online, `trust_past=0.5`"][0]
     sets = [cells["regret"][0] for cells in RECORDED["intervention sets"]["rows"].values()]
     assert sets == sorted(sets)
     intent = [cells["regret"][0] for cells in RECORDED["intent"]["rows"].values()]

@@ -83,8 +83,8 @@ def test_outcomes_wait_for_those_of_earlier_decisions_and_evidence_says_so(polic
     assert (waiting.rounds, waiting.later, waiting.missing) == (0, 9, 0)
     lines = repr(waiting).splitlines()
     assert lines[0] == "Misspecification test: 0 outcomes, by e-values"
-    assert lines[2] == "Waiting: 9 outcomes, until decision 0 has its outcome, or is cancelled"
-    assert "not tested: all 9 outcomes wait for that of decision 0" in repr(waiting)
+    assert lines[2] == "Waiting: 9 outcomes, until decision 0 has an outcome or is cancelled"
+    assert "not tested: all 9 outcomes wait for the outcome of decision 0" in repr(waiting)
     assert "no outcomes yet" not in repr(waiting)
     agent.cancel(first.id)
     after = agent.evidence()
@@ -119,10 +119,10 @@ def test_what_no_outcome_has_tested_is_said_apart_with_the_reason():
         "send_time": "send_time was set, or not observed",
         "product": "product was set, or not observed",
         "purpose": "purpose was set, or not observed",
-        "template": "the causes of template are not known to have had these values",
+        "template": "no outcome showed the parents of template with these values",
     }
     (arrow,) = [claim for claim in found.untested if claim.part == "graph"]
-    assert arrow.untested == "given the parents, what was done with send_time was never left to chance"
+    assert arrow.untested == "given the parents, the choice of send_time was never random"
     assert f"  1 claim not tested: {arrow.untested}" in repr(found).splitlines()
     assert f"CPTs: 0 of {len([claim for claim in tested if claim.part == 'tables'])} claims rejected" in repr(found)
     assert str(arrow).endswith("should not depend on send_time: not tested, " + arrow.untested)
@@ -144,8 +144,8 @@ def test_of_what_is_never_told_no_table_is_tested():
         decision = agent.ask()
         agent.tell(decision.id, reward=1.0, observed=observed)
         reasons.append({claim.untested for claim in agent.evidence().untested if claim.variable in ("hidden", "z")})
-    assert reasons[0] == {"hidden can be seen only if told, tell(..., observed={...})"}
-    assert reasons[1] == {f"the causes of {name} are not known to have had these values" for name in ("hidden", "z")}
+    assert reasons[0] == {"no outcome reported hidden; pass tell(..., observed={...})"}
+    assert reasons[1] == {f"no outcome showed the parents of {name} with these values" for name in ("hidden", "z")}
     assert sum(claim.outcomes for claim in agent.evidence().claims if claim.part == "tables") == 2
 
 

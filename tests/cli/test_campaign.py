@@ -233,3 +233,36 @@ def test_a_contradiction_names_the_commands_that_resolve_it(tmp_path: Path) -> N
     assert done.returncode == 1
     assert "Change it by causalbandits study correct FILE 0 REWARD" in done.stderr
     assert "correct(" not in done.stderr
+
+
+def test_numbers_stand_for_their_intervals_as_in_python(tmp_path: Path) -> None:
+    graph, file = "age -> visits; channel -> visits -> sale", tmp_path / "study.db"
+    knobs = ["--manipulable", "channel=web,mail", "--values", "visits=low,high", "--reward", "sale"]
+    run("study", "create", graph, *knobs, "--context", "age", "--bins", "age=0,30,60", "--to", file)
+    asked = json.loads(run("ask", file, "--context", "age=25"))
+    same = json.loads(run("tell", file, asked["id"], 1, "--observed", "visits=low", "--observed", "age=29.5"))
+    assert same["status"] == "applied"
+    for option in (["ask", file, "--context", "age=61"], ["recommend", file, "--context", "age=old"]):
+        result = CliRunner().invoke(app, [*map(str, option)])
+        assert isinstance(result.exception, CausalBanditsError)
+        assert "[30, 60]" in str(result.exception)
+    assert "Context: age=[0, 30)" in run("recommend", file, "--context", "age=7")
+    result = CliRunner().invoke(app, ["tell", str(file), asked["id"], "1", "--observed", "age=40"])
+    assert "[0, 30)" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (["ask", "absent.db"], "causalbandits study create"),
+        (["serve", "absent.db"], "causalbandits study create"),
+        (["study", "expire", "study.db"], "--attribution-window and --default-reward"),
+    ],
+)
+def test_errors_of_commands_name_commands_and_options(tmp_path: Path, arguments: list[str], way_out: str) -> None:
+    cb.Study.create(tmp_path / "study.db", ENV.problem, "c-ts(prior=beta)", seed=3).close()
+    command = [sys.executable, "-m", "causalbandits.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert way_out in done.stderr
+    assert not re.search(r"Study\.|\w\(", done.stderr)

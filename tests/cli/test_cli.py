@@ -119,7 +119,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"environment": None}, "Name the variables that decisions set: manipulable = "),
+        ({"environment": None}, "The manipulable variables are missing: manipulable = "),
         (
             {"environment": '{ zoo = "e_campaign" }'},
             r"Unknown example environment: 'e_campaign'\. Did you mean 'email_campaign'\?",
@@ -273,7 +273,7 @@ def test_inspect_and_forecast_take_the_file_that_simulate_takes(spec):
     assert "Actions: 6 on X1, X2" in run("inspect", only_a_problem).stdout
     assert (
         run("simulate", only_a_problem).stderr
-        == "Error: [simulation] must say for how many rounds: horizon = 5000, say.\n"
+        == "Error: [simulation] must have a number of rounds, for example horizon = 5000.\n"
     )
 
 
@@ -345,7 +345,7 @@ def test_a_graph_is_never_dropped_because_values_are_missing(tmp_path, command, 
     assert done.returncode == 1
     assert "--data with these values. Or mark a variable that is never observed: 'subject'" in done.stderr
     done = run(*command.split(), source, "--reward", "click", *to, folder=tmp_path)
-    assert done.stderr.startswith("Error: Name the variables that decisions set: --manipulable A,B.")
+    assert "--manipulable A,B. The variables are purpose, subject, click, send_time." in done.stderr
     assert not (tmp_path / "study.db").exists()
     assert run("inspect", source, "--reward", "click", folder=tmp_path).returncode == 0
     done = run(*command.split(), source, *knobs, "--values", "subject=short,long", *to, folder=tmp_path)
@@ -415,11 +415,16 @@ def test_progress_is_reported_in_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_progress, "LINE_INTERVAL", 0.0)
-    with _progress.progress_lines("Fewer --replications take less time."), _progress.Progress(10, "Simulating") as bar:
+    with (
+        _progress.progress_lines("To reduce the time, lower --replications."),
+        _progress.Progress(10, "Simulating") as bar,
+    ):
         bar.advance(4)
         bar.advance(6)
     lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"Simulating: 40% after 0 s, about 0 s left\. Fewer --replications take less time\.", lines[0])
+    assert re.fullmatch(
+        r"Simulating: 40% after 0 s, about 0 s left\. To reduce the time, lower --replications\.", lines[0]
+    )
     assert lines[1].startswith("Simulating: 100%")
     with _progress.Progress(10, "Simulating") as bar:
         bar.advance(10)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 
+import numpy as np
 import pytest
 from tests.fitting.test_fit_latent import logged
 from typer.testing import CliRunner
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.errors import CausalBanditsError, DataError, ModelError
+from commands import run as run_command
 
 DAGITTY = """dag {
 segment [latent]
@@ -127,3 +130,27 @@ def test_bins_are_given_as_edges_or_as_a_number_of_quantiles(tmp_path):
     assert run(tmp_path, "check", "model.json", "visits.csv").exit_code == 0
     for wrong in ("age", "age=", "age=a,b", "=4", "age=0.5"):
         assert run(tmp_path, "check", *files, "--bins", wrong).exit_code != 0
+
+
+@pytest.mark.parametrize("command", ["fit", "check", "inspect", "forecast", "study create"])
+def test_a_column_of_many_numbers_is_refused_with_an_option_that_can_be_pasted(command, tmp_path):
+    """The graph is a text: every command that takes a graph takes it in all forms."""
+    rng = np.random.default_rng(0)
+    rows = [f"{age},{'ab'[age % 2]},{int(rng.integers(2))}" for age in rng.integers(18, 80, 300)]
+    (tmp_path / "past.csv").write_text("\n".join(["age,knob,sale", *rows]))
+    graph = "age -> sale; knob -> sale"
+    arguments = {
+        "fit": [graph, "past.csv", "--out", "model.json"],
+        "check": [graph, "past.csv"],
+        "inspect": [graph, "--data", "past.csv", "--reward", "sale", "--manipulable", "knob"],
+        "forecast": [graph, "--data", "past.csv", "--reward", "sale", "--manipulable", "knob", "--replications", "2",
+                     "--horizon", "20"],
+        "study create": [graph, "--data", "past.csv", "--reward", "sale", "--manipulable", "knob", "--to", "s.db"],
+    }[command]  # fmt: skip
+    refused = run_command(*command.split(), *arguments, folder=tmp_path)
+    assert refused.returncode == 1
+    assert "'age' is a column of numbers with" in refused.stderr
+    pasted = re.search(r"--bins (age=\S+) has the edges", refused.stderr)
+    assert pasted, refused.stderr
+    done = run_command(*command.split(), *arguments, "--bins", pasted[1], folder=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -151,7 +151,7 @@ def test_bounds_use_what_actions_are_worth_and_take_the_rest_for_granted():
     assert of_campaign["c-ts(scales=given)"].broken
     described = cb.describe(twin)
     assert (described.policy, described.reachable) == ("c-gittins(prior=main-effects)", 12)
-    assert "it loses least of those that need not be told anything" in described.reason
+    assert "it has the lowest benchmark regret among policies that need" in described.reason
 
 
 def test_it_goes_to_workers_and_comes_back_the_same():

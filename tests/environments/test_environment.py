@@ -17,7 +17,7 @@ from causalbandits.environments.rewards import (
     LinearReward,
     StudentReward,
 )
-from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, SizeError
+from causalbandits.errors import ActionIndexError, InterventionError, ProblemError, ProblemWarning, SizeError
 from causalbandits.model.causal_model import CausalModel
 from causalbandits.model.variable import Variable
 from causalbandits.problem import features
@@ -473,3 +473,12 @@ def test_degrees_of_freedom_are_whole_and_leave_a_mean(degrees):
         StudentReward(MEAN, degrees=degrees)
     with pytest.raises(ProblemError, match="scale must be a finite number, 0 or more"):
         StudentReward(MEAN, scale=-1.0)
+
+
+def test_an_environment_without_cpts_says_that_it_is_no_world():
+    """Its means would be the same for all actions that differ in a cause of the reward's parents alone."""
+    problem = Problem("a -> m -> y; b -> y", reward="y", manipulable={"a": [0, 1], "b": [0, 1]}, values={"m": [0, 1]})
+    with pytest.warns(ProblemWarning, match="Nothing is known of the CPTs of m, so this environment draws") as caught:
+        env = Environment(problem, BernoulliReward([[0.1, 0.2], [0.8, 0.9]]))
+    assert caught[0].filename == __file__
+    assert env.mean_reward({"a": 0, "b": 0}) == env.mean_reward({"a": 1, "b": 0})

@@ -620,12 +620,12 @@ def test_a_fit_that_filled_in_missing_values_says_so_wherever_it_is_used():
     missing = sum(value is None for column in gaps.values() for value in column)
     fitted = cb.fit(model, gaps, missing="em")
     assert fitted.posterior.filled == missing > 300
-    assert repr(fitted) == f"CausalModel(5 variables, 3 edges, from 300 rows, {missing} missing values filled in)"
+    assert repr(fitted) == f"CausalModel(5 variables, 3 edges, from 300 rows, {missing} missing values imputed)"
     for back in (cb.CausalModel.from_json(fitted.to_json()), pickle.loads(pickle.dumps(fitted))):
         assert back == fitted
         assert back.posterior.filled == missing
     problem = cb.Problem(fitted, manipulable=["purpose"], reward_parents=["subject"], optional=True)
-    said = f"The fit filled in {missing} missing values and takes them for observed. "
+    said = f"The fit imputed {missing} missing values and treats them as observed. "
     with pytest.warns(DataWarning, match=f"{said}Intervals are too narrow."):
         problem.parent_distribution({}, interval=True)
     with pytest.warns(DataWarning, match=said):

@@ -659,7 +659,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
         for name in [name for name in sys.modules if name.split(".")[0] == library]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(CausalBanditsError, match=f"This needs {library}: pip install {library}"):
+        with pytest.raises(CausalBanditsError, match=f"This conversion requires {library}: pip install {library}"):
             adapter(small())
 
 

@@ -408,7 +408,7 @@ def test_where_nothing_keeps_to_the_limit_the_context_is_refused_and_others_are_
             continue
         refused += 1
         where = f"where b={context['b']}, a={context['a']}"
-        with pytest.raises(ProblemError, match=f"no action {where}: none keeps to P.w in 1, 2. <= 0.5"):
+        with pytest.raises(ProblemError, match=f"every action {where}: none satisfies P.w in 1, 2. <= 0.5"):
             agent.ask(context=context)
     assert 0 < refused < 6
 
@@ -420,7 +420,7 @@ def test_eligible_actions_that_are_not_allowed_are_left_out_and_if_all_are_that_
     agent = cb.Agent(problem, "c-ts(prior=beta)", seed=1)
     assert agent.ask(context=context, eligible=[*refused, allowed[0]]).action == allowed[0]
     assert agent.ask(context=context, eligible=lambda do: do in refused or do == allowed[-1]).action == allowed[-1]
-    with pytest.raises(InterventionError, match=r"because P\(w in 1, 2\) would be .* and 0.62 is allowed"):
+    with pytest.raises(InterventionError, match=r"because P\(w in 1, 2\) would be .* above the limit 0.62"):
         agent.ask(context=context, eligible=refused)
 
 

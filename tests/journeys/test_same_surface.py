@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tests.service.test_service import Served
 import causalbandits as cb
 from causalbandits.cli import app
 from causalbandits.cli.study import study
-from causalbandits.errors import PolicyError, TellError, UnknownDecisionError
+from causalbandits.errors import CausalBanditsError, PolicyError, TellError, UnknownDecisionError
 from causalbandits.service.auth import Keys
 from causalbandits.service.schemas import CreateStudyRequest
 from causalbandits.service.server import build_service
@@ -376,3 +377,23 @@ def _complaints(tmp_path: Path, unit: str) -> list[str]:
     command = ["systemd-analyze", "verify", "--man=no", str(file)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return [line for line in found.stderr.splitlines() if file.name in line]
+
+
+def test_a_decision_is_given_as_such_or_by_its_id_everywhere(pair: tuple[cb.Study, RemoteStudy]) -> None:
+    """In an agent, a study and over HTTP: what `ask` returned need not be taken apart."""
+    agent = cb.Agent(pair[0].problem, "c-ts(prior=beta)", seed=1)
+    campaigns: list[Any] = [agent, *pair]
+    for campaign in campaigns:
+        for name in ("explain", "status", "due", "chances"):
+            decision = campaign.ask()
+            if hasattr(campaign, name):
+                assert getattr(campaign, name)(decision) == getattr(campaign, name)(decision.id), name
+            campaign.cancel(decision)
+        values = {name: campaign.problem.variable(name).states[0] for name in campaign.problem.must_observe}
+        decision = campaign.ask()
+        campaign.tell(decision, reward=1, observed={**values, **decision.action})
+        campaign.correct(decision, reward=0)
+        campaign.retract(decision)
+        campaign.cancel(decision)
+        with pytest.raises(CausalBanditsError):
+            campaign.cancel(cb.Decision(id=0 if campaign is agent else "d99-0", action={}))

@@ -105,7 +105,7 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
         for known in ({"region": "north"}, {"age": "old"}, {}, None):
             with pytest.raises(
                 PolicyError,
-                match=r"\(region, age\); known: age=old\. Pass the whole context, or use on_alarm='mend',",
+                match=r"\(region, age\); known: age=old\. Pass the whole context, or leave on_alarm out:",
             ):
                 agent.ask(context=known)
         assert not agent.pending
@@ -114,7 +114,12 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
 
 
 @pytest.mark.parametrize(
-    ("way", "way_out"), [("mend", "take .model, the learnt one"), ("warn", "fit these"), ("leave", "fit these")]
+    ("way", "way_out"),
+    [
+        ("mend", "create the problem again with agent.model, the learned model"),
+        ("warn", "estimate these CPTs again"),
+        ("leave", "estimate these CPTs again"),
+    ],
 )
 def test_where_tables_are_contradicted_by_which_something_is_required_it_is_said(way, way_out):
     believed = problem(shop(complaint=[0.999, 0.001]), max_probability=RARE)
@@ -122,9 +127,9 @@ def test_where_tables_are_contradicted_by_which_something_is_required_it_is_said
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         converse(agent, 500)
-    said = [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "is required" in caveat]
+    said = [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "the limits on" in caveat]
     assert len(said) == 1
-    assert "those of complaint are contradicted" in said[0]
+    assert "outcomes contradict the CPTs of complaint" in said[0]
     assert way_out in said[0]
 
 
@@ -132,7 +137,7 @@ def test_where_other_tables_are_contradicted_nothing_is_said_of_what_is_required
     agent = cb.Agent(problem(shop(view=[0.05, 0.05, 0.9]), max_probability=RARE), guarded(), seed=1)
     with pytest.warns(EvidenceWarning):
         converse(agent, 120)
-    assert not [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "is required" in caveat]
+    assert not [caveat for caveat in agent.recommend(context={"region": "north"}).caveats if "the limits on" in caveat]
 
 
 def test_evidence_says_why_rows_were_not_tested_as_it_is():
@@ -147,8 +152,8 @@ def test_evidence_says_why_rows_were_not_tested_as_it_is():
     told, untold = (
         {claim.untested for claim in one.evidence().claims if claim.variable == "complaint"} for one in (agent, silent)
     )
-    assert told == {"", "the causes of complaint are not known to have had these values"}
-    assert untold == {"complaint can be seen only if told, tell(..., observed={...})"}
+    assert told == {"", "no outcome showed the parents of complaint with these values"}
+    assert untold == {"no outcome reported complaint; pass tell(..., observed={...})"}
     one = next(claim for claim in agent.evidence().claims if not claim.untested)
     assert "CPTs: 0 of 1 claim rejected" in str(replace(agent.evidence(), claims=(one,)))
 
@@ -164,7 +169,7 @@ def test_a_warning_points_at_the_line_that_asked():
         for budget in (None, cb.Budget(9, rounds=50))
     ]
     for agent in agents:
-        with pytest.warns(ProblemWarning, match="No action keeps to") as caught:
+        with pytest.warns(ProblemWarning, match="No action satisfies") as caught:
             agent.ask(context={"region": "north"})
         assert {warning.filename for warning in caught} == {__file__}
 

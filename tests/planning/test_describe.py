@@ -95,7 +95,7 @@ def test_knobs_that_lead_nowhere_are_described_too(model):
 def test_only_bounds_that_say_something_are_shown():
     text = repr(cb.describe(cb.zoo.email_campaign()))
     words = " ".join(text.split())
-    assert "no better than T Delta_max" not in text
+    assert "not below T Delta_max" not in text
     assert "*" not in text
     assert "largest possible regret): c-ucb, cl-ucb, cl-ucb(regressor=observed), ucb, ts(prior=beta)." in words
     assert "causalbandits.theory.bound names it): c-ts(scales=given)," in words

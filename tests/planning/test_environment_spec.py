@@ -259,11 +259,11 @@ OWN = {"model": "model.json", "manipulable": ["x", "w"], "reward_parents": ["m"]
 WRONG = [
     (
         {"manipulable": None},
-        "Name the variables that decisions set: {example:manipulable}. The variables are x, w, m, y.",
+        "The manipulable variables are missing, for example {example:manipulable}. The variables are x, w, m, y.",
     ),
     (
         {"manipulable": []},
-        "Name the variables that decisions set: {example:manipulable}. The variables are x, w, m, y.",
+        "The manipulable variables are missing, for example {example:manipulable}. The variables are x, w, m, y.",
     ),
     ({"manipulable": ["x", "v"]}, "{name:manipulable}: Unknown variable 'v'. Known: 'x', 'w', 'm', 'y'."),
     (
@@ -272,22 +272,22 @@ WRONG = [
     ),
     (
         {"reward_parents": None},
-        "Name the reward: {example:reward}; or, where it is not in the graph, its direct causes: "
-        "{example:reward_parents}.",
+        "The reward is missing. Add its name, {example:reward}; or, if the reward is not in the graph, its direct "
+        "causes, {example:reward_parents}.",
     ),
     ({"reward": "z", "reward_parents": None}, "{name:reward}: Unknown variable 'z'. Known: 'x', 'w', 'm', 'y'."),
     ({"adjust": "best", "reward_parents": None}, '{name:adjust}: expected "smallest"; got "best".'),
     (
         {"can_observe": ["m"]},
-        "{name:can_observe} finds a set in place of the reward's parents: leave out {name:reward_parents}.",
+        "{name:can_observe} replaces the reward's parents by an adjustment set. Leave out {name:reward_parents}.",
     ),
     (
         {"adjust": "smallest", "reward_parents": None},
-        "{name:adjust} needs the name of the reward: {example:reward}.",
+        "{name:adjust} requires the name of the reward: {example:reward}.",
     ),
     (
         {"can_observe": ["m", "y"], "reward": "y", "reward_parents": None},
-        "{name:can_observe} must not contain the reward 'y': it is observed too late.",
+        "{name:can_observe} must not contain the reward 'y', because the reward is observed last.",
     ),
     ({"optional": ["m"]}, "{name:optional}: Unknown manipulable variable 'm'. Known: 'x', 'w'."),
     (

@@ -137,7 +137,7 @@ def test_a_description_by_actions_says_what_is_tied_what_is_worth_setting_and_wh
     assert "Recommended: by actions. It learns the fewest parameters" in text
     assert {row.policy for row in found.bounds} <= {"ucb", "ts(prior=beta)", "ts(scales=given)", "kl-ucb"}
     assert found.policy == "ts"
-    assert "125 times" in found.reason
+    assert "125 trials of each mean" in found.reason
     assert "image/svg+xml" in found._repr_html_()
 
 
@@ -234,12 +234,12 @@ def test_inspect_leads_from_a_graph_to_what_is_possible(dot, tmp_path):
                 "--reward-parents", "", "--horizon", 50, "--replications", 3)  # fmt: skip
     assert "ts(prior=beta)" in found.output
     for arguments, message in (
-        ((), "Name the variables that decisions set"),
+        ((), "The manipulable variables are missing"),
         (("--reward", "sales", "--manipulable", "channel"), "Did you mean 'sale'"),
         (("--reward", "sale", "--picture", tmp_path / "graph.txt"), "graph.txt"),
         (
             ("--reward", "sale", "--manipulable", "channel", "--reward-parents", "engagement"),
-            "Missing are those of 'exposure', 'engagement'",
+            "Missing: the values of 'exposure', 'engagement'",
         ),
     ):
         found = run("inspect", dot, *arguments)

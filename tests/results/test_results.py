@@ -289,7 +289,7 @@ def test_no_saved_agent_or_other_file_is_overwritten_by_results(run, tmp_path):
             getattr(run, method)(tmp_path / name)
         cb.Agent.load(tmp_path / name)
     (tmp_path / "notes.txt").write_text("years of work")
-    with pytest.raises(StateError, match="would destroy what is there"):
+    with pytest.raises(StateError, match="would overwrite another file"):
         run.save(tmp_path / "notes.txt")
     run.save(tmp_path / "run.npz")
     run.save(tmp_path / "run.npz")
@@ -500,10 +500,8 @@ def test_a_single_replication_allows_no_test_and_says_so():
     one = ended(a=[3], b=[5]).compare("a", "b")
     assert one.mean == -2
     assert all(map(np.isnan, (one.lower, one.upper, one.p_value)))
-    assert str(one).endswith("-2.0 in a single replication, which allows neither interval nor test.")
-    assert str(ended(a=[3], b=[5]).compare("a")).endswith(
-        "Final regret, a single replication. There is nothing to test."
-    )
+    assert str(one).endswith("-2.0 in a single replication (no interval and no test).")
+    assert str(ended(a=[3], b=[5]).compare("a")).endswith("Final regret, a single replication. No test is possible.")
 
 
 def test_where_the_difference_never_varies_there_is_nothing_to_test():
@@ -512,11 +510,9 @@ def test_where_the_difference_never_varies_there_is_nothing_to_test():
     constant, same = run.compare("a", "b"), run.compare("a", "same")
     assert np.isnan(constant.p_value)
     assert np.isnan(constant.lower)
-    assert str(constant) == (
-        "Final regret of a minus b: 0.10 in each of 3 replications; it never varies, so there is nothing to test."
-    )
+    assert str(constant) == ("Final regret of a minus b: 0.10 in each of 3 replications (no variation, so no test).")
     assert same.times_equal == 3
-    assert str(same) == "Final regret of a and same: the same in each of 3 replications."
+    assert str(same) == "Final regret of a and same: equal in each of 3 replications."
 
 
 def test_ties_are_told_apart_from_wins():

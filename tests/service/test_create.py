@@ -282,7 +282,7 @@ def test_a_directory_may_be_given_as_an_argument(folder: Path) -> None:
     service = build_service([folder])
     assert (sorted(service.context.writers), service.context.directory) == (["mail"], folder.resolve())
     service.close()
-    with pytest.raises(StateError, match="one directory of studies"):
+    with pytest.raises(StateError, match="one directory of studies;"):
         build_service([folder], directory=folder)
 
 

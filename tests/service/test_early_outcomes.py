@@ -33,7 +33,7 @@ def test_an_id_of_digits_as_text_is_unknown_over_http(served: Served) -> None:
     body = {"items": [{"id": "0", "reward": 1, "observed": SEEN}]}
     status, answer = served.send("POST", f"{STUDY}/outcomes", body)
     assert (status, answer["items"][0]["status"]) == (200, "unknown")
-    assert "character other than digits" in answer["items"][0]["why"]
+    assert "a character other than digits" in answer["items"][0]["why"]
     assert served.send("GET", f"{STUDY}/early-outcomes")[1]["items"] == []
 
 

@@ -46,7 +46,7 @@ def test_rewards_without_parents_are_answered_incomplete_and_can_be_completed(se
     page = served.fetch("GET", "/shop")[2]
     notice = re.search(r'<section class="wide alert".*?</section>', page, re.DOTALL)
     assert notice is not None
-    assert "300 of 300 outcomes lack the value of &#39;interest&#39;, " in notice[0]
+    assert "300 of 300 outcomes lack the value of &#39;interest&#39;, so they do not update the policy" in notice[0]
     assert "observed" in notice[0]
     assert "300 incomplete" in served.fetch("GET", "/")[2]
     assert "Incomplete outcome: missing interest" in served.fetch("GET", "/shop/decision?id=0")[2]

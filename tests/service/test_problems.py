@@ -188,7 +188,7 @@ def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> Non
     path = f"{PATH}/decisions/{open_decision['id']}/correct"
     status, answer = served.send("POST", path, {"reward": 1})
     assert (status, answer["type"]) == (409, "/problems/not-applicable")
-    assert answer["detail"].startswith("Decision ")
+    assert answer["detail"].startswith("Nothing ")
     served.send("POST", f"{PATH}/decisions", {"key": "same"})
     status, answer = served.send("POST", f"{PATH}/decisions", {"key": "same", "context": {"segment": "new"}})
     assert (status, answer["type"], fields(answer)) == (409, "/problems/conflict", ["/key"])
@@ -360,6 +360,10 @@ SHOP: dict[str, Any] = {
     "values": {"basket": ["small", "big"]},
     "reward_range": [0, 1],
 }
+EVEN_ROWS = {
+    "banner": ["plain", "big"] * 4, "price": [9, 9, 12, 12] * 2, "shipping": ["free", "paid"] * 4,
+    "basket": ["small"] * 4 + ["big"] * 4,
+}  # fmt: skip
 ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
 
 
@@ -382,19 +386,15 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "max_probability: expected a number from 0 to below 1 for 'big' of 'basket'; got 2.",
         ),
         (
-            {"max_probability": {"basket": {"huge": 0.4}}},
-            "/problem/max_probability/basket/huge",
-            "huge",
+            {"max_probability": {"basket": {"big": 0.4}}, "values": None, "data": EVEN_ROWS},
+            "/problem/max_probability",
+            "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
-        (
-            {"values": None},
-            "/problem/values",
-            'Pass values: {"basket": ["...", "..."]}, or data with these values',
-        ),
+        ({"values": None}, "/problem/values", 'Missing:......", "..."]}, or data with these values'),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
             "/problem/manipulable",
-            "Missing: the values of",
+            'Missing:......", "..."]}, or data with',
         ),
         (
             {"manipulable": {**SHOP["manipulable"], "baner": ["x"]}},

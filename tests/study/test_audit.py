@@ -218,7 +218,7 @@ def test_who_lacks_the_key_cannot_forge_a_signed_study(tmp_path: Path) -> None:
         chains = json.loads(connection.execute("SELECT chains FROM head").fetchone()[0])
         forge_head(connection, f"chains = '{json.dumps({**chains, 'decisions': last}, sort_keys=True)}'")
     connection.close()
-    with pytest.raises(StateError, match="the head row is not as it was written"):
+    with pytest.raises(StateError, match="checksum mismatch in the head row"):
         cb.Study.open(file, signing_key=KEY)
     shutil.copy(played(tmp_path / "plain.db"), file)  # another study in its place
     with pytest.raises(StateError, match="is not signed"):
@@ -232,5 +232,5 @@ def test_a_damaged_checksum_of_an_early_outcome_is_reported_in_words(tmp_path: P
     connection.close()
     with cb.Study.open(tmp_path / "study.db") as study:
         assert "checksum mismatch in a row of early: 'a'" in repr(study.verify())
-        with pytest.raises(StateError, match="is damaged"):
+        with pytest.raises(StateError, match="is corrupted"):
             study.retract("a")

@@ -57,7 +57,8 @@ def test_rewards_without_parents_are_incomplete_until_these_are_sent_and_then_th
         found = study.report().incomplete
         assert (found.n, found.of, found.without_parents, found.missing) == (100, 100, 100, ("interest",))
         assert [study.explain(outcome.id)["number"] for outcome in found.first] == [0, 1, 2, 3, 4]
-        said = "100 of 100 outcomes lack the value of 'interest', and teach nothing: send it as observed"
+        said = "100 of 100 outcomes lack the value of 'interest', so they do not update the policy. "
+        said += "Send the value as observed"
         assert said in study.recommend().caveats
         assert said in repr(study.report())
         assert study.counts()["outcomes_incomplete"] == 100
@@ -186,7 +187,7 @@ def test_an_outcome_that_lacks_a_variable_of_a_learned_cpt_is_incomplete_and_tea
         id = study.ask().id
         receipt = study.tell(id, reward=1, observed={"c": 1})
         assert receipt[::2] == ("incomplete", ("b",))
-        assert "nothing of the CPTs without the value of 'b'" in receipt.why
+        assert "does not update the CPTs, because the value of 'b'" in receipt.why
         assert study.statistic.count.sum() == 1
         assert study.model.posterior.counts["c"].sum() == 0
         said = "1 of 1 outcomes lacks the value of 'b', and teaches nothing of the CPTs: send it as observed"
@@ -203,7 +204,7 @@ def test_verify_notices_a_changed_list_of_missing_variables(tmp_path: Path) -> N
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("UPDATE decisions SET missing = NULL")
     with cb.Study.open(tmp_path / "study.db") as study:
-        assert "the variables that the outcome of decision 0 lacks" in repr(study.verify())
+        assert "the missing variables of decision 0 differ from the log" in repr(study.verify())
 
 
 def test_an_agent_refuses_a_reward_without_the_parents_that_its_policy_needs_and_says_the_way_out() -> None:

@@ -169,14 +169,14 @@ def test_what_came_early_and_could_not_be_taken_is_listed_with_its_reason_until_
         assert "'send_time' was set to 'evening' by the decision" in report.stranded[0].why
         assert "rewards in [0, 1]; got 5" in report.stranded[2].why
         assert [study.explain(one["id"])["number"] for one in report.to_record()["stranded"]] == [0, 1, 2]
-        assert repr(report).count("came early and could not be taken: '") == 3
+        assert repr(report).count("Early outcome not applied: key '") == 3
         assert study.explain("five")["stranded"] == report.stranded[2].why
         study.tell("evening", reward=None, observed=EVENING)  # not an outcome yet
         assert len(study.report().stranded) == 3
         study.tell("evening", reward=1)
         study.cancel("cancelled")
         study.use("c-ts(scales=given)")
-        assert "tell it again" in study.report().stranded[0].why
+        assert "Report it again" in study.report().stranded[0].why
         assert study.tell("five", reward=5, observed=MORNING).status == "applied"
         assert study.report().stranded == ()
         assert study.explain("five")["stranded"] is None

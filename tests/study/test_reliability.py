@@ -316,7 +316,7 @@ def test_the_head_row_is_what_the_log_says_whatever_is_done(tmp_path: Path) -> N
             with study._session.store.transaction():
                 study._session.store.execute("SAVEPOINT before")
                 study._log.save_head(head._replace(**{name: getattr(head, name) + 1}))
-                assert re.search(f"head row.*{name}", repr(study.verify()))
+                assert re.search(f"{name} is .* in the head row", repr(study.verify()))
                 study._session.store.execute("ROLLBACK TO before")
         assert study.verify()
 
@@ -439,13 +439,13 @@ def test_a_log_is_verified_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pyt
         study.retract(3)
         study.cancel(3)
     monkeypatch.setattr(log, "ROWS_PER_QUERY", 4)
-    assert repr(study.verify()) == "22 events of 20 decisions folded again: all as it was kept."
+    assert repr(study.verify()) == "Replayed: 22 events of 20 decisions\nDifferences: none"
     with sqlite3.connect(tmp_path / "study.db") as own:
         own.execute("UPDATE events SET reward = 5 WHERE number = 14")
         own.execute("UPDATE decisions SET choices = '0' WHERE number IN (7, 8)")
     rows = [("decisions", 7), ("decisions", 8), ("events", 14)]
     assert study.verify().differences == tuple(
-        f"a row of {table} is not as it was written, or another one came before: {number}" for table, number in rows
+        f"checksum mismatch in a row of {table}, or in the row before: {number}" for table, number in rows
     )
 
 
@@ -555,5 +555,5 @@ def test_a_policy_that_was_changed_by_hand_is_refused_in_words(tmp_path: Path) -
         study.ask()
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("""UPDATE policies SET record = replace(record, '"class"', '"cl!ss"')""")
-    with pytest.raises(StateError, match=r"damaged.*the policy is not as it was written"):
+    with pytest.raises(StateError, match=r"corrupted.*checksum mismatch in the record of the policy"):
         cb.Study.open(tmp_path / "study.db")

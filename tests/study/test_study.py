@@ -466,7 +466,7 @@ def test_an_export_says_what_was_left_out_and_why(tmp_path: Path) -> None:
         exported = study.export(tmp_path / "a.dsjson")
         assert exported == (3, 1, 4, 0)
         assert len((tmp_path / "a.dsjson").read_text().splitlines()) == exported.decisions
-        assert str(exported).startswith("3 decisions; left out: 1 without a reward, 4 whose chances are not known (")
+        assert str(exported).startswith("3 decisions; left out: 1 without a reward, 4 without logged propensities (")
         assert str(study.export(tmp_path / "a.csv")) == "8 decisions"
 
 

@@ -165,7 +165,7 @@ def test_a_second_outcome_for_one_key_explains_what_a_key_is(tmp_path: Path) -> 
         with pytest.raises(ConflictError, match="one idempotency key for each exposure, and unit"):
             study.tell("visitor-17", reward=0, observed=seen)
         (receipt,) = study.tell_many([{"id": "visitor-17", "observed": seen, "reward": 0}])
-        assert (receipt.status, "one key for each exposure" in receipt.why) == ("conflict", True)
+        assert (receipt.status, "one idempotency key for each exposure" in receipt.why) == ("conflict", True)
 
 
 def test_many_processes_and_threads_agree_on_a_units_action(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_identity_holds_with_scales_and_anytime():
 
 
 def test_identity_tells_different_policies_apart():
-    with pytest.raises(AssertionError, match="must score alike"):
+    with pytest.raises(AssertionError, match="must have equal scores"):
         check_identity(cb.policies.CausalUCB(noise_scale=0.5), cb.policies.UCB())
 
 
@@ -114,7 +114,7 @@ class Broken(cb.policies.Uniform):
         ("impure", "changed the statistic"),
         ("unseeded", "same random numbers differ"),
         ("numbered", "numbered"),
-        ("forgetful", "through JSON"),
+        ("forgetful", "after saving it as JSON and loading it"),
         (
             "stubborn",
             r"decide\(\) chooses do\(purpose=Operational, send_time=evening\) in 400 of 400 draws, and",

@@ -404,17 +404,18 @@ class Agent(Advice):
         self._pending[outcome.number] = self._as_pending(outcome)
         self._must_replay = True
 
-    def cancel(self, id: int | str) -> None:
+    def cancel(self, decision: Decision | int | str) -> None:
         """Stop waiting for the outcome of a decision, because it was not carried out or its reward will never be known.
 
         The decision's cost and round are refunded to the budget. If an outcome was reported, `retract` it first.
 
         Args:
-            id: The id of the decision.
+            decision: The decision, or its id.
 
         Raises:
             TellError: If the decision is not pending.
         """
+        id = decision.id if isinstance(decision, Decision) else decision
         pending = self._pending_decision(id)
         if self._budget_tracker is not None:
             self._budget_tracker.refund(self.problem.cost(pending.choice.action), pending.problem.context_codes)

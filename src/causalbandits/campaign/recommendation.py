@@ -263,7 +263,7 @@ MAX_CONFIDENCE = 1 - 1e-9
 
 
 class PastData(NamedTuple):
-    """Past rows with a trust_past below 1.
+    """Past rows with a `trust_past` below 1.
 
     Attributes:
         rows: The number of rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from causalbandits.agent import Agent
 from causalbandits.cli.console import print_plain
 from causalbandits.cli.options import parse_assignments
 from causalbandits.errors import CausalBanditsError, StateError
+from causalbandits.model import intervals_of_states
 from causalbandits.problem import Problem
 
 if TYPE_CHECKING:
@@ -190,8 +192,20 @@ def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any
     """Values as they were typed, as the states that they name."""
     values: dict[str, Any] = {}
     for name, text in parse_assignments(arguments, "A=x").items():
-        states_by_text = {str(state): state for state in problem.variable(name).states}
+        variable = problem.variable(name)
+        states_by_text = {str(state): state for state in variable.states}
+        if text not in states_by_text and intervals_of_states(variable.states) is not None and is_number(text):
+            values[name] = variable.states[variable.code(float(text))]
+            continue
         if text not in states_by_text:
             raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.")
         values[name] = states_by_text[text]
     return values
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

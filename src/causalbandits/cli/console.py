@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -12,17 +13,28 @@ if TYPE_CHECKING:
 
 
 def command_terms(message: str) -> str:
-    """A message of the library's in terms of the command line: calls that change an outcome become commands.
+    """A message of the library's in terms of the command line: calls become commands, and rules of a study options.
 
     >>> command_terms("Change it by correct(3, reward=...), or take it back by retract(3).")
     'Change it by causalbandits study correct FILE 3 REWARD, or take it back by causalbandits study retract FILE 3.'
     """
     from causalbandits.study.remote import OPERATION
 
+    message = re.sub(r"Study\.create\([^()]*?((?:, )?min_propensity=[\d.]+)?\)", _create_command, message)
+    message = re.sub(
+        r"(?<![-\w])(?:attribution_window|default_reward|hold_until_window|late_outcomes|min_propensity)\b(?!=)",
+        lambda match: f"--{match[0].replace('_', '-')}",
+        message,
+    )
     return OPERATION.sub(
         lambda match: f"causalbandits study {match[1]} FILE {match[2]}{' REWARD' if match[1] == 'correct' else ''}",
         message,
     )
+
+
+def _create_command(match: re.Match[str]) -> str:
+    option = match[1].rpartition("=")[2] if match[1] else ""
+    return "causalbandits study create" + (f" --min-propensity {option}" if option else "")
 
 
 def print_rows(

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 from causalbandits.cli.console import print_plain
+from causalbandits.cli.options import OptionTerms
 from causalbandits.errors import CausalBanditsError
 from causalbandits.formats import read, write
 from causalbandits.model import State
+from causalbandits.problem import parse_knowledge
 
+_TERMS = OptionTerms((), has_file=False)
 GraphFile = Annotated[
-    Path,
+    str,
     typer.Argument(
-        help=("A graph in DOT or dagitty syntax (.dot, .gv), or a model (.json, .bif, .xml)."), show_default=False
+        help=(
+            "A graph in DOT or dagitty syntax (.dot, .gv), a model (.json, .bif, .xml), or a text such as "
+            "'A, B -> C -> Y'."
+        ),
+        show_default=False,
     ),
 ]
 DataFile = Annotated[Path, typer.Argument(help="The data: a .csv, .csv.gz or .parquet file.", show_default=False)]
@@ -84,16 +93,17 @@ def fit(
 
     if out.name.removesuffix(".gz").rpartition(".")[2].lower() != "json":
         raise CausalBanditsError(f"--out must be a .json file, which keeps the counts of the fit; got {str(out)!r}.")
-    model = fitting.fit(
-        _load_graph(graph, hidden or ()),
-        data,
-        interventions=interventions,
-        bins=fitting.bins_from_texts(bins or ()),
-        prior=prior,
-        missing=cast(Any, missing),
-        na_values=_parse_na_values(na),
-        delimiter=delimiter,
-    )
+    with _errors_name_options():
+        model = fitting.fit(
+            _load_graph(graph, hidden or ()),
+            data,
+            interventions=interventions,
+            bins=fitting.bins_from_texts(bins or ()),
+            prior=prior,
+            missing=cast(Any, missing),
+            na_values=_parse_na_values(na),
+            delimiter=delimiter,
+        )
     write(model, out)
     console = Console()
     print_plain(console, f"{model!r}\nModel: {out}")
@@ -122,30 +132,42 @@ def check(
 
     from causalbandits import fitting
 
-    result = fitting.check(
-        _load_graph(graph, hidden or ()),
-        data,
-        interventions=interventions,
-        bins=fitting.bins_from_texts(bins or ()),
-        alpha=alpha,
-        missing="drop" if drop else "refuse",
-        na_values=_parse_na_values(na),
-        delimiter=delimiter,
-    )
+    with _errors_name_options():
+        result = fitting.check(
+            _load_graph(graph, hidden or ()),
+            data,
+            interventions=interventions,
+            bins=fitting.bins_from_texts(bins or ()),
+            alpha=alpha,
+            missing="drop" if drop else "refuse",
+            na_values=_parse_na_values(na),
+            delimiter=delimiter,
+        )
     print_plain(Console(), repr(result))
 
 
-def _load_graph(path: Path, hidden: Sequence[str]) -> Any:
-    """What a file holds; its graph with more that is hidden, if there is more."""
-    knowledge = read(path)
+@contextmanager
+def _errors_name_options() -> Iterator[None]:
+    """Errors in terms of the options of these commands, which have no --values."""
+    try:
+        yield
+    except CausalBanditsError as error:
+        message = re.sub(r" Or declare that every value is a category: .*", "", str(error))
+        error.args = (re.sub(r"\bbins=\{.*?\}", lambda bins: _TERMS.translate(bins[0]), message), *error.args[1:])
+        raise
+
+
+def _load_graph(graph: str, hidden: Sequence[str]) -> Any:
+    """What a file or a text holds; its graph with more that is hidden, if there is more."""
+    knowledge = parse_knowledge(graph) if "->" in graph or "<-" in graph else read(Path(graph))
     if not hidden:
         return knowledge
     from causalbandits.model import as_causal_graph
 
-    graph = as_causal_graph(knowledge)
+    causal_graph = as_causal_graph(knowledge)
     groups = [tuple(name.strip() for name in group.split(",")) for group in hidden]
     extra_hidden = [names[0] if len(names) == 1 else names for names in groups]
-    return graph.with_hidden(extra_hidden)
+    return causal_graph.with_hidden(extra_hidden)
 
 
 def _parse_na_values(na: Sequence[str] | None) -> list[State]:

@@ -299,7 +299,8 @@ class OptionTerms(SpecTerms):
         """An option with a value that an error has as text of Python."""
         if self._in_file(entry):
             return super().assignment(entry, value)
-        return f"{self.name(entry)} {re.sub(r': ', '=', re.sub(r'[^.,:=/ A-Za-z0-9_-]', '', value))}".rstrip()
+        plain = re.sub(r"[^.,:=/ A-Za-z0-9_-]", "", value)
+        return f"{self.name(entry)} {re.sub(r', (?=[0-9.-])', ',', plain.replace(': ', '='))}".rstrip()
 
 
 def parse_target(

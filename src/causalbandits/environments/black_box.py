@@ -73,7 +73,8 @@ def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> in
     """How often each action is tried beforehand."""
     if (means is None) == (samples is None):
         raise ProblemError(
-            "Regret requires the mean reward of each action. Pass means=, or samples=1000 to estimate them, not both."
+            "Regret requires the mean reward of each action. Pass means=, or samples=1000 to estimate them, and not "
+            "both."
         )
     if samples is None:
         return 0

@@ -14,7 +14,7 @@ from causalbandits._cache import BoundedCache, Cached
 from causalbandits._random import Seed, random_generator
 from causalbandits._typing import Array, Z
 from causalbandits.environments.rewards import AdditiveMean, BernoulliReward, Reward
-from causalbandits.errors import ProblemError
+from causalbandits.errors import ProblemError, ProblemWarning, caller_stacklevel, warn
 from causalbandits.model import CausalModel, Intervention, State, cumulative_probabilities, validate_unique_names
 from causalbandits.model.graph import ancestors
 from causalbandits.problem import Problem, Scores, Situation
@@ -175,6 +175,13 @@ class Environment(Cached):
                 "An environment requires the reward's parents, and this problem has none. Create the environment from "
                 "the whole model, and pass this problem as the policies' belief: simulate(env, policies, "
                 "believed=problem, ...)."
+            )
+        if problem.unknown_cpts:
+            warn(
+                f"Nothing is known of the CPTs of {', '.join(problem.unknown_cpts)}, so this environment draws their "
+                "values uniformly, whatever the action. Create the problem from a CausalModel, or pass data= with it.",
+                ProblemWarning,
+                stacklevel=caller_stacklevel(),
             )
         self.problem = problem
         self.reward = reward

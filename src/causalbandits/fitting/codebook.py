@@ -163,8 +163,8 @@ class Codebook:
         edges = sorted({float(math.floor(low)), *inner, float(math.ceil(high))})
         raise DataError(
             f"{self.name!r} is a column of numbers with {len(numbers)} distinct values in {rows:,} rows, from "
-            f"{format_edge(low)} to {format_edge(high)}; a CPT allows at most {NUMBER_LIMIT}. Discretise them with "
-            f"edges, bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, "
+            f"{format_edge(low)} to {format_edge(high)}; a CPT allows at most {NUMBER_LIMIT}. Discretise them: "
+            f"bins={{{self.name!r}: [{', '.join(map(format_edge, edges))}]}} has the edges, "
             f"bins={{{self.name!r}: 4}} makes 4 quantiles. Or declare that every value is a category: "
             f"values={{{self.name!r}: [...]}}."
         )
@@ -359,7 +359,7 @@ class Codebook:
                 examples = ", ".join(format_edge(float(number)) for number in self.values[:3])  # type: ignore[arg-type]
                 raise DataError(
                     f"{self.name!r} is a column of numbers with more than {STATE_LIMIT} distinct values ({examples}, "
-                    f"...); a CPT allows at most {NUMBER_LIMIT}. Discretise them with edges, bins={{{self.name!r}: "
+                    f"...); a CPT allows at most {NUMBER_LIMIT}. Discretise them: bins={{{self.name!r}: "
                     f"[0, 30, 45, 60]}} has the edges, bins={{{self.name!r}: 4}} makes 4 quantiles."
                 )
             examples = ", ".join(map(repr, self.values[:3]))

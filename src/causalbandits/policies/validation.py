@@ -106,7 +106,7 @@ def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -
     if problem.unknown_limits and not policy.traits.learns_cpts:
         raise PolicyError(
             f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "
-            'the CPTs. Use a policy that learns CPTs, "c-ts(cpts=learned)", or estimate them from data.'
+            "the CPTs. Use a policy that learns CPTs (c-ts with cpts='learned'), or estimate them from data."
         )
     for text in policy_warnings(policy, problem):
         warn(text, ProblemWarning, stacklevel=stacklevel + 1)

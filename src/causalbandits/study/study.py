@@ -548,12 +548,12 @@ class Study(Advice):
         with self._session.transaction():
             self._outcomes.retract(_decision_id(decision), by)
 
-    def cancel(self, id: Id, *, by: str = "") -> None:
+    def cancel(self, decision: Decision | Id, *, by: str = "") -> None:
         """Stop waiting for the outcome of a decision that was not carried out; its cost is refunded. The change is
         logged.
 
         Args:
-            id: The id or the key of the decision.
+            decision: The decision, its id or its key.
             by: The name of the person or program that requests it, for the log.
 
         Raises:
@@ -561,7 +561,7 @@ class Study(Advice):
             TellError: If the decision has an outcome; `retract` it first.
         """
         with self._session.transaction():
-            self._outcomes.cancel(id, by)
+            self._outcomes.cancel(_decision_id(decision), by)
 
     def expire(self, *, limit: int | None = None) -> int:
         """Assign `default_reward` to the decisions without an outcome after `attribution_window` seconds.
@@ -848,21 +848,21 @@ class Study(Advice):
         with self._session.transaction():
             return self._outcomes.parse_id(text, by)
 
-    def status(self, id: Id) -> str | None:
+    def status(self, decision: Decision | Id) -> str | None:
         """What became of a decision: open, held, told, expired or cancelled; None where a key was not asked with."""
         with self._session.transaction():
-            row = self._outcomes.find_decision(id, with_propensities=False)
+            row = self._outcomes.find_decision(_decision_id(decision), with_propensities=False)
             return None if row is None else row.status
 
-    def due(self, id: Id) -> float | None:
+    def due(self, decision: Decision | Id) -> float | None:
         """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
         with self._session.transaction():
-            return self._outcomes.get_decision(id, with_propensities=False).due
+            return self._outcomes.get_decision(_decision_id(decision), with_propensities=False).due
 
-    def chances(self, id: Id) -> dict[Intervention, float]:
+    def chances(self, decision: Decision | Id) -> dict[Intervention, float]:
         """What a decision was drawn from, each with its probability; empty where that is not known."""
         with self._session.transaction():
-            action, propensity, support = self._outcomes.get_decision(id).choice
+            action, propensity, support = self._outcomes.get_decision(_decision_id(decision)).choice
             mixture = ((action, propensity),) if support is None else support
             return {
                 candidate.intervention: probability for candidate, probability in mixture if probability is not None
@@ -877,11 +877,11 @@ class Study(Advice):
                 problem_record["costs"] = self.problem.costs.by_value()
             return {"problem": problem_record, "policy": decider_record, "rules": asdict(self.rules)}
 
-    def explain(self, id: Id) -> dict[str, Any]:
+    def explain(self, decision: Decision | Id) -> dict[str, Any]:
         """Explain a decision: the policy, the action probabilities, the outcomes known then, and the events since.
 
         Args:
-            id: The id or the key of the decision.
+            decision: The decision, its id or its key.
 
         Returns:
             A JSON-ready description.
@@ -890,7 +890,7 @@ class Study(Advice):
             UnknownDecisionError: If the decision was never made.
         """
         with self._session.transaction():
-            row = self._outcomes.get_decision(id)
+            row = self._outcomes.get_decision(_decision_id(decision))
             return {**explain_decision(self._session, row), "stranded": self._outcomes.stranded_reason(row)}
 
     def events(self, after: int | str = 0, limit: int = 1000) -> list[dict[str, Any]]:

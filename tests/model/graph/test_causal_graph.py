@@ -260,7 +260,7 @@ def test_networkx_graphs_of_other_libraries_are_never_taken_for_graphs_that_hide
         graph.nodes["u"][word] = value
         assert cb.CausalGraph.from_networkx(graph) == expected, (word, value)
         graph.nodes["u"][word] = "perhaps"
-        with pytest.raises(ModelError, match=f"'u' says {word}='perhaps'; it must be True or False"):
+        with pytest.raises(ModelError, match=f"'u' has the attribute {word}='perhaps'; it must be True or False"):
             cb.CausalGraph.from_networkx(graph)
     for way in ("both", '"back"', "none"):
         graph = nx.MultiDiGraph(edges)

@@ -190,9 +190,10 @@ def test_a_refusal_says_why_and_what_would_help():
     with pytest.raises(NotIdentifiedError) as caught:
         bow.effect(["visits"], do=["ad"])
     assert str(caught.value) == (
-        "P(visits | do(ad)) cannot be computed from what is observed: ad leads to visits, and both have a hidden cause "
+        "P(visits | do(ad)) is not identified from the observed variables: ad leads to visits, and both have "
+        "an unobserved common cause "
         "(ad <-> visits). Observe the common cause of ad and visits, or set ad at random in some rows "
-        "(interventions=); or learn a number per action: reward_parents=[]."
+        "(interventions=); or learn a mean per action: reward_parents=[]."
     )
     assert isinstance(caught.value, ProblemError)
     named = cb.CausalGraph.from_text("ad -> visits; taste -> {ad, visits}; taste [hidden]")
@@ -200,7 +201,7 @@ def test_a_refusal_says_why_and_what_would_help():
         named.effect(["visits"], do=["ad"])
     assert str(bow.effect(["visits"], do=["ad"], randomised=["ad"])) == "P(visits | do(ad))"
     instrument = cb.CausalGraph.from_text("Z -> X -> Y; X <-> Y")
-    with pytest.raises(NotIdentifiedError, match="X leads to Y, and both have a hidden cause"):
+    with pytest.raises(NotIdentifiedError, match="X leads to Y, and both have an unobserved common cause"):
         instrument.effect(["Y"], do=["X"])
 
 

@@ -269,7 +269,7 @@ def test_c_ts_ucb_plays_the_least_regret_per_uncertainty():
     f = max((theta @ P.T).max(axis=1).mean(), (P @ x).max())
     found = policy.score(situation, cells, np.random.default_rng(5)).values
     np.testing.assert_allclose(found, -(f - P @ x) / (P @ np.sqrt(q)), rtol=1e-10)
-    with pytest.raises(cb.CausalBanditsError, match="a ratio is compared"):
+    with pytest.raises(cb.CausalBanditsError, match="the policy compares ratios"):
         refuse_budget(policy)
 
 

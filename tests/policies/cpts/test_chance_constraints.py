@@ -144,9 +144,9 @@ def test_where_nothing_is_known_the_likeliest_to_comply_is_played_and_said():
     env = cb.Environment(trial(max_probability=AT_MOST), REWARD)
     assert list(trial(env.problem.without_cpts().model, max_probability=AT_MOST).actions) == list(trial().actions)
     agent = cb.Agent(env.problem.without_cpts(), BETA, seed=1)
-    with pytest.warns(ProblemWarning, match=r"No action keeps to P\(harm=yes\) <= 0\.2 with probability 0\.95"):
+    with pytest.warns(ProblemWarning, match=r"No action satisfies P\(harm=yes\) <= 0\.2 with probability 0\.95"):
         agent.ask()
-    (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action keeps to P(harm=yes) <= 0.2"))
+    (caveat,) = (c for c in agent.recommend().caveats if c.startswith("no action satisfies P(harm=yes) <= 0.2"))
     assert "the largest probability is 0." in caveat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProblemWarning)
@@ -220,7 +220,7 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
         assert left(age) == {"low"}
         assert {do["dose"] for do in play(agent, env, 20, context={"age": age})} == {"low"}
     mid, rng = {"context": {"age": "young"}, "eligible": [{"dose": "mid", "timing": "day"}]}, np.random.default_rng(0)
-    with pytest.warns(ProblemWarning, match="No action keeps to"):
+    with pytest.warns(ProblemWarning, match="No action satisfies"):
         agent.ask(**mid)
     for _ in range(200):
         with warnings.catch_warnings():

@@ -439,7 +439,7 @@ def test_what_is_required_is_watched_though_the_reward_does_not_hang_on_it():
             agent.tell(decision.id, reward=z, observed={"mood": z, "harm": harm, "dose": dose})
     assert any("harm" in claim.claim for claim in agent.evidence().contradicted)
     assert agent.model["harm"].table[:, 1].max() > 0.1
-    assert any("was judged by the tables as they were" in caveat for caveat in agent.recommend().caveats)
+    assert any("were evaluated with the original CPTs" in caveat for caveat in agent.recommend().caveats)
 
 
 def test_who_comes_is_tested_where_nobody_looked():

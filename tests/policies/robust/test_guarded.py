@@ -365,7 +365,7 @@ def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(t
     agent = cb.Agent(belief, cb.policies.GuardedThompsonSampling(prior="beta", on_alarm="leave"), seed=1)
     with pytest.raises(
         PolicyError,
-        match=r"\(segment\); known: nothing\. Pass the whole context, or use on_alarm='mend', which accepts a",
+        match=r"\(segment\); known: nothing\. Pass the whole context, or leave on_alarm out: the default accepts a",
     ):
         agent.ask()
     past = {"segment": ["new"], "product": ["Photoshop"], "subject": ["short"], "template": ["1"]}
@@ -387,7 +387,7 @@ def test_a_graph_that_is_left_in_contexts_is_a_number_for_every_action_in_each(t
     assert str(again.recommendations()) == str(agent.recommendations())
     assert converse(again, env, 20, 5) == converse(agent, env, 20, 5)
     assert all(decision.propensity is not None for _, decision in converse(agent, env, 3))
-    with pytest.raises(PolicyError, match="needs all of it"):
+    with pytest.raises(PolicyError, match="needs the whole context"):
         agent.recommend()
 
 

@@ -238,7 +238,7 @@ def test_in_contexts_each_is_learnt_with_what_is_known():
     run = cb.simulate(env, policy, horizon=300, replications=2, seed=0, progress=False)
     assert run.measures["regret"][run.policies[0]][:, -1].mean() < 40
     agent = cb.Agent(env.problem, policy, seed=0)
-    with pytest.raises(PolicyError, match="needs all of it"):
+    with pytest.raises(PolicyError, match="needs the whole context"):
         agent.ask()
 
 

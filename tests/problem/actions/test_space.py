@@ -143,7 +143,7 @@ def test_a_space_as_large_as_the_limit_is_listed_and_a_larger_one_is_not():
         space.refuse_enumeration("It would be listed", 8)
     with pytest.raises(SizeError, match=rf"there are {2**24} of them \(the limit is {ENUMERATION_LIMIT}\)"):
         ActionSpace(knobs(*[1] * 24)).array()
-    with pytest.raises(SizeError, match=rf"A predicate is asked .*{2**21} of them \(the limit is {PREDICATE_LIMIT}\)"):
+    with pytest.raises(SizeError, match=rf"A predicate is called .*{2**21} of them \(the limit is {PREDICATE_LIMIT}\)"):
         ActionSpace(knobs(*[1] * 21)).where(lambda action: True)
 
 

@@ -203,17 +203,17 @@ def test_contexts_that_cannot_be_are_refused():
     observed = cb.LatentModel.from_model(random_model(np.random.default_rng(1), bow), hidden=["U0"])
     bent = cb.CausalGraph.from_text("A -> B -> Y; c <-> Y").with_values({n: [0, 1] for n in "ABcY"})
     tied = cb.LatentModel.from_model(random_model(np.random.default_rng(1), bent), hidden=["U0"])
-    late = "comes after"
+    late = "is observed after the decision|is an effect of"
     mail = {"manipulable": ["mail"], "reward_parents": ["visits"], "optional": True}
     a_to_b = {"manipulable": ["A"], "reward_parents": ["B"], "optional": True}
-    unknown = r"P\(B \| do\(A\)\) cannot be computed from what is observed: A leads to B"
+    unknown = r"P\(B \| do\(A\)\) is not identified from the observed variables: A leads to B"
     for make, error, message in (
         (lambda: cb.Problem(known, **mail, context=["Y"], reward="Y"), ProblemError, late),
         (lambda: cb.Problem(known, **mail, context=["visits"]), ProblemError, late),
         (
             lambda: cb.Problem(tied, manipulable=["A"], reward_parents=["B"], reward="Y", context=["c"], optional=True),
             ProblemError,
-            r"'c' must tell nothing more of the reward 'Y': c <- U0 -> Y is open. Add 'c' to reward_parents: that is",
+            r"'c' must be independent of the reward 'Y', and the path c <- U0 -> Y is open. Adding 'c' to",
         ),
         (lambda: cb.Problem(observed, **a_to_b, context=["c"]), NotIdentifiedError, unknown),
         (lambda: cb.Problem(observed, **a_to_b, max_probability={"B": 0.5}), NotIdentifiedError, unknown),
@@ -224,7 +224,7 @@ def test_contexts_that_cannot_be_are_refused():
                 manipulable=["A"], reward="Y", reward_parents=[], context=["u"], optional=True
             ),
             ProblemError,
-            "'u' is hidden. Take it out of context",
+            "'u' is unobserved. Remove it from context",
         ),
         (lambda: cb.Problem(GRAPH.with_values({"mail": [0, 1]}), manipulable=["mail"], reward="Y", reward_parents=[],
                             context=["segment"], optional=True),

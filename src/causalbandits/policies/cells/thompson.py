@@ -156,7 +156,7 @@ class CausalThompsonSampling(SamplingPolicy):
                 f"prior={self.prior!r}, scales={self.scales!r}."
             )
         if self.trust_past is not None and self.cpts == "known":
-            raise PolicyError("trust_past=, the trust in past data, requires cpts='learned'. Leave trust_past= out.")
+            raise PolicyError("trust_past= requires cpts='learned'. Leave trust_past= out.")
         if self.trust_past is not None and (not is_real(self.trust_past) or not 0 < self.trust_past <= 1):
             raise PolicyError(f"trust_past must be a probability above 0 and up to 1; got {self.trust_past!r}.")
 

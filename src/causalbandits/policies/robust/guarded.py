@@ -178,7 +178,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
                 "on_alarm='leave' can replace the graph by a mean for every action in every context, and needs the "
                 f"whole context ({', '.join(problem.context)}); known: "
                 f"{problem.contexts.format_context(problem.context_codes) or 'nothing'}. Pass the whole context, or "
-                "use on_alarm='mend', which accepts a partial context."
+                "leave on_alarm out: the default accepts a partial context."
             )
         return number
 

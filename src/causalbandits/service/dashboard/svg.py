@@ -114,10 +114,10 @@ def delay_chart(delays: Sequence[float]) -> Markup:
     for span, (name, count) in enumerate(bins):
         height = (HEIGHT - BOTTOM - 26) * count / tallest
         x, y, middle = 8 + span * width, HEIGHT - BOTTOM - height, 8 + (span + 0.5) * width
-        label = name.replace("to ", "≤ ")
         bars.append(
             f'<rect class="kind0" x="{x + 3:.1f}" y="{y:.1f}" width="{width - 6:.1f}" height="{height:.1f}"/>'
-            f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{label}</text>'
+            f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
+            f"{name.replace('to ', '≤ ')}</text>"
         )
         if count:
             share = f"{count / len(delays):.0%}"

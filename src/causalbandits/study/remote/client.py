@@ -331,13 +331,13 @@ class RemoteStudy:
         """
         self._transport.send("POST", _decision_path(_decision_id(decision), "/retract"), {})
 
-    def cancel(self, id: Id) -> None:
+    def cancel(self, decision: Decision | Id) -> None:
         """Stop waiting for the outcome of a decision that was not carried out, as `Study.cancel` does.
 
         Args:
-            id: The id or the key of the decision.
+            decision: The decision, its id or its key.
         """
-        self._transport.send("POST", _decision_path(id, "/cancel"), {})
+        self._transport.send("POST", _decision_path(_decision_id(decision), "/cancel"), {})
 
     def expire(self) -> int:
         """Assign the default reward to all decisions whose attribution window has closed; returns their number."""
@@ -520,39 +520,39 @@ class RemoteStudy:
         """Whether a decision is reproduced from the outcomes that were known when it was made.
 
         Args:
-            id: The id or the key of the decision.
+            id: The decision's id or its key.
 
         Returns:
             True if the decision is the same again.
         """
         return bool(self.explain(id)["comes_out_again"])
 
-    def status(self, id: Id) -> str | None:
+    def status(self, decision: Decision | Id) -> str | None:
         """The status of a decision.
 
         Args:
-            id: The id or the key of the decision.
+            decision: The decision, its id or its key.
 
         Returns:
             "open", "held", "told", "expired" or "cancelled"; None for a key without a decision.
         """
         try:
-            return str(self.explain(id)["status"])
+            return str(self.explain(decision)["status"])
         except UnknownDecisionError:
-            if isinstance(id, str):
+            if isinstance(_decision_id(decision), str):
                 return None
             raise
 
-    def explain(self, id: Id) -> dict[str, Any]:
+    def explain(self, decision: Decision | Id) -> dict[str, Any]:
         """Explain a decision, as `Study.explain` does.
 
         Args:
-            id: The id or the key of the decision.
+            decision: The decision, its id or its key.
 
         Returns:
             A JSON-ready description.
         """
-        return self._transport.send("GET", _decision_path(id))  # type: ignore[no-any-return]
+        return self._transport.send("GET", _decision_path(_decision_id(decision)))  # type: ignore[no-any-return]
 
 
 def _decode(record: Mapping[str, Any]) -> Decision:
