@@ -118,7 +118,9 @@ def test_bad_pasts_are_refused_and_change_nothing(env):
     agent, rows = cb.Agent(env.problem, "c-ts(prior=beta)"), history(env, 5)
     with pytest.raises(cb.CausalBanditsError, match="Name the column with the rewards"):
         agent.learn(rows)
-    with pytest.raises(DataError, match="column for every reward; 'clicks' has none.* Did you mean 'click'") as refused:
+    with pytest.raises(
+        DataError, match=r"column for every reward; 'clicks' has none.* Did you mean 'click'"
+    ) as refused:
         agent.learn(rows, reward="clicks")
     assert "[hidden]" not in str(refused.value)  # a reward cannot be unobserved
     with pytest.raises(DataError, match="must be numbers; one of them is 'yes'"):

@@ -85,7 +85,7 @@ class HistoryImporter:
     def _refuse_rewards(self, rewards: Array, column: str) -> None:
         """Refuse all rows if a reward cannot count: leaving its row out would select rows by their outcome."""
         if self.policy.traits.unit_rewards:
-            remedy = "leave out the policy, or choose one for any rewards, such as 'c-ts'"
+            remedy = "choose a policy for any rewards, such as 'c-ts'"
             _refuse_rewards_outside((0.0, 1.0), rewards, column, f"The policy {self.policy.id!r} needs", remedy)
         if self.problem.reward_range is not None:
             remedy = "correct reward_range= of the problem"
@@ -108,7 +108,7 @@ class HistoryImporter:
                 "Estimate the CPTs from the other rows alone, or use a policy that takes the CPTs as known, such as "
                 "'c-ts', or 'c-ts(prior=beta)' for rewards from 0 to 1.",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     @property

@@ -553,5 +553,5 @@ def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
     trust = f"{policy.trust_in(problem):g}"
     return (
         f"; each row of a CPT is as the rows in data= say with a prior probability of {trust} "
-        f"(trust_past={trust} of the policy, not of learn)"
+        f"(trust_past={trust}), an option of the policy that learn() does not change"
     )
