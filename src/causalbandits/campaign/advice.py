@@ -102,7 +102,7 @@ class CampaignState:
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
 
-    def _trusted_past_assumption(self, recommendation: Recommendation) -> str:
+    def _past_assumption(self, recommendation: Recommendation) -> str:
         """What an interval assumes of past rewards that are always counted."""
         rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if not rows or not math.isfinite(recommendation.lower + recommendation.upper):
@@ -122,7 +122,7 @@ class CampaignState:
         situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
         lead, *others = self._beliefs(diagnostics)
         best = recommend(self.policy, situation, lead.statistic, confidence, tolerance, lead.diagnostics, allowance)
-        best = replace(best, assumes=best.assumes + self._trusted_past_assumption(best))
+        best = replace(best, assumes=best.assumes + self._past_assumption(best))
         if doubted is None:
             return best
         action = conditioned.actions.find(best.intervention)
