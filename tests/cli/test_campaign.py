@@ -135,6 +135,7 @@ def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp
         (("tell", file, 0, 2, *told({}, 0)[0]), r"\[0, 1\]"),
         (("tell", file, "visitor-1", 1), "no keys"),
         (("tell", file, 0, 1, "--observed", "subject=green"), "subject must be one of"),
+        (("tell", file, 0, 1, "--observed", "subject=short,template=1"), "Repeat the option for each variable"),
         (("tell", file, 0, 1, "--observed", "nobody=green"), "nknown variable"),
         (("ask", file, "--key", "visitor-1"), "no keys"),
         (("ask", tmp_path / "nothing"), "Cannot read"),

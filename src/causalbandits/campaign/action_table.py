@@ -156,6 +156,37 @@ class ActionTable(Sequence[ActionRow]):
         Returns:
             The text.
         """
+        head, body = self.format_cells(limit)
+        lines = [format_table(head, body)]
+        if self.context:
+            lines.insert(0, f"Context: {', '.join(f'{name}={value}' for name, value in self.context.items())}")
+        return "\n".join([*lines, *self.format_notes(len(body))])
+
+    def format_notes(self, n_shown: int) -> list[str]:
+        """The remarks below the table: rows that are not shown, columns that are not available, with the reasons.
+
+        Args:
+            n_shown: The number of rows that are shown.
+
+        Returns:
+            The remarks.
+        """
+        notes = []
+        if n_shown < len(self.rows):
+            notes.append(f"{len(self.rows) - n_shown:,} more rows: to_dicts() and write() give all of them.")
+        elif len(self.rows) < self.n_ranked:
+            notes.append(f"{len(self.rows):,} of {self.n_ranked:,} rows.")
+        return [*notes, self.note] if self.note else notes
+
+    def format_cells(self, limit: int | None = None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The table as texts.
+
+        Args:
+            limit: The number of rows. Default: all.
+
+        Returns:
+            The head, and a tuple of cells for each row.
+        """
         shown = self.rows[:limit]
         largest = max((abs(row.mean) for row in shown), default=0.0)
         places = max(0, min(9, 3 - math.floor(math.log10(largest)))) if largest else 3
@@ -164,7 +195,7 @@ class ActionTable(Sequence[ActionRow]):
         best = f"P(within {self.tolerance:g} of best)" if self.tolerance else "P(best)"
         head = ["action", "mean", f"{format_percentage(self.confidence)} {self.kind} interval", best, "chosen"]
         head += ["cost"] * has_costs + ["coverage"] * has_gaps
-        body = []
+        body: list[tuple[str, ...]] = []
         for row in shown:
             has_interval = row.lower is not None and row.upper is not None
             cells = [
@@ -177,16 +208,7 @@ class ActionTable(Sequence[ActionRow]):
             cells += [f"{row.cost:.4g}"] * has_costs
             cells += ["-" if row.coverage is None else f"{row.coverage:.1%}"] * has_gaps
             body.append(tuple(cells))
-        lines = [format_table(tuple(head), body)]
-        if self.context:
-            lines.insert(0, f"Context: {', '.join(f'{name}={value}' for name, value in self.context.items())}")
-        if len(shown) < len(self.rows):
-            lines.append(f"{len(self.rows) - len(shown):,} more rows: to_dicts() and write() give all of them.")
-        elif len(self.rows) < self.n_ranked:
-            lines.append(f"{len(self.rows):,} of {self.n_ranked:,} rows.")
-        if self.note:
-            lines.append(self.note)
-        return "\n".join(lines)
+        return tuple(head), body
 
 
 def validate_page(limit: object, offset: object) -> None:

@@ -7,6 +7,7 @@ outcomes say against the model; and the model itself, where its tables are learn
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -102,6 +103,14 @@ class CampaignState:
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
 
+    def _past_assumption(self, recommendation: Recommendation) -> str:
+        """What an interval assumes of past rewards that are always counted."""
+        rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
+        if not rows or not math.isfinite(recommendation.lower + recommendation.upper):
+            return ""
+        given = "configuration" if self.policy.traits.needs_parents else "action"
+        return f"; the {rows:,} past rewards have the same means, given the {given}, as future ones (trust_past=1)"
+
     def learned_model(self) -> CausalModel | None:
         """The model with the tables that were learnt; None where they are taken as they are."""
         return self.policy.learned_model(self.problem, self.statistic)
@@ -114,6 +123,7 @@ class CampaignState:
         situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
         lead, *others = self._beliefs(diagnostics)
         best = recommend(self.policy, situation, lead.statistic, confidence, tolerance, lead.diagnostics, allowance)
+        best = replace(best, assumes=best.assumes + self._past_assumption(best))
         if doubted is None:
             return best
         action = conditioned.actions.find(best.intervention)

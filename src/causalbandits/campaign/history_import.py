@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._typing import Z
+from causalbandits._typing import Array, Z
 from causalbandits.campaign.decision import DecisionSeeds
-from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
+from causalbandits.errors import CausalBanditsError, DataError, DataWarning, InterventionError, ProblemError, warn
 from causalbandits.fitting import Interventions, LoggedRounds, read_logged_rounds
 from causalbandits.model import CausalModel
 from causalbandits.policies import AnyPolicy, Outcome, validate_reward
@@ -73,12 +73,43 @@ class HistoryImporter:
         columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
         rounds = read_logged_rounds(data, states, column, interventions)
+        self._refuse_rewards(rounds.rewards, column)
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
             successes = self.seeds.binarise(value, number) if self.policy.traits.counts_successes else value
             outcomes.append(Outcome(action, z, value, successes, number, context=context))
+        self._warn_of_double_counts(outcomes)
         return outcomes
+
+    def _refuse_rewards(self, rewards: Array, column: str) -> None:
+        """Refuse all rows if a reward cannot count: leaving its row out would select rows by their outcome."""
+        if self.policy.traits.unit_rewards:
+            remedy = "choose a policy for any rewards, such as 'c-ts'"
+            _refuse_rewards_outside((0.0, 1.0), rewards, column, f"The policy {self.policy.id!r} needs", remedy)
+        if self.problem.reward_range is not None:
+            remedy = "correct reward_range= of the problem"
+            _refuse_rewards_outside(self.problem.reward_range, rewards, column, "The problem declares", remedy)
+        for reward in rewards[np.isfinite(rewards)].tolist():
+            validate_reward(self.policy, reward)
+
+    def _warn_of_double_counts(self, outcomes: Sequence[Outcome]) -> None:
+        """Warn if rows of an experiment may have estimated the CPTs that the policy goes on to learn from them."""
+        posterior = self.problem.posterior
+        if not self.policy.traits.learns_cpts or posterior is None:
+            return
+        n_fitted = posterior.rows - posterior.observational
+        n_learned = sum(any(outcome.action.choices) for outcome in outcomes)
+        if n_fitted and n_learned:
+            warn(
+                f"The CPTs of this problem were estimated from data with {n_fitted:,} rows of an experiment, and the "
+                f"policy {self.policy.id!r} also updates them by the {n_learned:,} rows with an intervention that are "
+                "learned now. Rows that are in both count twice for the CPTs, so that intervals are too narrow. "
+                "Estimate the CPTs from the other rows alone, or use a policy that takes the CPTs as known, such as "
+                "'c-ts', or 'c-ts(prior=beta)' for rewards from 0 to 1.",
+                DataWarning,
+                stacklevel=4,
+            )
 
     @property
     def _context(self) -> tuple[str, ...]:
@@ -170,13 +201,6 @@ class HistoryImporter:
             return "the reward is missing"
         if min(z, default=0) < 0:
             return "a parent's value is missing" if self.policy.traits.needs_parents else ""
-        try:
-            validate_reward(self.policy, reward)
-        except CausalBanditsError:
-            return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
-        bounds = self.problem.reward_range
-        if bounds is not None and not bounds[0] <= reward <= bounds[1]:
-            return f"the problem declares rewards from {bounds[0]:g} to {bounds[1]:g}"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):
             return "the configuration has probability 0 under the action in the model"
         return ""
@@ -184,3 +208,14 @@ class HistoryImporter:
     def _knows_support(self, action: Action) -> bool:
         """Whether the problem says what is possible: what is observed is asked of its own actions only."""
         return isinstance(self.problem.knowledge, CausalModel) or self._is_action(action.choices)
+
+
+def _refuse_rewards_outside(bounds: tuple[float, float], rewards: Array, column: str, reason: str, remedy: str) -> None:
+    outside = rewards[(rewards < bounds[0]) | (rewards > bounds[1])]
+    if len(outside):
+        raise DataError(
+            f"{reason} rewards from {bounds[0]:g} to {bounds[1]:g}; {len(outside)} of {len(rewards)} rows have another "
+            f"one in {column!r}, such as {outside[0]:g}. Without these rows, the others would be selected by their "
+            f"outcome, and every estimate would be biased. To use the rewards as they are, {remedy}. If they are "
+            "errors, correct the data. Nothing was learned."
+        )

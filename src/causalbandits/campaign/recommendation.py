@@ -551,4 +551,7 @@ def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
     if not policy.doubts_tables(problem):
         return ""
     trust = f"{policy.trust_in(problem):g}"
-    return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"
+    return (
+        f"; each row of a CPT is as the rows in data= say with a prior probability of {trust} "
+        f"(trust_past={trust}), an option of the policy that learn() does not change"
+    )

@@ -75,10 +75,12 @@ def _recommendation_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[P
         if advice.problem.context:
             return [Code(repr(advice.recommendations()))]
         recommendation = advice.recommend()
-        ranking = recommendation.table(limit=MAX_TABLE_ROWS).format_rows()
+        ranking = recommendation.table(limit=MAX_TABLE_ROWS)
     except CausalBanditsError as error:
         return [Text(str(error))]
-    return [Code(repr(recommendation)), Heading("Ranking of actions"), Code(ranking)]
+    head, rows = ranking.format_cells()
+    notes = [Text(note) for note in ranking.format_notes(len(rows))]
+    return [Code(repr(recommendation)), Heading("Ranking of actions"), Grid(head, rows), *notes]
 
 
 def _graph_parts(advice: Advice) -> list[Part]:
@@ -163,7 +165,7 @@ def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -
 
 
 def _format_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "do()"
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "do(), no intervention"
 
 
 def _model_check_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:

@@ -82,7 +82,8 @@ class Rows:
         *,
         measured: Collection[str] = (),
     ) -> None:
-        check_columns(structure.names, source.columns)
+        check_columns([name for name in structure.names if name not in measured], source.columns)
+        check_columns(measured, source.columns, "reward")
         self._source = source
         self._names = structure.names
         self.books = {
