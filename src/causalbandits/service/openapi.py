@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from causalbandits.problem import problem_schema
+from causalbandits.service.descriptions import describe_fields
 from causalbandits.service.http import DEFAULT_LIMIT, MAX_LIMIT, PROBLEM_MEDIA_TYPE
 from causalbandits.service.problems import PROBLEM_TYPES
 from causalbandits.service.routes import HTTPRoute
@@ -90,7 +91,9 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
     components["CreateStudyRequest"]["properties"]["problem"] = {
         "$ref": f"#/components/schemas/{PROBLEM_SCHEMA['title']}"
     }
-    components = {name: portable_schema(schema) for name, schema in components.items()} | VALUE_SCHEMAS
+    components = {
+        name: portable_schema(describe_fields(name, schema)) for name, schema in components.items()
+    } | VALUE_SCHEMAS
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
