@@ -265,7 +265,7 @@ def test_a_decision_that_expired_and_was_not_carried_out_is_cancelled_and_leaves
         assert study.n_outcomes == 0
         assert study.state_hash() == before
         assert study.report().decisions["expired"] == 0
-        assert study.verify().ok
+        assert study.verify()
 
 
 def test_a_reported_outcome_is_not_cancelled(tmp_path: Path) -> None:
