@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Array, is_iterable, is_real
+from causalbandits._typing import Array, is_iterable
 from causalbandits.errors import InterventionError, ModelError, short_repr, unknown_name_message
 from causalbandits.model.intervals import interval_code, intervals_of_states
 from causalbandits.model.intervention import State
@@ -136,10 +136,11 @@ class Variable:
             code = interval_code(self.states, state)
             if code is not None:
                 return code
-            if is_real(state) and (intervals := intervals_of_states(self.states)) is not None:
+            if (intervals := intervals_of_states(self.states)) is not None:
                 raise InterventionError(
                     f"The value of {self.name!r} must be a number {intervals.range}, or one of its intervals "
-                    f"{', '.join(map(repr, self.states))}; got {short_repr(state)}."
+                    f"{', '.join(map(repr, self.states))}; got {short_repr(state)}"
+                    f"{', which is a text' if isinstance(state, str) else ''}."
                 ) from None
             raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 

@@ -550,7 +550,7 @@ class Study(Advice):
 
     def cancel(self, decision: Decision | Id, *, by: str = "") -> None:
         """Stop waiting for the outcome of a decision that was not carried out; its cost is refunded. The change is
-        logged.
+        logged. The default reward of an expired decision is removed.
 
         Args:
             decision: The decision, its id or its key.
@@ -558,7 +558,7 @@ class Study(Advice):
 
         Raises:
             UnknownDecisionError: If the decision was never made.
-            TellError: If the decision has an outcome; `retract` it first.
+            TellError: If the decision has a reported outcome; `retract` it first.
         """
         with self._session.transaction():
             self._outcomes.cancel(_decision_id(decision), by)

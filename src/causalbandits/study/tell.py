@@ -471,11 +471,14 @@ class OutcomeRecorder:
             self._session.record_event(row, "retract", None, None, None, by or None)
 
     def cancel(self, id: Id, by: str = "") -> None:
-        """Stop waiting for an outcome: the decision was not carried out."""
+        """Stop waiting for an outcome: the decision was not carried out. A default reward is removed first."""
         validate_remark("by", by)
         row = self.get_decision(id)
         if row.status == IS_CANCELLED:
             return
+        if row.status == IS_EXPIRED and all(event.kind != "late" for event in self._log.events_of(row.number)):
+            self._session.record_event(row, "retract", None, None, None, by or None)
+            row = self.get_decision(row.number)
         if row.status != IS_OPEN:
             raise TellError(
                 f"Decision {row.number} is {row.status}. Remove its outcome first, retract({row.number}). Nothing was "

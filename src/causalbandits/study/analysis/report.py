@@ -218,9 +218,12 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
 
 
 def predicted_configurations(session: Session, row: Row) -> list[dict[str, Any]]:
-    """Where a decision's action leads, the likeliest first, and what was known of these configurations by then."""
+    """Where a decision's action leads, the likeliest first, and what was known of these configurations by then.
+
+    Empty where nothing is known of CPTs between the action and the parents: their probabilities are no prediction.
+    """
     conditioned = session.problem.condition_codes(row.context)
-    if not conditioned.parents or conditioned.configurations > MAX_CONFIGURATIONS:
+    if not conditioned.parents or conditioned.unknown_cpts or conditioned.configurations > MAX_CONFIGURATIONS:
         return []
     probabilities = conditioned.parent_distribution(row.choice.action).reshape(-1)
     sums_by_z = _sum_by(table_at(session.log, row.events), 2)
