@@ -6,7 +6,7 @@ import json
 import pickle
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -287,7 +287,10 @@ def check_scores_permute(policy: AnyPolicy) -> None:
 
 
 def check_state_is_a_fold(policy: AnyPolicy) -> None:
-    """Check that the same outcomes give the same statistic, also from their sums if the policy defines `from_sums`.
+    """Check that the same outcomes give the same statistic, in any order.
+
+    The order is not checked if the policy's traits are sequential, or learn CPTs. If the policy defines `from_sums`,
+    the sums of the outcomes must give this statistic, too.
 
     >>> from causalbandits.policies import CausalUCB
     >>> check_state_is_a_fold(CausalUCB())
@@ -305,6 +308,15 @@ def check_state_is_a_fold(policy: AnyPolicy) -> None:
         _encode_statistic(first) == _encode_statistic(second),
         f"{policy}: the same outcomes gave two different statistics.",
     )
+    if not (policy.traits.sequential or policy.traits.learns_cpts):  # those count decisions, too
+        order = np.random.default_rng(7).permutation(len(history))
+        reordered = _train_statistic(policy, env.problem, history, order).to_record()
+        for name, value in first.to_record().items():
+            require(
+                np.allclose(value, reordered[name], rtol=1e-6, atol=1e-6),
+                f"{policy}: the same outcomes in another order gave another statistic ({name}). Keep sums over "
+                "outcomes. A policy that depends on the order declares traits.sequential and uses monitor().",
+            )
     try:
         from_sums = policy.from_sums(env.problem, OutcomeSums.of(_build_outcomes(env.problem, history)))
     except PolicyError:  # it says that sums are not enough
@@ -449,9 +461,12 @@ def _build_outcomes(problem: Problem, history: list[Event]) -> list[Outcome]:
     ]
 
 
-def _train_statistic(policy: AnyPolicy, problem: Problem, history: list[Event]) -> Any:
+def _train_statistic(
+    policy: AnyPolicy, problem: Problem, history: list[Event], order: Iterable[int] | None = None
+) -> Any:
     statistic = policy.init(problem)
-    for outcome in _build_outcomes(problem, history):
+    outcomes = _build_outcomes(problem, history)
+    for outcome in outcomes if order is None else [outcomes[i] for i in order]:
         policy.update(_situation(policy, problem), statistic, outcome)
     return statistic
 
