@@ -42,9 +42,16 @@ START, END = "<!-- made by docs/tables.py -->\n", "<!-- until here -->\n"
 def page(name: str) -> str:
     """A page with its tables as they should be."""
     before, *rest = (ROOT / "docs" / name).read_text(encoding="utf-8").split(START)
-    made = [START + "\n" + as_markdown(own()) + "\n" + END for own in PAGES[name]]
+    made = [START + "\n" + as_markdown(wrapped(own())) + "\n" + END for own in PAGES[name]]
     after = [part.split(END)[1] for part in rest]
     return before + "".join(table + text for table, text in zip(made, after, strict=True))
+
+
+def wrapped(parts: list[Any]) -> list[Any]:
+    """The parts with paragraphs in lines of a page's length."""
+    return [
+        Text("\n".join(textwrap.wrap(p.text, 155))) if isinstance(p, Text) and "\n" not in p.text else p for p in parts
+    ]
 
 
 def measured(name: str) -> Any:

@@ -331,6 +331,14 @@ def test_the_default_loses_no_more_than_the_page_of_regret_says():
     assert PAIRS_LIMIT == 2**18
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_pages_have_the_regret_of_the_benchmark(page):
+    email = json.loads(text("benchmarks/regret.json"))["sets"]["e-mail"]
+    graph, plain = (round(email[name]["mean"]) for name in ("c-ts(prior=beta)", "ts(prior=beta)"))
+    said = " ".join(text(page).split())
+    assert re.search(rf"about {graph} clicks.* Thompson sampling without it about {plain} \(\[regret benchmark\]", said)
+
+
 def test_the_page_of_the_http_api_has_every_route_role_field_and_status():
     page, document = HOOKS["http_api_page"](), build_document(ROUTES)
     for route in ROUTES:

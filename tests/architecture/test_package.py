@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
 import inspect
@@ -307,5 +308,12 @@ def test_completion_lists_what_is_for_users(tmp_path: Path) -> None:
             listed = [name for name in dir(thing) if not name.startswith("_")]
             assert 15 < len(listed) <= most
             assert all(hasattr(thing, name) for name in listed)
+    for text in ("c-ts", "c-gittins(prior=main-effects)", "cl-ucb", "uniform", "auto"):
+        policy = cb.policy(text)
+        listed = {name for name in dir(policy) if not name.startswith("_")}
+        options = {field.name for field in dataclasses.fields(policy)}
+        assert {"id", "label", "score", "update", *options} <= listed
+        assert len(listed - options) <= 17
+        assert all(hasattr(policy, name) for name in listed)
     page = (ROOT / "docs/reference/api/problem.md").read_text(encoding="utf-8")
     assert [name for name in dir(problem) if not name.startswith("_") and name not in page] == []

@@ -169,7 +169,7 @@ def test_a_warning_points_at_the_line_that_asked():
         for budget in (None, cb.Budget(9, rounds=50))
     ]
     for agent in agents:
-        with pytest.warns(ProblemWarning, match="No action keeps to") as caught:
+        with pytest.warns(ProblemWarning, match="No action satisfies") as caught:
             agent.ask(context={"region": "north"})
         assert {warning.filename for warning in caught} == {__file__}
 

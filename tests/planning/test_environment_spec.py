@@ -259,11 +259,11 @@ OWN = {"model": "model.json", "manipulable": ["x", "w"], "reward_parents": ["m"]
 WRONG = [
     (
         {"manipulable": None},
-        "The manipulable variables are missing: {example:manipulable}. The variables are x, w, m, y.",
+        "The manipulable variables are missing, for example {example:manipulable}. The variables are x, w, m, y.",
     ),
     (
         {"manipulable": []},
-        "The manipulable variables are missing: {example:manipulable}. The variables are x, w, m, y.",
+        "The manipulable variables are missing, for example {example:manipulable}. The variables are x, w, m, y.",
     ),
     ({"manipulable": ["x", "v"]}, "{name:manipulable}: Unknown variable 'v'. Known: 'x', 'w', 'm', 'y'."),
     (

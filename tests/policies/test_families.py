@@ -269,7 +269,7 @@ def test_an_option_is_given_once():
 def test_what_text_does_not_hold_is_written_as_dots_and_refused_when_read():
     policy = cb.policy("cl-ts", features=lambda z: [z])
     assert policy.id == "cl-ts(features=...)"
-    with pytest.raises(PolicyError, match=r"features=\.\.\. stands for a value that text does not hold"):
+    with pytest.raises(PolicyError, match=r"features=\.\.\. marks a value that a text cannot represent"):
         cb.policy(policy.id)
     assert cb.policy("c-ts", prior="beta", failures=np.full(100, 2.0)).id == "c-ts(prior=beta, failures=...)"
 

@@ -64,7 +64,7 @@ def views(problem):
 
 def test_rounds_in_which_nothing_may_be_done_are_left_out_and_that_is_said():
     env, measures = world(), ["plays", "simple regret"]
-    with pytest.warns(ProblemWarning, match=r"where age=old: .* Rounds in which nothing may be done, 50% of those"):
+    with pytest.warns(ProblemWarning, match=r"where age=old: .* Rounds without an allowed action are skipped .50%"):
         run = cb.simulate(
             env, ["c-ts(prior=beta)", "ts(prior=beta)"], horizon=200, replications=2, measures=measures, progress=False
         )
@@ -99,7 +99,7 @@ def test_describe_names_the_contexts_in_which_nothing_may_be_done(of_world):
 
 
 def test_a_forecast_is_of_the_contexts_in_which_something_may_be_done():
-    with pytest.warns(ProblemWarning, match="are left out"):
+    with pytest.warns(ProblemWarning, match="are skipped"):
         found = cb.forecast(world().problem, "c-ts(prior=beta)", horizon=50, replications=3, progress=False)
     assert found.has_found_best("c-ts(prior=beta)").all()
     assert found.at_stake > 0
@@ -107,7 +107,7 @@ def test_a_forecast_is_of_the_contexts_in_which_something_may_be_done():
 
 def test_a_budget_is_shared_by_the_contexts_in_which_something_may_be_done():
     env = world(costs={"dose": {"high": 0.1}})
-    with pytest.warns(ProblemWarning, match="are left out"):
+    with pytest.warns(ProblemWarning, match="are skipped"):
         run = cb.simulate(env, "c-ts(prior=beta)", horizon=50, replications=1, budget=5.1, progress=False)
     assert (
         0 <= run.regret("c-ts(prior=beta)")[0, -1] < 10 * 0.24

@@ -76,7 +76,7 @@ def test_a_graph_makes_a_problem_of_the_actions_worth_trying():
     assert known.situation(every=True).size == known.actions.size == 8
     assert problem(reduce=False).actions.size == 27
     assert minimal().actions.size == 15
-    assert "by the graph alone" in repr(known.reduction())
+    assert "according to the graph," in repr(known.reduction())
     assert repr(known) == "Problem(8 actions on A, B, C; a mean per action is learned)"
     env = world()
     assert env.problem.unit == "configurations"
@@ -133,7 +133,7 @@ def test_actions_that_the_world_does_not_have_are_refused():
         cb.Problem(env.problem.model, manipulable=["A", "B", "C"], reward_parents=env.problem.parents, max_set=1),
         env.reward,
     )
-    with pytest.raises(InterventionError, match="at most 1 variables may be set at once"):
+    with pytest.raises(InterventionError, match="an action sets at most 1 variables"):
         cb.simulate(small, ["ts(prior=beta)"], believed=problem(), horizon=100_000, replications=1, progress=False)
 
 
@@ -316,7 +316,7 @@ def test_what_is_of_parents_is_refused():
         lambda: known.with_model(world().problem.model),
         lambda: cb.Environment(known, cb.rewards.BernoulliReward(lambda: 0.5)),
     ):
-        with pytest.raises(ProblemError, match=r"number per action|no parents"):
+        with pytest.raises(ProblemError, match=r"a mean per action|this problem has none"):
             ask()
 
 
@@ -418,5 +418,5 @@ def test_worlds_from_models_show_what_is_asked_for_and_refuse_other_rewards():
         cb.Environment.from_model(
             cb.zoo.email_campaign().problem.model, manipulable=["product"], reward="subject", optional=True
         )
-    with pytest.raises(ProblemError, match="made from a CausalModel"):
+    with pytest.raises(ProblemError, match="created from a CausalModel,"):
         cb.Environment.from_model(example("H2"), manipulable=["A"], reward="Y", optional=True)

@@ -253,6 +253,6 @@ def test_what_is_too_large_is_refused_before_it_starts():
 
 def test_a_design_is_not_made_from_tables_that_nobody_knows():
     problem = cb.zoo.email_campaign().problem.without_cpts()
-    with pytest.raises(ProblemError, match="nothing is known of the tables of subject, template"):
+    with pytest.raises(ProblemError, match="and the CPTs of subject, template are"):
         cb.design(problem)
     assert cb.design(problem, graph=False).value > 0

@@ -268,7 +268,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "zoo.toml").write_text('[environment]\nzoo = "email_campaign"')
     for spec, message in (
         (tmp_path / "absent.toml", "Cannot read .*absent.toml"),
-        (tmp_path / "broken.toml", "is no TOML file"),
+        (tmp_path / "broken.toml", "is not a TOML file:"),
         (tmp_path / "list.json", "an object with entries"),
         (tmp_path / "shop.yaml", "a .toml or .json file"),
         (tmp_path / "zoo.toml", r"cb.zoo.email_campaign\(...\).problem"),

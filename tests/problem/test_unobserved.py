@@ -161,7 +161,7 @@ def test_a_manipulable_variable_that_is_always_set_loses_its_unobserved_causes()
 def test_cpts_that_are_known_are_not_marginalised():
     rows = {"k": [0, 1, 0, 1], "u": [0, 1, 1, 0], "m": [1, 1, 0, 0]}
     fitted = cb.fit({"m": ["k", "u"]}, rows)
-    with pytest.raises(ProblemError, match=r"something is known of P\(m \| k, u\).*fit\(graph.projected"):
+    with pytest.raises(ProblemError, match=r"there is prior knowledge of P\(m \| k, u\),"):
         cb.Problem(fitted, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True)
     exact = cb.CausalModel(fitted.variables.values())
     with pytest.raises(ProblemError, match="the CPTs of this model are known"):
@@ -182,7 +182,7 @@ def test_a_separator_is_found_among_what_can_be_observed_and_the_rest_is_margina
 
 def test_fit_without_data_refuses_hidden_common_causes():
     graph = cb.CausalGraph({"m": ["k", "u"], "n": ["u"]}, hidden=["u"])
-    with pytest.raises(DataError, match=r"m, n have a hidden common cause.*Problem\(..., can_observe="):
+    with pytest.raises(DataError, match="m, n have an unobserved common cause"):
         prior_model(graph, values={name: [0, 1] for name in "kmn"})
 
 

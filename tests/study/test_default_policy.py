@@ -123,7 +123,7 @@ def test_a_horizon_and_parameters_reach_the_default_everywhere(tmp_path: Path) -
 
 def test_a_policy_that_takes_unknown_cpts_for_uniform_brings_the_same_warning_everywhere(tmp_path: Path) -> None:
     problem = build("unknown CPTs")
-    with pytest.warns(ProblemWarning, match="Nothing is known of the tables of s") as heard:
+    with pytest.warns(ProblemWarning, match="The CPTs of s are unknown") as heard:
         cb.Agent(problem, "c-ts(prior=beta)")
     text = str(heard[0].message)
     with pytest.warns(ProblemWarning) as heard, cb.Study.create(tmp_path / "p.db", problem, "c-ts(prior=beta)"):
@@ -144,7 +144,7 @@ def test_a_policy_that_is_chosen_over_http_brings_the_warning(tmp_path: Path) ->
     running = Served(build_service([], directory=tmp_path))
     try:
         status, answer = running.send("POST", "/v1/studies/a/policy", {"policy": "c-ts(prior=beta)"})
-        assert (status, json.dumps(answer["warnings"]).count("Nothing is known")) == (200, 1)
+        assert (status, json.dumps(answer["warnings"]).count("are unknown, and")) == (200, 1)
         status, answer = running.send("POST", "/v1/studies/a/policy", {"policy": "c-ts(prior=beta, cpts=learned)"})
         assert (status, answer["warnings"]) == (200, [])
     finally:

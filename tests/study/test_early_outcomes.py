@@ -27,7 +27,7 @@ def ask(study: cb.Study, key: str, send_time: str = "morning") -> None:
 def test_the_number_of_a_decision_as_text_is_unknown_and_does_not_wait(tmp_path: Path) -> None:
     with new(tmp_path / "study.db") as study:
         ask(study, "a")
-        with pytest.raises(UnknownDecisionError, match="digits alone"):
+        with pytest.raises(UnknownDecisionError, match="a character other than digits"):
             study.tell("0", reward=1, observed=MORNING)
         (receipt,) = study.tell_many([{"id": "0", "reward": 1, "observed": MORNING}])
         assert receipt.status == "unknown"

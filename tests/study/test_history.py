@@ -75,7 +75,7 @@ def test_what_is_learnt_is_no_decision(tmp_path: Path) -> None:
         study.tell_many(played(study, 20))
         report = study.report()
         assert (report.past, report.decisions["told"], report.outcomes.n) == (50, 20, 70)
-        assert "20 told, 50 of the past" in repr(report)
+        assert "Past rows: 50" in repr(report)
         assert report.to_record()["past"] == 50
         assert study.export(tmp_path / "decisions.csv").decisions == 20
         assert study.evaluate("logged").outcomes == 20
@@ -182,7 +182,7 @@ def test_held_outcomes_count_when_the_window_has_passed_and_with_the_silence_of_
         study.tell(decision.id, reward=None, observed=happen(study, decision, np.random.default_rng(0))["observed"])
     start = bits(study)
     assert study.tell(1, reward=1).status == "held"
-    assert study.tell(3, reward=1) == ("held", "it counts when the window has passed", ())
+    assert study.tell(3, reward=1) == ("held", "the update is delayed until the attribution window has passed", ())
     assert study.tell(1, reward=1).status == "duplicate"
     with pytest.raises(ConflictError):
         study.tell(1, reward=0)
@@ -364,6 +364,6 @@ def test_what_cannot_be_told_of_another_policy_is_refused(tmp_path: Path) -> Non
     )
     with (
         cb.Study.create(tmp_path / "money.db", problem, "c-ts(prior=beta)", budget=cb.Budget(1, rounds=4)) as study,
-        pytest.raises(BudgetError, match="is not known"),
+        pytest.raises(BudgetError, match="is unknown"),
     ):
         study.in_shadow("ucb")

@@ -187,7 +187,7 @@ def test_an_outcome_that_lacks_a_variable_of_a_learned_cpt_is_incomplete_and_tea
         id = study.ask().id
         receipt = study.tell(id, reward=1, observed={"c": 1})
         assert receipt[::2] == ("incomplete", ("b",))
-        assert "nothing of the CPTs without the value of 'b'" in receipt.why
+        assert "does not update the CPTs, because the value of 'b'" in receipt.why
         assert study.statistic.count.sum() == 1
         assert study.model.posterior.counts["c"].sum() == 0
         said = "1 of 1 outcomes lacks the value of 'b', and teaches nothing of the CPTs: send it as observed"
@@ -204,7 +204,7 @@ def test_verify_notices_a_changed_list_of_missing_variables(tmp_path: Path) -> N
     with sqlite3.connect(tmp_path / "study.db") as connection:
         connection.execute("UPDATE decisions SET missing = NULL")
     with cb.Study.open(tmp_path / "study.db") as study:
-        assert "the variables that the outcome of decision 0 lacks" in repr(study.verify())
+        assert "the missing variables of decision 0 differ from the log" in repr(study.verify())
 
 
 def test_an_agent_refuses_a_reward_without_the_parents_that_its_policy_needs_and_says_the_way_out() -> None:
@@ -224,3 +224,15 @@ def test_an_agent_refuses_a_reward_without_the_parents_that_its_policy_needs_and
     plain.tell(plain.ask().id, reward=1)
     plain.tell(plain.ask(eligible=[{"send_time": "morning"}]).id, reward=1, observed={"subject": "short"})
     assert plain.n_outcomes == 2
+
+
+def test_rewards_that_update_nothing_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    """Two lines of one recommendation: no rewards observed, and thirty outcomes that lack a value."""
+    with cb.Study.create(tmp_path / "study.db", cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=1) as study:
+        assert "no rewards observed yet" in repr(study.recommend())
+        for _ in range(30):
+            study.tell(study.ask(), reward=1)
+        printed = repr(study.recommend())
+        assert "no rewards observed" not in printed
+        assert "no reward updates the policy yet: the action follows from the prior alone" in printed
+        assert "30 of 30 outcomes lack" in printed

@@ -316,7 +316,7 @@ def test_the_head_row_is_what_the_log_says_whatever_is_done(tmp_path: Path) -> N
             with study._session.store.transaction():
                 study._session.store.execute("SAVEPOINT before")
                 study._log.save_head(head._replace(**{name: getattr(head, name) + 1}))
-                assert re.search(f"head row.*{name}", repr(study.verify()))
+                assert re.search(f"{name} is .* in the head row", repr(study.verify()))
                 study._session.store.execute("ROLLBACK TO before")
         assert study.verify()
 

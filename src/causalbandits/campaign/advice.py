@@ -83,7 +83,8 @@ class CampaignState:
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""
-        caveat = "no rewards observed yet: the action follows from the prior alone"
+        reason = "no reward updates the policy yet" if self.incomplete else "no rewards observed yet"
+        caveat = f"{reason}: the action follows from the prior alone"
         posterior = self.problem.posterior
         if posterior is not None and posterior.rows:
             caveat += "; past rows have estimated the CPTs, and their rewards count after learn(rows, reward=...)"

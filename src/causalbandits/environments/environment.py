@@ -179,8 +179,7 @@ class Environment(Cached):
         if problem.unknown_cpts:
             warn(
                 f"Nothing is known of the CPTs of {', '.join(problem.unknown_cpts)}, so this environment draws their "
-                "values uniformly, whatever the action. Create the problem from a CausalModel, or from a graph with "
-                "data=.",
+                "values uniformly, whatever the action. Create the problem from a CausalModel, or pass data= with it.",
                 ProblemWarning,
                 stacklevel=caller_stacklevel(),
             )

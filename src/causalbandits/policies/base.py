@@ -33,6 +33,13 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 S = TypeVar("S", bound=Statistic)
 
 
+PUBLIC_ATTRIBUTES = (
+    "decide", "error_probability", "family", "for_horizon", "from_sums", "id", "incumbent", "init", "interval", "label",
+    "learned_model", "options", "sample_values", "score", "score_each", "traits", "update",
+)  # fmt: skip
+"""The attributes of a policy for its users and authors; the others serve the library's own modules."""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Policy(ABC, Generic[S]):
     """The base class of policies: the frozen parameters of an algorithm.
@@ -54,14 +61,22 @@ class Policy(ABC, Generic[S]):
     ...         return Cells.empty(problem.configurations)
     ...
     ...     def score(self, situation, statistic, rng):
-    ...         means = (statistic.sums + self.optimism) / (statistic.counts + 1)
+    ...         means = (statistic.total + self.optimism) / (statistic.count + 1)
     ...         return situation.project(means)
     ...
     ...     def update(self, situation, statistic, outcome):
     ...         statistic.add(situation.problem.configuration(outcome.z), outcome.reward)
-    >>> Greedy()
-    greedy
+    >>> import causalbandits as cb
+    >>> cb.simulate(cb.zoo.email_campaign(), [Greedy()], horizon=20, replications=1, seed=0)
+    Run(greedy; replication 0 of 20 rounds, seed 0; regret)
     """
+
+    def __dir__(self) -> list[str]:
+        """The documented methods, the options, and the attributes that a class of the user's adds."""
+        own = [name for cls in type(self).__mro__ if not is_ours(cls) and cls is not object for name in vars(cls)]
+        hidden = [name for name in super().__dir__() if name.startswith("_")]
+        options = [field.name for field in fields(self)]
+        return sorted({*PUBLIC_ATTRIBUTES, *options, *own, *hidden} & {*super().__dir__()})
 
     overrides_decide: ClassVar[bool] = False
     """Whether a class that is not this library's has a `decide` of its own."""

@@ -220,7 +220,7 @@ def test_in_a_context_what_complies_there_is_left_and_actions_join_as_more_is_kn
         assert left(age) == {"low"}
         assert {do["dose"] for do in play(agent, env, 20, context={"age": age})} == {"low"}
     mid, rng = {"context": {"age": "young"}, "eligible": [{"dose": "mid", "timing": "day"}]}, np.random.default_rng(0)
-    with pytest.warns(ProblemWarning, match="No action keeps to"):
+    with pytest.warns(ProblemWarning, match="No action satisfies"):
         agent.ask(**mid)
     for _ in range(200):
         with warnings.catch_warnings():

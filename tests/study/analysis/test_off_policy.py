@@ -93,7 +93,7 @@ def test_without_cover_in_a_context_there_is_no_estimate_and_the_context_is_name
         assert "segment=new" in found.reasons[name]
         assert "known" not in found.reasons[name]
     assert found.estimates["direct"] is None  # what the target leads to there was never seen
-    assert "never seen" in found.reasons["direct"]
+    assert "without outcomes" in found.reasons["direct"]
     assert "not available" in repr(found)
     assert "segment=new" in repr(found)
 
@@ -151,7 +151,7 @@ def test_a_declared_range_widens_intervals_by_what_rare_rewards_could_add(tmp_pa
     assert wide is not None
     assert plain.high < 1.0
     assert wide.high > 0.5 + 60 * 0.02  # a chance of 2% would go unseen in 100 rewards
-    assert "if no rare rewards are far larger than those observed" in repr(found["none"])
+    assert "Assumption: no rare rewards are far larger than those observed" in repr(found["none"])
     assert found["wide"].assumes == ""
     assert found["narrow"].assumes == ""
 

@@ -290,7 +290,7 @@ def test_a_host_that_hangs_within_a_transaction_is_told_of_and_then_ended(
         with pytest.raises(StorageError, match="idle-in-transaction timeout"):
             hang()
         assert len(refusals) >= 2
-        assert all("busy for 0.2 seconds" in refusal for refusal in refusals)
+        assert all("locked by another process for 0.2 seconds" in refusal for refusal in refusals)
         (decision,) = decisions
         assert decision.id.startswith("d0-")
         assert hanging.ask(key="a") == decision  # it is back, and knows what happened meanwhile

@@ -520,7 +520,7 @@ class RemoteStudy:
         """Whether a decision is reproduced from the outcomes that were known when it was made.
 
         Args:
-            decision: The decision, its id or its key.
+            id: The decision's id or its key.
 
         Returns:
             True if the decision is the same again.

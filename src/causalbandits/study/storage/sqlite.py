@@ -29,7 +29,9 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse a place for a new study where a file is that has any content."""
+    """Refuse a place for a new study where a file is that has any content, or in a folder that is not there."""
+    if not path.parent.is_dir():
+        raise StateError(f"There is no folder {path.parent} for the study. Create it, or choose another folder.")
     if path.exists() and path.stat().st_size:
         raise StateError(f"{path} exists already. Open the study to continue it, or choose another name.")
 
