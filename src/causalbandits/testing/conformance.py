@@ -15,8 +15,8 @@ import numpy as np
 from causalbandits._typing import Array
 from causalbandits.agent import Agent
 from causalbandits.engine import simulate
-from causalbandits.environments import BernoulliReward, Environment, zoo
-from causalbandits.errors import PolicyError
+from causalbandits.environments import BernoulliReward, Environment, Reward, zoo
+from causalbandits.errors import PolicyError, collect_warnings
 from causalbandits.model import CausalModel, Intervention, State, Variable
 from causalbandits.policies import (
     AnyPolicy,
@@ -201,7 +201,7 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     env = _build_campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    with_costs = Environment(
+    with_costs = _quiet_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=prices, optional=True), env.reward
     )
     agent = Agent(with_costs.problem, policy, seed=5, budget=Budget(8, rounds=40))
@@ -250,7 +250,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
     """
     env = _build_campaign(policy)
     p = env.problem
-    env = Environment(
+    env = _quiet_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True), env.reward
     )
     actions = list(env.problem.actions)
@@ -434,7 +434,13 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """A world in which the policy can decide."""
     env = zoo.email_campaign()
-    return Environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
+    return _quiet_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
+
+
+def _quiet_environment(problem: Problem, reward: Reward) -> Environment:
+    """An environment, without the warning that values of unknown CPTs are drawn uniformly: here that is enough."""
+    with collect_warnings():
+        return Environment(problem, reward)
 
 
 def _situation(policy: AnyPolicy, problem: Problem) -> Situation:
