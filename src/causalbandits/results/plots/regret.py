@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,8 @@ def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
 def _name_in_run(run: Run, policy: str) -> str:
     """The name under which a run has a policy; the policy itself where it has several, or did not note them."""
     ids = {} if run.origin is None or run.origin.ids is None else run.origin.ids
-    names = [name for name, id in ids.items() if id == policy]
+    horizon = rf"\(horizon={run.horizon}\)|horizon={run.horizon}, |, horizon={run.horizon}(?=\))"
+    names = [name for name, id in ids.items() if policy in (id, re.sub(horizon, "", id))]
     return names[0] if policy not in run.policies and len(names) == 1 else policy
 
 
