@@ -530,6 +530,8 @@ def test_on_a_logarithmic_scale_every_bound_is_drawn_to_its_end_and_its_name_say
     assert axes.get_ylim()[1] > max(bound.at(3000) for bound in bounds)
     texts = [text.get_text() for text in axes.texts]
     assert set(texts) == {"mine", "bold", "C-UCB (noise_scale=0.5) bound (vacuous)", "C-TS (Beta prior) Bayesian bound"}
+    legend = [text.get_text() for text in axes.legend().get_texts()]
+    assert sorted(legend) == sorted(texts)
     places = sorted(text.xy[1] for text in axes.texts)
     assert min(np.diff(places)) > 0.05
     linear = [text.get_text() for text in run.plot(bounds=bounds).axes[0].texts]

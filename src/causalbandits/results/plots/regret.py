@@ -180,10 +180,13 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
         rounds = np.unique(np.append(np.geomspace(2, run.horizon, 400), run.rounds[run.rounds >= 2]))
         values = bound.at(rounds, horizon=run.horizon)
         colour = colours.get(_name_in_run(run, bound.policy), "0.45")
-        ax.plot(rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False)
         kind = "Bayesian bound" if bound.kind == "Bayesian" else "bound"
         label = f"{policy_label(bound.policy)} {kind}{' (assumptions broken)' * bool(bound.broken)}"
         vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""
+        ax.plot(
+            rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False,
+            label=f"{label}{vacuous}",
+        )  # fmt: skip
         if values[-1] <= high:
             ends.append((float(values[-1]), f"{label}{vacuous}", colour))
         else:
