@@ -188,7 +188,7 @@ def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> Non
     path = f"{PATH}/decisions/{open_decision['id']}/correct"
     status, answer = served.send("POST", path, {"reward": 1})
     assert (status, answer["type"]) == (409, "/problems/not-applicable")
-    assert answer["detail"].startswith("Nothing ")
+    assert answer["detail"].startswith("Decision ")
     served.send("POST", f"{PATH}/decisions", {"key": "same"})
     status, answer = served.send("POST", f"{PATH}/decisions", {"key": "same", "context": {"segment": "new"}})
     assert (status, answer["type"], fields(answer)) == (409, "/problems/conflict", ["/key"])
@@ -390,11 +390,11 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "/problem/max_probability",
             "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
-        ({"values": None}, "/problem/values", 'Missing:......", "..."]}, or data with these values'),
+        ({"values": None}, "/problem/values", 'Pass values: {"basket": ["...", "..."]}, or data with these values'),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
             "/problem/manipulable",
-            'Missing:......", "..."]}, or data with',
+            '"..."]}, or data with these values',
         ),
         (
             {"manipulable": {**SHOP["manipulable"], "baner": ["x"]}},

@@ -216,7 +216,7 @@ class Policy(ABC, Generic[S]):
             PolicyError: If the policy does not define this method.
         """
         raise PolicyError(
-            f"The policy {self.id!r} does not define from_sums(), so its statistic may depend on the order of the "
+            f"The policy {self.id!r} has no method from_sums, so its statistic may depend on the order of the "
             "outcomes. Update it with one outcome at a time."
         )
 

@@ -19,7 +19,9 @@ def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Ver
     To go back to it, stop whatever uses the study and put the copy in its place.
     """
     if is_postgres_url(location):
-        raise StateError("To copy a study in PostgreSQL, use the server's tools: pg_dump --schema=causalbandits_NAME.")
+        raise StateError(
+            "To copy a study in PostgreSQL, use the server's tools, such as pg_dump, for the schema causalbandits_NAME."
+        )
     source, target = parse_path(location, "campaign.db"), parse_path(to, "copy.db")
     refuse_unwritable(target)
     if target.exists():
