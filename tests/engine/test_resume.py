@@ -204,10 +204,10 @@ def test_a_damaged_replication_is_named(tmp_path):
     cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
     file = tmp_path / "run" / "replication-0000001.npz"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(StateError, match=r"replication-0000001\.npz is corrupted.* Delete it"):
+    with pytest.raises(StateError, match=r"replication-0000001\.npz is corrupted.* Delete the file"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
     np.savez(file, regret=np.zeros((1, 59)))
-    with pytest.raises(StateError, match=r"it holds \{'regret': \(1, 59\)\}\. Delete it"):
+    with pytest.raises(StateError, match=r"it holds \{'regret': \(1, 59\)\}\. Delete the file"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
 
 

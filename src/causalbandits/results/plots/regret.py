@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STOP_DELTA = 0.05
 """A forecast's dotted lines: how often one may have stopped, being wrong so often at most."""
-EMBEDDED_FONTS = {"pdf.fonttype": 42, "ps.fonttype": 42}
+EMBEDDED_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
 """Fonts as TrueType, since many publishers refuse Matplotlib's default, Type 3."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
