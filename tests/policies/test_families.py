@@ -252,6 +252,8 @@ def test_an_unknown_family_is_refused_with_the_closest(text, closest):
         ("c-ts(successes=" + "[" * 500 + ")", r"expected a value"),
         ("c-ts(" + " " * 3000 + ")", r"at most 2000 characters"),
         ("", r"Unknown policy family ''\. It is empty"),
+        ("C-TS", r"Unknown policy family 'C-TS'\. Did you mean 'c-ts'\?"),
+        ("KLUCB", r"Unknown policy family 'KLUCB'\. Did you mean 'kl-ucb'\?"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_said(text, complaint):
