@@ -1,6 +1,6 @@
 """TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): Thompson sampling per action, or per configuration.
 
-beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) becomes a Bernoulli draw
 gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 play argmax_a sum_z P(z | a) theta_z
 """
@@ -45,10 +45,10 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SamplingPolicy(PosteriorPolicy):
-    """A policy that draws from the posterior.
+    """A policy that decides by posterior samples.
 
-    With `samples=M`, M posteriors are drawn and one of their M best actions is played, each being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M samples.
+    With `samples=M`, M posterior samples are drawn, and one of their M best actions is played with equal probability.
+    This is still Thompson sampling, and the propensity of the decision is known. The cost is M samples.
     """
 
     samples: int = 1
@@ -165,11 +165,11 @@ class CausalThompsonSampling(SamplingPolicy):
         return super().traits._replace(learns_cpts=self.cpts == "learned")
 
     def trust_in(self, problem: Problem) -> float:
-        """How far past data are believed."""
+        """The prior probability that a row of a CPT is as past data say."""
         return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
     def doubts_tables(self, problem: Problem) -> bool:
-        """Whether what past data say of a table is forgotten where outcomes contradict it."""
+        """Whether past data about a row of a CPT are discounted if outcomes contradict them."""
         return self.traits.learns_cpts and self.trust_in(problem) < 1.0
 
     def init(self, problem: Problem) -> Cells:

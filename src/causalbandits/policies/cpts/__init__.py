@@ -1,4 +1,4 @@
-"""Conditional probability tables learned online, and chance constraints while they are learned."""
+"""Online learning of CPTs, and chance constraints under learned CPTs."""
 
 from causalbandits.policies.cpts.chance_constraints import (
     feasibility_warnings,

@@ -1,9 +1,10 @@
-"""Chance constraints where tables are learnt: actions must comply with high posterior probability, as it is by now.
+"""Chance constraints under learned CPTs: actions must comply with high posterior probability, given all outcomes so
+far.
 
-P(outcome | do(a)) is looked at under as many draws of the tables as in `problem.chance_constraints`, always from the
-same seed, by what had been seen when tables were last drawn: so it is a function of the statistic, and is looked at
-again as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an
-agent that does nothing learns nothing. It is said, as a warning and in recommendations.
+P(outcome | do(a)) is computed under as many samples of the CPTs as in `problem.chance_constraints`, always from the
+same seed and from the counts at the last resampling of the CPTs. So it is a function of the statistic, and is updated
+whenever the CPTs are resampled. If no action complies with the required probability, the action with the largest
+probability remains, because an agent that does not act cannot learn. A warning and the recommendation report it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from causalbandits.problem import (
 )
 
 WARNINGS_ENABLED = ContextVar("says_so", default=True)
-"""Whether a decision warns."""
+"""Whether a decision may warn."""
 
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Decisions within are derived again, and were warned of when they were made."""
+    """Suppress the warnings of decisions that are recomputed, because they were given when the decisions were
+    made.
+    """
     token = WARNINGS_ENABLED.set(False)
     try:
         yield
@@ -42,7 +45,9 @@ def suppress_warnings() -> Iterator[None]:
 
 
 class FeasibleActions(NamedTuple):
-    """The positions of the actions that may be chosen, and whether these surely comply; None for all of them."""
+    """The positions of the actions that may be chosen (None for all), and whether they comply with the required
+    probability.
+    """
 
     positions: Codes | None
     is_sure: bool
@@ -50,7 +55,9 @@ class FeasibleActions(NamedTuple):
 
 
 def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
-    """The situation with those actions that surely enough keep to what is required."""
+    """The situation restricted to actions that meet the chance constraints with the required posterior
+    probability.
+    """
     if situation.is_subset:
         return situation
     is_cached = situation.candidates in cells.feasible_actions
@@ -68,7 +75,7 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
 
 
 def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: float) -> tuple[str, ...]:
-    """What is to be said where no action is sure enough."""
+    """The warning for the case that no action meets the chance constraints with the required probability."""
     if not situation.problem.constrained_variables:
         return ()
     feasible = _feasible_actions(situation, cells, trust)
@@ -83,7 +90,7 @@ def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: flo
 
 
 def _trust_hint(trust: float) -> str:
-    """Where past rows are not fully believed, how far they are, and the way to believe them."""
+    """The current trust in past rows and the way to raise it, if it is below 1."""
     if trust == 1.0:
         return ""
     return (
