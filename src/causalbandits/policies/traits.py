@@ -41,7 +41,7 @@ class Traits(NamedTuple):
 
 
 class HasTraits(Protocol):
-    """What checks and messages need of a policy."""
+    """The attributes of a policy that checks and messages use."""
 
     @property
     def id(self) -> str: ...
