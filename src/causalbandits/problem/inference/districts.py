@@ -1,11 +1,12 @@
-"""P(z | do(a)) with unobserved confounders: a block's operands are districts, not variables.
+"""P(z | do(a)) with unobserved confounders: the operands of a block are districts, not variables.
 
-With A what leads to z once what is always set is cut off from its causes, P(A | do(s)) is the product of Q over the
-districts of A - s (`model.graph.identification`). So each district of A is one operand: a choice axis for each of its
-own knobs, then its members and their parents; the entry for a choice is the product of Q over the districts of what the
-choice leaves and still leads to z, times point masses on what it sets. (What no longer leads to z is summed out
-whatever its distribution is: all its values count alike.) Contracted as ever, that gives all choices at once. With no
-hidden causes a district is one variable, and this is a block as it always was.
+Let A be the ancestors of z after removing the edges into variables that are always set. Then P(A | do(s)) is the
+product of Q over the districts of A - s (`model.graph.identification`). So each district of A is one operand, with a
+choice axis for each of its own manipulable variables, and axes for its members and their parents. The entry for a
+choice is the product of Q over the districts that remain after the intervention and are still ancestors of z, times
+point masses on the set values. (Variables that are no longer ancestors of z are summed out; all their values have
+equal weight.) The contraction then gives all choices at once. Without unobserved confounders, a district is one
+variable, and the block equals an ordinary one.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from causalbandits.problem.inference.factors import MODEL, Factor, is_looked_up
 
 
 class DistrictBlock(Block):
-    """A connected part of what leads to z, hidden causes being arrows, too."""
+    """A connected part of z's ancestral graph, in which bidirected edges connect, too."""
 
     def __init__(
         self, latent_model: LatentModel, names: Sequence[str], space: ActionSpace, parents: Sequence[str]
     ) -> None:
-        # A block asks its model for states and for tables of what no arrow leads to, and these are the same here.
+        # A block reads only states and the CPTs of roots from its model, and these are the same here.
         super().__init__(cast(CausalModel, latent_model), names, space.names, parents)
         self._latent_model, self._space = latent_model, space
         graph = self._graph = latent_model.causal_graph.admg(latent_model.names)
@@ -46,7 +47,7 @@ class DistrictBlock(Block):
         ]
 
     def _build_factor(self, graph: ADMG, district: int, always: int) -> Factor:
-        """A district's array, with the choices of its knobs in front."""
+        """A district's array, with the choices of its manipulable variables as first axes."""
         knobs = tuple(name for name in graph.names_of(district) if name in self.knob_names)
         axes = graph.names_of(district | graph.parents_of(district & ~always))
         sizes = {name: len(self._latent_model[name].states) for name in axes}
@@ -62,7 +63,7 @@ class DistrictBlock(Block):
         array = np.zeros(shape)
         for set_knobs in self._settable_patterns(knobs):
             if wide and set_knobs:
-                continue  # it is looked up
+                continue  # set values are looked up
             unset, ancestral = district & ~graph.bits(set_knobs), self._ancestral_nodes(graph, knobs, set_knobs)
             array[tuple(slice(1, None) if name in set_knobs else 0 for name in front)] = self._product(
                 graph, unset & ancestral, set_knobs, axes, sizes
@@ -73,7 +74,7 @@ class DistrictBlock(Block):
         )
 
     def _is_wide(self, knobs: tuple[str, ...], district: tuple[str, ...]) -> bool:
-        """Whether a district is a knob of many values that may be set."""
+        """Whether a district is a single manipulable variable with many values that may be set."""
         if knobs != district or len(knobs) > 1 or not is_looked_up(len(self._latent_model[knobs[0]].states)):
             return False
         return knobs in self._settable_patterns(knobs)
@@ -81,7 +82,9 @@ class DistrictBlock(Block):
     def _product(
         self, graph: ADMG, unset: int, set_knobs: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
     ) -> Array:
-        """Q of what a choice leaves, times point masses: an axis for each chosen knob, then the district's."""
+        """Q of the remaining variables, times point masses: one axis for each set variable, then the district's
+        axes.
+        """
         product = np.ones(list(sizes.values()))
         for part in graph.districts(unset):
             factor = self._latent_model.factor(graph.names_of(part))
@@ -95,7 +98,7 @@ class DistrictBlock(Block):
         return product
 
     def _ancestral_nodes(self, graph: ADMG, knobs: Sequence[str], set_knobs: Sequence[str]) -> int:
-        """What may still lead to z where just these of some knobs are set."""
+        """The remaining ancestors of z if exactly these of some manipulable variables are set."""
         if self._space.explicit_choices is None:
             set_patterns = [self._space.always_set.intersection(self.knob_names).union(set_knobs)]
         else:
@@ -108,7 +111,7 @@ class DistrictBlock(Block):
         return ancestral
 
     def _settable_patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """Which of some knobs may be set together."""
+        """The subsets of some manipulable variables that may be set together."""
         if self._space.explicit_choices is not None:
             yield from dict.fromkeys(
                 tuple(name for name in knobs if name in pattern) for pattern in self._listed_patterns
@@ -121,12 +124,12 @@ class DistrictBlock(Block):
 
     @cached_property
     def _listed_patterns(self) -> set[frozenset[str]]:
-        """What the actions of a list set of this block's knobs."""
+        """The sets of this block's variables that the actions of a list set."""
         rows = [[row[k] for k in self.knobs] for row in self._space.explicit_choices or ()]
         return {frozenset(n for n, choice in zip(self.knob_names, row, strict=True) if choice) for row in rows}
 
     def _may_be_set(self, knobs: Sequence[str], set_knobs: Sequence[str]) -> bool:
-        """Whether some action sets these of some knobs, and no others of them."""
+        """Whether some action sets exactly these of some manipulable variables."""
         space = self._space
         if space.explicit_choices is not None:
             return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
@@ -139,7 +142,7 @@ class DistrictBlock(Block):
         ]
         of = [name for name in self.parent_names if name not in intervened]
         if of:
-            self._latent_model.effect(of, do=intervened)  # which says why not
+            self._latent_model.effect(of, do=intervened)  # raises an error with the reason
         raise NotIdentifiedError(
             f"P({', '.join(self.parent_names)} | do({', '.join(intervened)})) is not identified from the observed "
             "variables. Learn a mean per action: reward_parents=[]."
@@ -175,7 +178,7 @@ class DistrictBlock(Block):
         return rows
 
     def _identify_row(self, choices: Sequence[int]) -> Array:
-        """A row whose operands need what was never seen: by what this action needs alone, or refused."""
+        """A row whose contraction needs unobserved values: identified for this action alone, or an error."""
         codes = {name: choice - 1 for name, choice in zip(self.knob_names, choices, strict=True) if choice}
         do = {name: self.model[name].states[code] for name, code in codes.items()}
         of = [name for name in self.parent_names if name not in do]
@@ -201,7 +204,7 @@ class DistrictBlock(Block):
         return np.concatenate(parts)
 
     def _rows_under_batch(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        """P(z_b | do(a_b)) under a few models, a row each."""
+        """P(z_b | do(a_b)) under a few models, one row each."""
         models = len(next(iter(tables.values())))
         operands = [Operand(np.ones(models), [MODEL])]
         for name, choice in zip(self.knob_names, choices, strict=True):
@@ -220,14 +223,14 @@ class DistrictBlock(Block):
         return self._contract_models(operands, tuple(map(bool, choices)))
 
     def _drop_unit_axes(self, factor: NamedArray) -> Operand:
-        """A factor without its axes of one state."""
+        """A factor without axes of size 1."""
         kept_axes = [name for name in factor.axes if name == MODELS or len(self._latent_model[name].states) > 1]
         shape = [size for name, size in zip(factor.axes, factor.array.shape, strict=True) if name in kept_axes]
         return Operand(factor.array.reshape(shape), [MODEL if name == MODELS else name for name in kept_axes])
 
 
 def _with_point_masses(array: Array, axis: int) -> Array:
-    """What is left alone, then a point mass on each value of a knob."""
+    """The factor without intervention, followed by a point mass on each value of a variable."""
     points = np.eye(array.shape[axis]).reshape([-1, *(n if i == axis else 1 for i, n in enumerate(array.shape))])
     return np.concatenate([array[None], np.broadcast_to(points, (len(points), *array.shape))])
 
