@@ -548,7 +548,7 @@ def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
     """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
     if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
         return ""
-    if not policy.doubts_tables(problem):
+    if not policy.doubts_past_cpts(problem):
         return ""
     trust = f"{policy.trust_in(problem):g}"
     return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"

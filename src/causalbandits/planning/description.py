@@ -115,7 +115,7 @@ def _reachable_rows(problem: Problem, block: Block) -> Array:
     space = problem.actions
     if space.is_product or space.size > LISTED:
         return block.table.copy()
-    return block.rows(np.unique(space.array()[:, block.knobs], axis=0))
+    return block.rows(np.unique(space.array()[:, block.manipulable], axis=0))
 
 
 CAPTION = (
@@ -414,7 +414,7 @@ def _influential_variables(problem: Problem) -> set[str]:
     """What leads to the parents, or, where there are none, to the reward."""
     if problem.unit == "actions":
         return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
-    return {knob for block in problem.blocks for knob in block.knob_names}
+    return {knob for block in problem.blocks for knob in block.manipulable_names}
 
 
 def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:

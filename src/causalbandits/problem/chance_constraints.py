@@ -79,7 +79,7 @@ class ChanceConstraint:
     def is_unknown(self) -> bool:
         """Whether a CPT on which the probability depends is unknown."""
         posterior = self.block.model.posterior
-        names = set(self.block.names).difference(self.block.knob_names)
+        names = set(self.block.names).difference(self.block.manipulable_names)
         return posterior is not None and any(posterior.is_unknown(name) for name in names)
 
     def __str__(self) -> str:
@@ -120,9 +120,9 @@ class ChanceConstraint:
 
     def _distinct_choices(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
         """The distinct choices for the block's variables, and the index of each action's choices among them."""
-        if not self.block.knobs:
+        if not self.block.manipulable:
             return choices[:1, :0], np.zeros(len(choices), dtype=np.intp)
-        distinct, row_indices = np.unique(choices[:, self.block.knobs], axis=0, return_inverse=True)
+        distinct, row_indices = np.unique(choices[:, self.block.manipulable], axis=0, return_inverse=True)
         return distinct, row_indices.reshape(-1)
 
 
@@ -201,7 +201,7 @@ class ChanceConstraints:
             )
         p, remaining = part.probabilities(choices), int(part.is_satisfied(choices).sum())
         worst = int(p.argmax())
-        unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
+        unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.manipulable_names)}"
         return (
             f"{part} <= {part.limit:g} admits {remaining} of {len(choices)} {unit}. The largest value is "
             f"{p[worst]:.3g}, under {self.space.decode(choices[worst].tolist())}."
@@ -209,9 +209,9 @@ class ChanceConstraints:
 
     def _choices_of(self, part: ChanceConstraint) -> Choices2D:
         """The choices for the variables on which a constraint depends, with the other variables unset."""
-        knob_choices = self.space.within(part.block.knobs).array()
-        choices = np.zeros((len(knob_choices), len(self.space.names)), dtype=np.intp)
-        choices[:, part.block.knobs] = knob_choices
+        variable_choices = self.space.within(part.block.manipulable).array()
+        choices = np.zeros((len(variable_choices), len(self.space.names)), dtype=np.intp)
+        choices[:, part.block.manipulable] = variable_choices
         return choices
 
     def to_record(self) -> dict[str, Any]:
@@ -276,15 +276,15 @@ def _restrict_to_compliant(space: ActionSpace, requirements: ChanceConstraints) 
 
 def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace | None:
     """The compliant actions, if they are given by allowed values of one variable; otherwise None."""
-    if len(part.block.knobs) != 1 or space.explicit_choices is not None:
+    if len(part.block.manipulable) != 1 or space.explicit_choices is not None:
         return None
-    (knob,) = part.block.knobs
-    name, states = space.names[knob], space.variables[knob].states
-    knob_choices = (*([] if name in space.always_set else [0]), *space.settable[knob])
-    choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
-    choices[:, knob] = knob_choices
-    complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
-    values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
+    (variable,) = part.block.manipulable
+    name, states = space.names[variable], space.variables[variable].states
+    variable_choices = (*([] if name in space.always_set else [0]), *space.settable[variable])
+    choices = np.zeros((len(variable_choices), len(space.names)), dtype=np.intp)
+    choices[:, variable] = variable_choices
+    complies = dict(zip(variable_choices, part.is_satisfied(choices).tolist(), strict=True))
+    values = [states[choice - 1] for choice in space.settable[variable] if complies[choice]]
     always = space.always_set if complies.get(0, True) else space.always_set | {name}
     if not values or (space.max_set is not None and len(always) > space.max_set):
         return None

@@ -242,7 +242,9 @@ class AdditiveFeatures(Features):
         if m is None:
             m = np.empty(self.dimension)
             for block in self.blocks:
-                coordinates, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
+                coordinates, means = self.block_mean(
+                    block, block.row(tuple(choices[k] for k in block.manipulable))[None]
+                )
                 m[coordinates] = means[0]
             self._means.store(choices, m)
         return m

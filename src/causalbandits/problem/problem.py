@@ -753,7 +753,7 @@ learned online)
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
         self.require_parents("P(z | do(a))")
-        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
+        rows = [block.row(tuple(choices[k] for k in block.manipulable))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
     @overload
@@ -813,7 +813,7 @@ learned online)
                 f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} "
                 f"entries; the limit is {ENTRY_LIMIT}. Use features, whose means require only the parents' marginals."
             )
-        choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
+        choices_by_block = [tuple(choices[k] for k in block.manipulable) for block in self.blocks]
         mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, choices_by_block, strict=True)])[0]
         if not isinstance(interval, bool):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
@@ -846,7 +846,9 @@ learned online)
         if self.posterior is None:
             return None
         tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
-        return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
+        return [
+            block.rows_under_models(tables, [action.choices[k] for k in block.manipulable]) for block in self.blocks
+        ]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
         """Posterior samples of P(z | do(a)), as in `sample_block_distributions`."""
@@ -1000,7 +1002,9 @@ learned online)
         knowledge, posterior = self.knowledge, self.posterior
         if not self.parents or not isinstance(knowledge, CausalModel) or posterior is None:
             return ()
-        between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
+        between = {name for block in self.blocks for name in block.names if block.manipulable}.difference(
+            self.manipulable
+        )
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
 
     @property
@@ -1100,10 +1104,10 @@ def _build_blocks(specification: Specification) -> ConditionedBlocks | Condition
     return build_conditioned_blocks(specification.knowledge, specification.actions, specification.parents)
 
 
-def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
-    if knobs:
+def _warn_of_ineffective_variables(manipulable: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
+    if manipulable:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
+            f"No path leads from {format_names(manipulable)} to the reward's parents, {format_names(parents)}, so "
             "interventions on these variables have no effect. Causal policies will not try them; other policies will "
             "waste rounds. Remove these variables from manipulable, or add the missing arrow.",
             ProblemWarning,

@@ -115,9 +115,9 @@ class AugmentedGraph:
         confounders.
         """
         free = [name for name in self.manipulable if name not in self.always_set]
-        knob_sets = [[name] for name in free] + ([free] if len(free) > 1 else [])
+        sets_to_fix = [[name] for name in free] + ([free] if len(free) > 1 else [])
         closing = next(
-            (k for k in knob_sets if self._with_always_set(knowledge, k)._has_separator(reward, observable)), None
+            (k for k in sets_to_fix if self._with_always_set(knowledge, k)._has_separator(reward, observable)), None
         )
         starts, hidden = list(self.nodes.values()), [node for node in knowledge.graph if node not in knowledge.names]
         costs: dict[Hashable, int] = dict.fromkeys(observable, 1) | {node: 1 + len(observable) for node in hidden}
@@ -141,8 +141,8 @@ class AugmentedGraph:
         each = "each action" if size is None else f"each of the {size} actions"
         return "; ".join([*suggestions, f"reward_parents=[] learns a mean for {each} that may be optimal"]) + "."
 
-    def _with_always_set(self, knowledge: LatentModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
-        return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(knobs))
+    def _with_always_set(self, knowledge: LatentModel | CausalGraph, names: Collection[str]) -> AugmentedGraph:
+        return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(names))
 
     def cheapest_separator(
         self, reward: str, observable: Iterable[str] | None, context: tuple[str, ...] = ()
@@ -232,8 +232,8 @@ def validate_context(augmented: AugmentedGraph, context: Iterable[str], reward: 
             raise ProblemError(f"The reward {name!r} is observed after the decision. Remove it from context.")
         if reward is not None:
             _refuse_path(augmented, reward, name, "the reward")
-        for knob in augmented.manipulable:
-            _refuse_path(augmented, knob, name, "the manipulable")
+        for variable in augmented.manipulable:
+            _refuse_path(augmented, variable, name, "the manipulable")
     return names
 
 
@@ -278,15 +278,15 @@ def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], contex
             added = ", ".join(repr(name) for name in candidate if name not in parents)
             return f"Adding {added} to reward_parents is sufficient."
     alternatives = _suggest_alternatives(model, reward)
-    knobs = [
+    manipulable = [
         name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, with_context)
     ]
-    with_knobs_set = AugmentedGraph(model, augmented.manipulable, {*augmented.always_set, *knobs})
-    if knobs and not _has_open_path(with_knobs_set, with_context, context, reward):
-        path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, with_context)
+    with_variables_set = AugmentedGraph(model, augmented.manipulable, {*augmented.always_set, *manipulable})
+    if manipulable and not _has_open_path(with_variables_set, with_context, context, reward):
+        path = graphs.open_path(augmented.graph, augmented.nodes[manipulable[0]], reward, with_context)
         return (
             f"Adding the context to reward_parents is not sufficient: {graphs.format_path(augmented.graph, path)} is "
-            f"then open, unless every action sets {', '.join(knobs)} (not in optional=). Or "
+            f"then open, unless every action sets {', '.join(manipulable)} (not in optional=). Or "
             f"{alternatives[0].lower()}{alternatives[1:]}"
         )
     return alternatives

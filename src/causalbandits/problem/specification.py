@@ -401,16 +401,17 @@ def _refuse_confounded(
     do(k)).
     """
     for district in marginal.confounded:
-        knob = next((name for name in district if name in manipulable), None)
-        if knob is not None:
-            others = [name for name in district if name != knob]
+        variable = next((name for name in district if name in manipulable), None)
+        if variable is not None:
+            others = [name for name in district if name != variable]
             hidden = graph.subgraph([*unobserved, *district])
-            causes = graphs.ancestors(hidden.subgraph([*unobserved, knob]), [knob])
+            causes = graphs.ancestors(hidden.subgraph([*unobserved, variable]), [variable])
             cause = next(name for name in unobserved if name in causes and set(others) & nx.descendants(hidden, name))
             raise ProblemError(
                 f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} "
-                f"is a common cause of {knob!r} and {', '.join(map(repr, others))}, so rounds without an intervention "
-                f"on {knob!r} do not show its effect. Set {knob!r} in every action (remove it from optional=), "
+                f"is a common cause of {variable!r} and {', '.join(map(repr, others))}, so rounds without an "
+                f"intervention on {variable!r} do not show its effect. Set {variable!r} in every action (remove it "
+                "from optional=), "
                 f"observe {cause!r} (can_observe=), or learn a mean per action (reward_parents=[])."
             )
 

@@ -714,7 +714,7 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     assert len(drawn) == 1
     shared = {block for block in made if not block.evidence}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)
-    assert {block.knob_names for block in shared} == {("send_time",)}
+    assert {block.manipulable_names for block in shared} == {("send_time",)}
 
 
 def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):

@@ -168,7 +168,7 @@ class CausalThompsonSampling(SamplingPolicy):
         """The prior probability that a row of a CPT is as past data say."""
         return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
-    def doubts_tables(self, problem: Problem) -> bool:
+    def doubts_past_cpts(self, problem: Problem) -> bool:
         """Whether past data about a row of a CPT are discounted if outcomes contradict them."""
         return self.traits.learns_cpts and self.trust_in(problem) < 1.0
 

@@ -38,7 +38,7 @@ class TableRows:
 
     def __init__(self, problem: Problem) -> None:
         self.model, self.parents = problem.model, problem.parents
-        self.knobs, self.context = problem.manipulable, problem.context
+        self.manipulable, self.context = problem.manipulable, problem.context
         on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.constrained_variables))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
         tables = [self.model[name].table for name in self.names]
@@ -89,7 +89,9 @@ class TableRows:
         return codes | self._interventions(outcome)
 
     def _interventions(self, outcome: Outcome) -> dict[str, int]:
-        return {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+        return {
+            name: choice - 1 for name, choice in zip(self.manipulable, outcome.action.choices, strict=True) if choice
+        }
 
     def find_entries(self, outcome: Outcome) -> list[Entry]:
         """The entries that an outcome counts for, without the cache."""

@@ -186,7 +186,10 @@ class LearnedTables(TableRows):
         mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (
             problem.joint(
-                [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks]
+                [
+                    block.rows_under_models(tables, [action.choices[k] for k in block.manipulable])
+                    for block in problem.blocks
+                ]
             )
             for tables in (mean_tables, sampled_cpts)
         )
@@ -195,12 +198,14 @@ class LearnedTables(TableRows):
     def unseen_table_warnings(self, cells: CellsAndTables) -> tuple[str, ...]:
         """A warning that names the CPTs for which (almost) no outcome counts, and the remedy."""
         counts = {name: table.sum() for name, table in self.split_by_name(cells.seen).items()}
-        unseen = [name for name in self.names if name not in self.knobs and self._is_unseen(name, counts[name], cells)]
+        unseen = [
+            name for name in self.names if name not in self.manipulable and self._is_unseen(name, counts[name], cells)
+        ]
         if not unseen:
             return ()
         counted = int(max(counts[name] for name in unseen))
         subject = f"no more than {counted} of {cells.rounds} outcomes count" if counted else "no outcome counts"
-        reported = {*self.parents, *self._root_knobs, *self._always_set, *self.context}
+        reported = {*self.parents, *self._manipulable_roots, *self._always_set, *self.context}
         reported.update(name for name in self.names if counts[name])
         missing = [name for name in self._axes_of(unseen) if name not in reported]
         return (self._explain_unseen(subject, unseen, missing or self._axes_of(unseen)),)
@@ -209,7 +214,7 @@ class LearnedTables(TableRows):
         """A message with the variables whose observation would let the outcome count for a CPT without data; empty
         if there are none.
         """
-        is_set = {name for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+        is_set = {name for name, choice in zip(self.manipulable, outcome.action.choices, strict=True) if choice}
         if len(self.entries(outcome)) == sum(name not in is_set for name in self.names):
             return ""
         observed, counts = self.observed_codes(outcome), self.split_by_name(cells.seen)
@@ -217,7 +222,7 @@ class LearnedTables(TableRows):
             name
             for name in self.names
             if name not in is_set
-            and name not in self._root_knobs
+            and name not in self._manipulable_roots
             and any(axis not in observed for axis in (*self.model[name].parents, name))
             and self.posterior.is_unknown(name)
             and not counts[name].any()
@@ -226,11 +231,11 @@ class LearnedTables(TableRows):
         return self._explain_unseen("no outcome counts so far", unseen, missing) if unseen else ""
 
     @property
-    def _root_knobs(self) -> list[str]:
+    def _manipulable_roots(self) -> list[str]:
         """The manipulable variables without parents. Leaving one unset is never the only best action, so they are
         always set.
         """
-        return [name for name in self.knobs if not self.model[name].parents]
+        return [name for name in self.manipulable if not self.model[name].parents]
 
     def _is_unseen(self, name: str, count: float, cells: CellsAndTables) -> bool:
         if self.posterior.is_unknown(name):
@@ -243,18 +248,18 @@ class LearnedTables(TableRows):
 
     def _explain_unseen(self, subject: str, unseen: list[str], missing: list[str]) -> str:
         cpts = f"the CPT{'s' if len(unseen) > 1 else ''} of {', '.join(map(repr, unseen))}"
-        knobs = [name for name in missing if name in self.knobs]
-        unobservable = [name for name in missing if name not in self.knobs and name not in self.parents]
+        manipulable = [name for name in missing if name in self.manipulable]
+        unobservable = [name for name in missing if name not in self.manipulable and name not in self.parents]
         declaration = (
             "; or declare the observable variables, Problem(..., can_observe=[...]), so that the others are "
             "marginalised out"
         )
-        always = f"; or set {', '.join(map(repr, knobs))} in every action: remove the name from optional="
+        always = f"; or set {', '.join(map(repr, manipulable))} in every action: remove the name from optional="
         rest = "" if any(map(self.posterior.is_unknown, unseen)) else ", which keep their estimates from past data"
         return (
             f"{subject} for {cpts}{rest}: a CPT is learned from outcomes that show its variable and all its parents. "
             f"Report {', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
-            f"{declaration if unobservable else ''}{always if knobs else ''}"
+            f"{declaration if unobservable else ''}{always if manipulable else ''}"
         )
 
     def learned_model(self, cells: CellsAndTables, trust: float) -> CausalModel:

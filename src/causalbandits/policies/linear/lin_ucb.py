@@ -62,8 +62,8 @@ class ChoicePolicy(LinearPolicy):
         rows = np.zeros((len(choices), self.dimension(problem)))
         column = require_context(self.id, problem) * _features_per_context(problem)
         rows[:, column] = 1.0
-        for knob, radix in enumerate(problem.actions.radices):
-            codes = choices[:, knob].astype(np.intp)
+        for variable, radix in enumerate(problem.actions.radices):
+            codes = choices[:, variable].astype(np.intp)
             rows[np.flatnonzero(codes), column + codes[codes > 0]] = 1.0
             column += radix - 1
         return rows

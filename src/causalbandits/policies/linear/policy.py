@@ -278,11 +278,11 @@ class LinearPolicy(FamilyPolicy[Regression]):
         for b, (where, means) in enumerate(features.block_means(search.rows)):
             rows = np.tile(row, (len(means), 1))
             rows[:, where] = means
-            knobs = search.blocks[b].knobs
+            manipulable = search.blocks[b].manipulable
             own_cost = (
                 0.0
                 if costs is None
-                else float(costs.costs_of(np.array([[action.choices[k] for k in knobs]]), knobs)[0])
+                else float(costs.costs_of(np.array([[action.choices[k] for k in manipulable]]), manipulable)[0])
             )
             contrasts.append(
                 contrasts_with_rivals(

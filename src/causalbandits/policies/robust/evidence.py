@@ -192,7 +192,7 @@ def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int)
     if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the last repair of the graph" if monitor.joined_knobs else ""
+        since = " since the last repair of the graph" if monitor.joined_variables else ""
         return f"given the parents, the choice of {problem.manipulable[which]} was never random{since}"
     return testable_implications(problem).reason_untested(which, monitor.counted)
 
@@ -213,9 +213,9 @@ def _variable(problem: Problem, about: int, which: int) -> str:
     return problem.manipulable[which] if about == ARROW else testable_implications(problem).variable_of(which)
 
 
-def format_arrow_claim(problem: Problem, knob: int) -> str:
+def format_arrow_claim(problem: Problem, variable: int) -> str:
     """The claim that a manipulable variable affects the reward only through the parents."""
-    return f"given {format_names(problem.parents)}, the reward should not depend on {problem.manipulable[knob]}"
+    return f"given {format_names(problem.parents)}, the reward should not depend on {problem.manipulable[variable]}"
 
 
 def _format_claim(problem: Problem, about: int, which: int) -> str:

@@ -160,7 +160,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     def decide(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Choice:
         cells = self._relevant_cells(situation.problem, statistic)
         index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.samples)
-        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_knobs)
+        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_variables)
         best = (
             self._score_cells(situation, statistic, index).best_positions()
             if is_repaired
@@ -194,7 +194,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             return situation
         problem = statistic.current_problem(situation.problem)
         if not isinstance(situation.candidates, ListedActions):
-            every = isinstance(situation.candidates, AllActions) or bool(statistic.given_up or statistic.joined_knobs)
+            every = isinstance(situation.candidates, AllActions) or bool(
+                statistic.given_up or statistic.joined_variables
+            )
             return problem.situation(every=every)
         if problem is situation.problem:
             return situation
@@ -205,11 +207,13 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if statistic.given_up:
             every = index.shape[-1] == situation.problem.actions.size
             return situation.take(index if every else index[..., self._relevant_cells(situation.problem, statistic)])
-        knobs = statistic.joined_knobs
-        if not knobs:
+        manipulable = statistic.joined_variables
+        if not manipulable:
             return situation.project(index)
         return situation.net_of_costs(
-            situation.compute_once(("mended", knobs), lambda: GroupedProjection(situation, knobs)).scores(index)
+            situation.compute_once(("mended", manipulable), lambda: GroupedProjection(situation, manipulable)).scores(
+                index
+            )
         )
 
     # --- taking in ------------------------------------------------------------------------------------
@@ -251,9 +255,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if problem.context and _depends_on_context(problem, problem.manipulable[which]):
             return CONTEXT_DEPENDENT
         statistic.joined[which] = 1
-        knobs = statistic.joined_knobs
-        cells = problem.configurations * joint_choice_count(problem.actions.radices, knobs)
-        every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
+        manipulable = statistic.joined_variables
+        cells = problem.configurations * joint_choice_count(problem.actions.radices, manipulable)
+        every = len(manipulable) == len(problem.manipulable) or cells >= problem.actions.size
         if every and not problem.context:
             return self._give_up(problem, statistic)
         if cells * statistic.seen.shape[1] > CELL_LIMIT:
@@ -332,7 +336,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             weights[self._context_number(problem) * problem.actions.size + action.number] = 1.0
             return bounds_of_weighted_mean(parameters, cells, weights, confidence=confidence, cell="action")
         cell_numbers = [
-            joined_cell(z, action.choices, problem.actions.radices, statistic.joined_knobs)
+            joined_cell(z, action.choices, problem.actions.radices, statistic.joined_variables)
             for z in range(problem.configurations)
         ]
         weights, draws = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
@@ -348,9 +352,9 @@ def _scatter_to_cells(rows: Array, cell_numbers: Sequence[int], size: int) -> Ar
     return by_cell
 
 
-def _depends_on_context(problem: Problem, knob: str) -> bool:
+def _depends_on_context(problem: Problem, variable: str) -> bool:
     """Whether the natural value of an optional variable depends on the context or shares an ancestor with it."""
     graph = problem.model.graph
-    if knob in problem.actions.variables_always_set():
+    if variable in problem.actions.variables_always_set():
         return False
-    return bool(ancestors(graph, [knob]) & ancestors(graph, problem.context))
+    return bool(ancestors(graph, [variable]) & ancestors(graph, problem.context))

@@ -62,9 +62,9 @@ class Implications(TableRows):
         self._cached_columns: BoundedCache[Choices, tuple[int, ...]] = BoundedCache(CACHED_PROBABILITIES)
         self._cached_probabilities: BoundedCache[tuple[Any, Choices, Z], float] = BoundedCache(CACHED_PROBABILITIES)
 
-    def column_span(self, knob: int) -> tuple[int, int]:
+    def column_span(self, variable: int) -> tuple[int, int]:
         """The first column of a variable's choices, and the column after the last."""
-        return self._spans[knob]
+        return self._spans[variable]
 
     def columns_of(self, choices: Choices) -> tuple[int, ...]:
         """The columns of an action's choices in a row of all variables' choices."""
@@ -104,9 +104,9 @@ class Implications(TableRows):
         name = self._variables[row]
         if name in self.context:
             return f"{name} is context, and its distribution is not tested"
-        if name in self.knobs:
+        if name in self.manipulable:
             return f"{name} was set, or not observed"
-        observable = {*self.parents, *self.context, *self.knobs}
+        observable = {*self.parents, *self.context, *self.manipulable}
         hidden = tuple(v for v in (name, *self.model[name].parents) if v not in observable)
         if hidden and not self.split_by_name(counts)[name].any():
             return f"no outcome reported {format_names(hidden)}; pass tell(..., observed={{...}})"

@@ -52,12 +52,12 @@ class ActionGroup(NamedTuple):
 class GroupedProjection:
     """The searched actions of a situation, grouped by their choices for the added variables."""
 
-    def __init__(self, situation: Situation, knobs: tuple[int, ...]) -> None:
+    def __init__(self, situation: Situation, manipulable: tuple[int, ...]) -> None:
         problem, choices = situation.problem, situation.candidates.array()
-        self.size, self.choice_count = situation.size, joint_choice_count(problem.actions.radices, knobs)
+        self.size, self.choice_count = situation.size, joint_choice_count(problem.actions.radices, manipulable)
         codes = np.zeros(len(choices), dtype=np.intp)
-        for knob in knobs:
-            codes = codes * problem.actions.radices[knob] + choices[:, knob]
+        for variable in manipulable:
+            codes = codes * problem.actions.radices[variable] + choices[:, variable]
         self.groups = []
         for code in np.unique(codes).tolist():
             positions = np.flatnonzero(codes == code)
@@ -73,15 +73,15 @@ class GroupedProjection:
         return Scores(values, np.abs(index).max(axis=1))
 
 
-def joint_choice_count(radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
+def joint_choice_count(radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
     """The number of joint choices of the added variables, including unset ones."""
-    return math.prod(radices[knob] for knob in knobs)
+    return math.prod(radices[variable] for variable in manipulable)
 
 
-def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
+def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
     """The cell of an outcome."""
-    for knob in knobs:
-        configuration = configuration * radices[knob] + choices[knob]
+    for variable in manipulable:
+        configuration = configuration * radices[variable] + choices[variable]
     return configuration
 
 
@@ -178,7 +178,7 @@ class Monitor(Statistic):
     @staticmethod
     def empty_fields(problem: Problem) -> dict[str, Any]:
         """The initial values of all fields."""
-        implications, knobs = testable_implications(problem), len(problem.manipulable)
+        implications, manipulable = testable_implications(problem), len(problem.manipulable)
         size = problem.configurations * implications.columns
         if size > CELL_LIMIT:
             raise SizeError(
@@ -188,8 +188,8 @@ class Monitor(Statistic):
             )
         return {
             "witnessed": 0,
-            "joined": np.zeros(knobs, dtype=np.int64),
-            **_empty_sums(problem.configurations, implications.columns, knobs),
+            "joined": np.zeros(manipulable, dtype=np.int64),
+            **_empty_sums(problem.configurations, implications.columns, manipulable),
             "counted": np.zeros(implications.size),
             "log_rows": np.zeros((implications.rows, len(implications.alternatives))),
             "log_suspected": np.zeros(implications.rows),
@@ -212,10 +212,10 @@ class Monitor(Statistic):
         super().restore(record)
 
     @property
-    def joined_knobs(self) -> tuple[int, ...]:
+    def joined_variables(self) -> tuple[int, ...]:
         """The manipulable variables that were added to the parents."""
         joined = self.joined.tolist()
-        return tuple([knob for knob, has in enumerate(joined) if has]) if 1 in joined else ()
+        return tuple([variable for variable, has in enumerate(joined) if has]) if 1 in joined else ()
 
     def current_problem(self, problem: Problem) -> Problem:
         """The problem with the current CPTs."""
@@ -257,14 +257,14 @@ class Monitor(Statistic):
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:
-        return joined_cell(problem.configuration(z), choices, problem.actions.radices, self.joined_knobs)
+        return joined_cell(problem.configuration(z), choices, problem.actions.radices, self.joined_variables)
 
     def _contrasts(self, problem: Problem, implications: Implications, outcome: Outcome) -> list[Contrast]:
         """P(x | stratum) for the choices x of every variable whose choice was random."""
         support = outcome.support
         if support is None or len(support) == 1:
             return []
-        current, fixed = self.current_problem(problem), self.joined_knobs
+        current, fixed = self.current_problem(problem), self.joined_variables
         current_implications = implications if current is problem else testable_implications(current)
         choices_made, z = outcome.action.choices, outcome.z
         if current_implications.probability(current, choices_made, z) == 0.0:
@@ -276,9 +276,13 @@ class Monitor(Statistic):
                 continue
             weight = share * current_implications.probability(current, choices, z)
             if weight:
-                for weights_of_knob, column in zip(chances, implications.columns_of(choices), strict=True):
-                    weights_of_knob[column] = weights_of_knob.get(column, 0.0) + weight
-        return [(knob, weights_of_knob) for knob, weights_of_knob in enumerate(chances) if len(weights_of_knob) > 1]
+                for weights_of_variable, column in zip(chances, implications.columns_of(choices), strict=True):
+                    weights_of_variable[column] = weights_of_variable.get(column, 0.0) + weight
+        return [
+            (variable, weights_of_variable)
+            for variable, weights_of_variable in enumerate(chances)
+            if len(weights_of_variable) > 1
+        ]
 
     def _bet(
         self,
@@ -295,8 +299,8 @@ class Monitor(Statistic):
         """
         counts, sums, effects = self.seen[stratum].tolist(), self.paid[stratum].tolist(), self.added.tolist()
         logs, factors = [], []
-        for knob, chances in contrasts:
-            first, last = implications.column_span(knob)
+        for variable, chances in contrasts:
+            first, last = implications.column_span(variable)
             mean = (stratum_sums[1] - sum(map(mul, counts[first:last], effects[first:last]))) / stratum_sums[0]
             means = [predict_mean(mean + effects[x], counts[x], sums[x]) for x in chances]
             q = (
@@ -304,11 +308,11 @@ class Monitor(Statistic):
                 if variance is None
                 else normal_likelihoods(means, reward, variance)
             )
-            factor = e_factor(q, list(chances.values()), list(chances).index(columns[knob]))
-            logs.append(self.log_arrows.item(knob))
+            factor = e_factor(q, list(chances.values()), list(chances).index(columns[variable]))
+            logs.append(self.log_arrows.item(variable))
             factors.append(factor)
-            self.log_arrows[knob] = logs[-1] + math.log(factor)
-            self.contrasts[knob] += 1
+            self.log_arrows[variable] = logs[-1] + math.log(factor)
+            self.contrasts[variable] += 1
         self.log_graph += log_betting_gain(logs, factors)
 
     def _add_reward(self, stratum: int, columns: tuple[int, ...], mean: float, reward: float) -> None:
@@ -379,12 +383,12 @@ class Monitor(Statistic):
 
     def restart(self, problem: Problem) -> None:
         """Restart the evidence on manipulable variables with the current strata."""
-        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.joined_knobs)
+        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.joined_variables)
         for name, value in _empty_sums(strata, self.seen.shape[1], len(self.joined)).items():
             setattr(self, name, value)
 
 
-def _empty_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
+def _empty_sums(strata: int, columns: int, manipulable: int) -> dict[str, Any]:
     return {
         "stratum_count": np.zeros(strata),
         "stratum_total": np.zeros(strata),
@@ -395,9 +399,9 @@ def _empty_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
         "spread": 0.0,
         "count_of_all": 0.0,
         "total_of_all": 0.0,
-        "log_arrows": np.zeros(knobs),
+        "log_arrows": np.zeros(manipulable),
         "log_graph": 0.0,
-        "contrasts": np.zeros(knobs, dtype=np.int64),
+        "contrasts": np.zeros(manipulable, dtype=np.int64),
     }
 
 
@@ -448,7 +452,7 @@ class MonitoredCells(Monitor):
         """The cell of an outcome."""
         if self.given_up:
             return context * problem.actions.size + action.number
-        return joined_cell(z, action.choices, problem.actions.radices, self.joined_knobs)
+        return joined_cell(z, action.choices, problem.actions.radices, self.joined_variables)
 
     def add_reward(self, problem: Problem, action: Action, z: int, context: int, reward: float) -> None:
         """Add one reward."""

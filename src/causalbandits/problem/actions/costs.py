@@ -73,11 +73,11 @@ class Costs:
             total += prices[choice]
         return total
 
-    def costs_of(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
+    def costs_of(self, choices: Choices2D, manipulable: Sequence[int] | None = None) -> Array:
         """The costs of rows of choices, of all variables or of some, given by their positions."""
         total = np.zeros(len(choices))
-        for column, knob in enumerate(range(len(self.tables)) if knobs is None else knobs):
-            total += self.tables[knob][choices[:, column]]
+        for column, variable in enumerate(range(len(self.tables)) if manipulable is None else manipulable):
+            total += self.tables[variable][choices[:, column]]
         return total
 
     @cached_property

@@ -189,7 +189,7 @@ def project_actions(
     """The projection onto some actions, given by their choices; `every` states that they are all combinations."""
     rows, row_indices = [], []
     for block in blocks:
-        distinct, block_row_indices = _distinct_choices(actions[:, block.knobs], block, every)
+        distinct, block_row_indices = _distinct_choices(actions[:, block.manipulable], block, every)
         rows.append(block.rows(distinct))
         row_indices.append(block_row_indices)
     return Projection(rows, row_indices, shape, blocks, all_pairs=every)
@@ -199,12 +199,12 @@ def row_builders_of_actions(
     actions: Choices2D, blocks: tuple[Block, ...], *, every: bool = False
 ) -> Sequence[RowBuilder]:
     """For each block, a function from CPTs to the rows of `project_actions`."""
-    return [block.row_builder(_distinct_choices(actions[:, block.knobs], block, every)[0]) for block in blocks]
+    return [block.row_builder(_distinct_choices(actions[:, block.manipulable], block, every)[0]) for block in blocks]
 
 
 def _distinct_choices(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:
     """The distinct choices of a block among the actions, and the index of each action's choice among them."""
-    if not block.knobs:
+    if not block.manipulable:
         return choices[:1], np.zeros(len(choices), dtype=np.intp)
     if not is_product:
         distinct, row_indices = np.unique(choices, axis=0, return_inverse=True)

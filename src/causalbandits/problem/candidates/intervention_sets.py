@@ -98,7 +98,7 @@ def possibly_optimal_actions(
             f"No intervention can change the reward {reward!r}: the graph has no path from a manipulable "
             "variable to it."
         )
-    _warn_of_ineffective_knobs(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
+    _warn_of_ineffective_variables(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
     if space.explicit_choices is None and not space.values and costs is None:
         choices = _actions_by_sets(admg, goal, space)
     else:
@@ -239,10 +239,10 @@ def _is_dominated(
     return all(replacement is not None and replacement.cost <= effect.cost for replacement in replacements)
 
 
-def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
-    if knobs:
+def _warn_of_ineffective_variables(manipulable: tuple[str, ...], reward: str, stacklevel: int) -> None:
+    if manipulable:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward {reward!r}, so interventions on these "
+            f"No path leads from {format_names(manipulable)} to the reward {reward!r}, so interventions on these "
             "variables have no effect and are not tried. Remove these variables from manipulable, or add the missing "
             "arrow.",
             ProblemWarning,

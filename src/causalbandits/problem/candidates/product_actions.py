@@ -69,13 +69,15 @@ class ProductActions(CandidateSet):
 
     def row_costs(self, costs: Costs) -> list[Array]:
         """The costs of the choices of each block."""
-        return [costs.costs_of(choices, block.knobs) for block, choices in zip(self.blocks, self.choices, strict=True)]
+        return [
+            costs.costs_of(choices, block.manipulable) for block, choices in zip(self.blocks, self.choices, strict=True)
+        ]
 
     def array(self) -> Choices2D:
         self._refuse_listing()
         choices_array = np.tile(self.baseline, (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
-            choices_array[:, block.knobs] = choices[self.projection.row_of_action(b)]
+            choices_array[:, block.manipulable] = choices[self.projection.row_of_action(b)]
         return choices_array
 
     @cached_property
@@ -114,8 +116,8 @@ class ProductActions(CandidateSet):
     def _build_action(self, rows: Sequence[int]) -> Action:
         action_choices = list(self.baseline)
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
-            for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
-                action_choices[knob] = choice
+            for variable, choice in zip(block.manipulable, choices[row].tolist(), strict=True):
+                action_choices[variable] = choice
         return Action(self.space, tuple(action_choices))
 
 
@@ -158,9 +160,9 @@ def reduce_space(
 ) -> tuple[ProductActions, Reduction]:
     """The actions that can be optimal, and the report of the removed ones."""
     limit = space.max_set
-    choices_by_block = [space.within(block.knobs).array() for block in blocks]
+    choices_by_block = [space.within(block.manipulable).array() for block in blocks]
     prices = [
-        None if costs is None else costs.costs_of(c, block.knobs)
+        None if costs is None else costs.costs_of(c, block.manipulable)
         for block, c in zip(blocks, choices_by_block, strict=True)
     ]
     reductions = [
@@ -168,8 +170,8 @@ def reduce_space(
         for block, choices, price in zip(blocks, choices_by_block, prices, strict=True)
     ]
     kept_choices = tuple(r.choices[r.kept] for r in reductions)
-    effective_knobs = {k for block in blocks for k in block.knobs}
-    idle = tuple(name for k, name in enumerate(space.names) if k not in effective_knobs)
+    effective_variables = {k for block in blocks for k in block.manipulable}
+    idle = tuple(name for k, name in enumerate(space.names) if k not in effective_variables)
     row_indices = None
     if limit is not None:
         forced = sum(name in space.always_set for name in idle)
@@ -194,15 +196,15 @@ def candidates_by_structure(
     actions and cost nothing, it need not be searched. Variables without effect are left unset.
     """
     limit, baseline = space.max_set, _baseline_choices(space, costs)
-    choices_by_block = tuple(space.within(block.knobs).array() for block in blocks)
+    choices_by_block = tuple(space.within(block.manipulable).array() for block in blocks)
     idle = [
         _leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, choices_by_block, strict=True)
     ]
     if limit is None:
         kept_choices = tuple(choices[~alone] for choices, alone in zip(choices_by_block, idle, strict=True))
         return ProductActions(space, blocks, kept_choices, None, shape, baseline)
-    effective_knobs = {k for block in blocks for k in block.knobs}
-    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_knobs)
+    effective_variables = {k for block in blocks for k in block.manipulable}
+    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_variables)
     touches = [(choices > 0).sum(axis=1) for choices in choices_by_block]
     row_indices = _combine_within_limit(touches, limit)
     could_set_more = sum(per_choice[rows] for per_choice, rows in zip(touches, row_indices, strict=True)) < limit
@@ -218,10 +220,10 @@ def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D, costs: 
     """
     free = [
         column
-        for column, (knob, name) in enumerate(zip(block.knobs, block.knob_names, strict=True))
+        for column, (variable, name) in enumerate(zip(block.manipulable, block.manipulable_names, strict=True))
         if not block.model[name].parents
-        and len(space.settable[knob]) == len(block.model[name].states)
-        and (costs is None or not costs.tables[knob].any())
+        and len(space.settable[variable]) == len(block.model[name].states)
+        and (costs is None or not costs.tables[variable].any())
     ]
     return np.asarray((choices[:, free] == 0).any(axis=1))
 

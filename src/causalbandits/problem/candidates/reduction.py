@@ -64,7 +64,7 @@ class BlockReduction:
 
     def report(self) -> list[str]:
         """The report of a block: one line for the block, and one for each of the first removals."""
-        names = self.block.knob_names
+        names = self.block.manipulable_names
         if not names:
             return []
         lines = [
@@ -90,7 +90,7 @@ class BlockReduction:
         return lines
 
     def _format_choice(self, row: int) -> str:
-        pairs = zip(self.block.knob_names, self.choices[row].tolist(), strict=True)
+        pairs = zip(self.block.manipulable_names, self.choices[row].tolist(), strict=True)
         return str(Intervention({name: self.block.model[name].states[c - 1] for name, c in pairs if c}))
 
     def residual(self, row: int) -> float:
@@ -142,7 +142,9 @@ def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Wei
     """Mixtures known by construction: leaving a root unset is the mixture, by its distribution, of setting it; for
     the first unset root of each row.
     """
-    roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
+    roots = {
+        k: block.model[name].table for k, name in enumerate(block.manipulable_names) if not block.model[name].parents
+    }
     # Not all values need be allowed; leaving a root unset is a mixture of setting it to the values in its support.
     roots = {k: table for k, table in roots.items() if set(np.flatnonzero(table) + 1) <= set(choices[:, k].tolist())}
     position = {tuple(row): i for i, row in enumerate(choices.tolist())}

@@ -79,7 +79,7 @@ RowBuilder = Callable[[Mapping[str, Array]], Array]
 class Block:
     """A connected part of z's ancestral graph, with its own manipulable variables and parents of the reward.
 
-    `knobs` are positions among the manipulable variables, `parents` positions among z. `evidence` has the codes of
+    `manipulable` and `parents` are positions among the manipulable variables and among z. `evidence` has the codes of
     known variables outside the block, `effects` those of them with a parent in the block.
     """
 
@@ -99,11 +99,11 @@ class Block:
         self.names = tuple(names)
         self.evidence, self.effects = dict(evidence), tuple(effects)
         self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
-        self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
+        self.manipulable = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
-        self.knob_names = tuple(manipulable[i] for i in self.knobs)
+        self.manipulable_names = tuple(manipulable[i] for i in self.manipulable)
         self.parent_names = tuple(parents[i] for i in self.parents)
-        self.radices = tuple(len(model[name].states) + 1 for name in self.knob_names)
+        self.radices = tuple(len(model[name].states) + 1 for name in self.manipulable_names)
         self.shape = tuple(len(model[name].states) for name in self.parent_names)
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
@@ -112,7 +112,7 @@ class Block:
         self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
-        return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
+        return f"Block(manipulable={list(self.manipulable_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
         derived = ("table", "is_small", "_full_contraction", "_layout")
@@ -132,8 +132,8 @@ class Block:
     def code(self, choices: Sequence[int]) -> int:
         """The row of `table` for an action's choices (for all manipulable variables)."""
         code = 0
-        for knob, radix in zip(self.knobs, self.radices, strict=True):
-            code = code * radix + choices[knob]
+        for variable, radix in zip(self.manipulable, self.radices, strict=True):
+            code = code * radix + choices[variable]
         return code
 
     def _choices(self, codes: npt.NDArray[np.intp]) -> Choices2D:
@@ -167,7 +167,7 @@ class Block:
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the block's variables, and the axes of the result."""
         factors = [layout.operand_with_choices(self._tables[name]) for name, layout in self._layout.items()]
-        return factors, self._output([("choice", k) for k in self.knob_names])
+        return factors, self._output([("choice", k) for k in self.manipulable_names])
 
     def with_cpts(self, tables: Mapping[str, Array]) -> Block:
         """The block under other CPTs. It shares the order of contraction."""
@@ -223,15 +223,15 @@ class Block:
 
         `choices` are those for this block's variables.
         """
-        choice_by_knob = dict(zip(self.knob_names, choices, strict=True))
+        choice_by_name = dict(zip(self.manipulable_names, choices, strict=True))
         models = len(next(iter(tables.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = []
         for start in range(0, models, step):
             operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
             for name, layout in self._layout.items():
-                if choice_by_knob.get(name):
-                    operands.append(layout.point_mass_operand(choice_by_knob[name]))
+                if choice_by_name.get(name):
+                    operands.append(layout.point_mass_operand(choice_by_name[name]))
                 else:
                     operands.append(layout.observational_operand(tables[name][start : start + step], MODEL))
             parts.append(self._contract_models(operands, tuple(map(bool, choices))))
@@ -253,7 +253,7 @@ class Block:
         code = 0
         for axis, size in zip(self.parents, self.shape, strict=True):
             code = code * size + z[axis]
-        return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
+        return float(self.row(tuple([choices[k] for k in self.manipulable]))[code])
 
     def evidence_probability(self) -> float:
         """The observational probability of the evidence; that of all evidence if all of it are `effects`."""
@@ -278,7 +278,7 @@ class Block:
 
     def _row_contraction(self) -> Callable[[Choices2D], Array]:
         """A function from choices to their rows; parts that do not depend on the choices are computed once."""
-        factors = QueryFactors(self._query_factors(), self.knob_names, self.parent_names)
+        factors = QueryFactors(self._query_factors(), self.manipulable_names, self.parent_names)
 
         def contract_rows(choices: Choices2D) -> Array:
             rows = np.empty((len(choices), self.configurations))
@@ -328,7 +328,7 @@ class Block:
     @cached_property
     def _layout(self) -> dict[str, FactorLayout]:
         return {
-            name: build_factor_layout(self.model, name, name in self.knob_names, self.evidence)
+            name: build_factor_layout(self.model, name, name in self.manipulable_names, self.evidence)
             for name in self._factor_names
         }
 
@@ -361,7 +361,7 @@ class Block:
 
     def _too_large_message(self, place: str, entries: int) -> str:
         return (
-            f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
+            f"P({', '.join(self.parent_names)} | do({', '.join(self.manipulable_names)})) needs an array of {entries} "
             f"numbers ({entries * 8 / 2**30:.3g} GiB) {place}; the limit is {ENTRY_LIMIT} "
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Use fewer manipulable variables, fewer actions (max_set=, "
             'actions=), or a smaller adjustment set (adjust="smallest").'

@@ -87,7 +87,7 @@ class ConditionedBlocks:
             return PointMassBlock(self._model, part.names[0], self._parents, evidence[part.names[0]])
         block = Block(self._model, part.names, self._manipulable, self._parents, evidence, part.evidence_effects)
         if part.evidence_effects:
-            block.row((0,) * len(block.knobs))  # raises an error if the evidence is impossible
+            block.row((0,) * len(block.manipulable))  # raises an error if the evidence is impossible
         return block
 
 

@@ -48,11 +48,11 @@ class DistrictBlock(Block):
 
     def _build_factor(self, graph: ADMG, district: int, always: int) -> Factor:
         """A district's array, with the choices of its manipulable variables as first axes."""
-        knobs = tuple(name for name in graph.names_of(district) if name in self.knob_names)
+        manipulable = tuple(name for name in graph.names_of(district) if name in self.manipulable_names)
         axes = graph.names_of(district | graph.parents_of(district & ~always))
         sizes = {name: len(self._latent_model[name].states) for name in axes}
-        wide = knobs[0] if self._is_wide(knobs, graph.names_of(district)) else None
-        front = () if wide else knobs
+        wide = manipulable[0] if self._is_wide(manipulable, graph.names_of(district)) else None
+        front = () if wide else manipulable
         shape = [sizes[name] + 1 for name in front] + list(sizes.values())
         if math.prod(shape) > ENTRY_LIMIT:
             raise SizeError(
@@ -61,26 +61,30 @@ class DistrictBlock(Block):
                 "among them."
             )
         array = np.zeros(shape)
-        for set_knobs in self._settable_patterns(knobs):
-            if wide and set_knobs:
+        for set_names in self._settable_patterns(manipulable):
+            if wide and set_names:
                 continue  # set values are looked up
-            unset, ancestral = district & ~graph.bits(set_knobs), self._ancestral_nodes(graph, knobs, set_knobs)
-            array[tuple(slice(1, None) if name in set_knobs else 0 for name in front)] = self._product(
-                graph, unset & ancestral, set_knobs, axes, sizes
+            unset, ancestral = district & ~graph.bits(set_names), self._ancestral_nodes(graph, manipulable, set_names)
+            array[tuple(slice(1, None) if name in set_names else 0 for name in front)] = self._product(
+                graph, unset & ancestral, set_names, axes, sizes
             ) / math.prod(sizes[name] for name in graph.names_of(unset & ~ancestral))
         kept_axes = [name for name in axes if sizes[name] > 1]
         return Factor(
             array.reshape(*(sizes[k] + 1 for k in front), *(sizes[n] for n in kept_axes)), list(kept_axes), front, wide
         )
 
-    def _is_wide(self, knobs: tuple[str, ...], district: tuple[str, ...]) -> bool:
+    def _is_wide(self, manipulable: tuple[str, ...], district: tuple[str, ...]) -> bool:
         """Whether a district is a single manipulable variable with many values that may be set."""
-        if knobs != district or len(knobs) > 1 or not is_looked_up(len(self._latent_model[knobs[0]].states)):
+        if (
+            manipulable != district
+            or len(manipulable) > 1
+            or not is_looked_up(len(self._latent_model[manipulable[0]].states))
+        ):
             return False
-        return knobs in self._settable_patterns(knobs)
+        return manipulable in self._settable_patterns(manipulable)
 
     def _product(
-        self, graph: ADMG, unset: int, set_knobs: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
+        self, graph: ADMG, unset: int, set_names: Sequence[str], axes: tuple[str, ...], sizes: dict[str, int]
     ) -> Array:
         """Q of the remaining variables, times point masses: one axis for each set variable, then the district's
         axes.
@@ -89,56 +93,59 @@ class DistrictBlock(Block):
         for part in graph.districts(unset):
             factor = self._latent_model.factor(graph.names_of(part))
             if factor is None:
-                self._raise_not_identified(set_knobs)
+                self._raise_not_identified(set_names)
             product = product * align_axes(factor, axes, sizes)
-        for place, name in enumerate(reversed(set_knobs)):
+        for place, name in enumerate(reversed(set_names)):
             shape = [1] * (place + len(axes))
             shape[place + axes.index(name)] = sizes[name]
             product = product[None] * np.eye(sizes[name]).reshape(sizes[name], *shape)
         return product
 
-    def _ancestral_nodes(self, graph: ADMG, knobs: Sequence[str], set_knobs: Sequence[str]) -> int:
+    def _ancestral_nodes(self, graph: ADMG, manipulable: Sequence[str], set_names: Sequence[str]) -> int:
         """The remaining ancestors of z if exactly these of some manipulable variables are set."""
         if self._space.explicit_choices is None:
-            set_patterns = [self._space.always_set.intersection(self.knob_names).union(set_knobs)]
+            set_patterns = [self._space.always_set.intersection(self.manipulable_names).union(set_names)]
         else:
             set_patterns = [
-                pattern for pattern in self._listed_patterns if pattern.intersection(knobs) == set(set_knobs)
+                pattern for pattern in self._listed_patterns if pattern.intersection(manipulable) == set(set_names)
             ]
         goals, ancestral = graph.bits(self.parent_names), 0
         for pattern in set_patterns:
             ancestral |= graph.ancestors(goals, graph.all_nodes & ~graph.bits(pattern))
         return ancestral
 
-    def _settable_patterns(self, knobs: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _settable_patterns(self, manipulable: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """The subsets of some manipulable variables that may be set together."""
         if self._space.explicit_choices is not None:
             yield from dict.fromkeys(
-                tuple(name for name in knobs if name in pattern) for pattern in self._listed_patterns
+                tuple(name for name in manipulable if name in pattern) for pattern in self._listed_patterns
             )
             return
-        for size in range(len(knobs) + 1):
-            for set_knobs in itertools.combinations(knobs, size):
-                if self._may_be_set(knobs, set_knobs):
-                    yield set_knobs
+        for size in range(len(manipulable) + 1):
+            for set_names in itertools.combinations(manipulable, size):
+                if self._may_be_set(manipulable, set_names):
+                    yield set_names
 
     @cached_property
     def _listed_patterns(self) -> set[frozenset[str]]:
         """The sets of this block's variables that the actions of a list set."""
-        rows = [[row[k] for k in self.knobs] for row in self._space.explicit_choices or ()]
-        return {frozenset(n for n, choice in zip(self.knob_names, row, strict=True) if choice) for row in rows}
+        rows = [[row[k] for k in self.manipulable] for row in self._space.explicit_choices or ()]
+        return {frozenset(n for n, choice in zip(self.manipulable_names, row, strict=True) if choice) for row in rows}
 
-    def _may_be_set(self, knobs: Sequence[str], set_knobs: Sequence[str]) -> bool:
+    def _may_be_set(self, manipulable: Sequence[str], set_names: Sequence[str]) -> bool:
         """Whether some action sets exactly these of some manipulable variables."""
         space = self._space
         if space.explicit_choices is not None:
-            return any(pattern.intersection(knobs) == set(set_knobs) for pattern in self._listed_patterns)
+            return any(pattern.intersection(manipulable) == set(set_names) for pattern in self._listed_patterns)
         most = len(space.names) if space.max_set is None else space.max_set
-        return space.always_set.intersection(knobs) <= set(set_knobs) and len(space.always_set.union(set_knobs)) <= most
+        return (
+            space.always_set.intersection(manipulable) <= set(set_names)
+            and len(space.always_set.union(set_names)) <= most
+        )
 
-    def _raise_not_identified(self, set_knobs: Sequence[str]) -> NoReturn:
+    def _raise_not_identified(self, set_names: Sequence[str]) -> NoReturn:
         intervened = [
-            name for name in self._graph.names if name in set_knobs or self._always & self._graph.bits([name])
+            name for name in self._graph.names if name in set_names or self._always & self._graph.bits([name])
         ]
         of = [name for name in self.parent_names if name not in intervened]
         if of:
@@ -150,12 +157,12 @@ class DistrictBlock(Block):
 
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
         operands = [
-            Operand(array, [*(("choice", k) for k in knobs), *axes])
+            Operand(array, [*(("choice", k) for k in manipulable), *axes])
             if wide is None
             else Operand(_with_point_masses(array, axes.index(wide)), [("choice", wide), *axes])
-            for array, axes, knobs, wide in self._district_factors
+            for array, axes, manipulable, wide in self._district_factors
         ]
-        return operands, self._output([("choice", k) for k in self.knob_names])
+        return operands, self._output([("choice", k) for k in self.manipulable_names])
 
     def _table_from(self, tables: Mapping[str, Array]) -> Array:
         operands, _ = self._operands_with_choices()
@@ -163,7 +170,9 @@ class DistrictBlock(Block):
         return self._condition_on_effects(table.reshape(self.choices, self.configurations))
 
     def _observational_operands(self) -> list[Operand]:
-        operands = [Operand(array[(0,) * len(knobs)], axes) for array, axes, knobs, _ in self._district_factors]
+        operands = [
+            Operand(array[(0,) * len(manipulable)], axes) for array, axes, manipulable, _ in self._district_factors
+        ]
         return [Operand(np.ones(()), []), *operands]
 
     def _query_factors(self) -> list[Factor]:
@@ -172,14 +181,16 @@ class DistrictBlock(Block):
     def rows(self, choices: Choices2D) -> Array:
         rows = super().rows(choices)
         for row in np.flatnonzero(np.abs(rows.sum(axis=1) - 1) > UNSEEN_SHARE).tolist():
-            set_knobs = [name for name, choice in zip(self.knob_names, choices[row].tolist(), strict=True) if choice]
-            if self._may_be_set(self.knob_names, set_knobs):
+            set_names = [
+                name for name, choice in zip(self.manipulable_names, choices[row].tolist(), strict=True) if choice
+            ]
+            if self._may_be_set(self.manipulable_names, set_names):
                 rows[row] = self._identify_row(choices[row].tolist())
         return rows
 
     def _identify_row(self, choices: Sequence[int]) -> Array:
         """A row whose contraction needs unobserved values: identified for this action alone, or an error."""
-        codes = {name: choice - 1 for name, choice in zip(self.knob_names, choices, strict=True) if choice}
+        codes = {name: choice - 1 for name, choice in zip(self.manipulable_names, choices, strict=True) if choice}
         do = {name: self.model[name].states[code] for name, code in codes.items()}
         of = [name for name in self.parent_names if name not in do]
         row = np.zeros(self.shape)
@@ -207,18 +218,18 @@ class DistrictBlock(Block):
         """P(z_b | do(a_b)) under a few models, one row each."""
         models = len(next(iter(tables.values())))
         operands = [Operand(np.ones(models), [MODEL])]
-        for name, choice in zip(self.knob_names, choices, strict=True):
+        for name, choice in zip(self.manipulable_names, choices, strict=True):
             if choice and len(self._latent_model[name].states) > 1:
                 operands.append(Operand(np.eye(len(self._latent_model[name].states))[choice - 1], [name]))
         graph = self._graph
-        set_knobs = [name for name, choice in zip(self.knob_names, choices, strict=True) if choice]
+        set_names = [name for name, choice in zip(self.manipulable_names, choices, strict=True) if choice]
         ancestral = graph.ancestors(
-            graph.bits(self.parent_names), graph.all_nodes & ~graph.bits(set_knobs) & ~self._always
+            graph.bits(self.parent_names), graph.all_nodes & ~graph.bits(set_names) & ~self._always
         )
         for part in graph.districts(ancestral):
             factor = self._latent_model.factor(graph.names_of(part), tables)
             if factor is None:
-                self._raise_not_identified(set_knobs)
+                self._raise_not_identified(set_names)
             operands.append(self._drop_unit_axes(factor))
         return self._contract_models(operands, tuple(map(bool, choices)))
 

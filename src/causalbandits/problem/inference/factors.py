@@ -74,13 +74,15 @@ class FactorLayout:
         return array if self.evidence_index is None else np.asarray(array[*[slice(None)] * front, *self.evidence_index])
 
 
-def build_factor_layout(model: CausalModel, name: str, is_knob: bool, evidence: Mapping[str, int]) -> FactorLayout:
+def build_factor_layout(
+    model: CausalModel, name: str, is_manipulable: bool, evidence: Mapping[str, int]
+) -> FactorLayout:
     """The layout of a variable's CPT."""
     axes = [axis for axis in (*model[name].parents, name) if len(model[axis].states) > 1]
     free_axes = [axis for axis in axes if axis not in evidence]
     evidence_index = None if len(free_axes) == len(axes) else tuple(evidence.get(axis, slice(None)) for axis in axes)
     shape = tuple(len(model[axis].states) for axis in axes)
-    return FactorLayout(name, free_axes, shape, len(model[name].states) if is_knob else None, evidence_index)
+    return FactorLayout(name, free_axes, shape, len(model[name].states) if is_manipulable else None, evidence_index)
 
 
 # Rows P(z_b | do(a_b)) for the requested choices: one axis runs over the choices, instead of one axis per variable. A
@@ -97,14 +99,14 @@ def is_looked_up(values: int) -> bool:
 
 
 class Factor(NamedTuple):
-    """A block's factor; the first axes are the choices of `knobs` and are not in `axes`.
+    """A block's factor; the first axes are the choices of `manipulable` and are not in `axes`.
 
     It may be the unset factor of a `wide` variable, one that is indexed if it is set.
     """
 
     array: Array
     axes: list[Any]
-    knobs: tuple[str, ...] = ()
+    manipulable: tuple[str, ...] = ()
     wide: str | None = None
 
 
@@ -114,10 +116,10 @@ class QueryFactors:
     `outputs` are the variables of z, which are not summed out.
     """
 
-    def __init__(self, factors: Sequence[Factor], knobs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._factors, self._knobs, self._outputs = factors, knobs, outputs
+    def __init__(self, factors: Sequence[Factor], manipulable: Sequence[str], outputs: Sequence[str]) -> None:
+        self._factors, self._manipulable, self._outputs = factors, manipulable, outputs
         wide = {factor.wide for factor in factors}
-        self._wide = [k for k, name in enumerate(knobs) if name in wide]
+        self._wide = [k for k, name in enumerate(manipulable) if name in wide]
 
     def groups(self, choices: Choices2D) -> Iterator[Codes]:
         """Groups of rows that set the same wide variables, as positions."""
@@ -127,17 +129,17 @@ class QueryFactors:
 
     def operands(self, choices: Choices2D) -> list[Operand]:
         """The operands for choices of one group."""
-        choices_by_knob = dict(zip(self._knobs, choices.T, strict=True))
-        set_knobs = [self._knobs[k] for k in self._wide if choices[0, k]]
-        at = {name: choices_by_knob[name] - 1 for name in set_knobs if name not in self._outputs}
+        choices_by_name = dict(zip(self._manipulable, choices.T, strict=True))
+        set_names = [self._manipulable[k] for k in self._wide if choices[0, k]]
+        at = {name: choices_by_name[name] - 1 for name in set_names if name not in self._outputs}
         operands = [Operand(np.ones(len(choices)), [QUERY])]
-        for array, axes, knobs, wide in self._factors:
+        for array, axes, manipulable, wide in self._factors:
             if wide in at:
                 array = np.broadcast_to(1.0, array.shape)
-            elif wide in set_knobs:
-                array, axes = _point_masses(array.shape, axes.index(wide), choices_by_knob[wide]), [*axes, QUERY]
-            elif knobs:
-                selected = array[tuple(choices_by_knob[name] for name in knobs)]
+            elif wide in set_names:
+                array, axes = _point_masses(array.shape, axes.index(wide), choices_by_name[wide]), [*axes, QUERY]
+            elif manipulable:
+                selected = array[tuple(choices_by_name[name] for name in manipulable)]
                 array, axes = np.ascontiguousarray(np.moveaxis(selected, 0, -1)), [*axes, QUERY]
             operands.append(_look_up(Operand(array, axes), at))
         return operands
