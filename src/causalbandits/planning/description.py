@@ -307,7 +307,7 @@ def _format_reduction(problem: Problem) -> str:
 def _format_search_size(problem: Problem) -> str:
     """How many actions, in the contexts that there are if these are few."""
     if problem.unknown_cpts:
-        return f"{format_count(problem.situation(any_tables=True).size)} actions"
+        return f"{format_count(problem.situation(any_cpts=True).size)} actions"
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return f"{format_count(problem.candidates.size)} actions"
     likely = feasible_contexts(problem, problem.contexts.by_probability())

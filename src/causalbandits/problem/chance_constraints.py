@@ -99,14 +99,14 @@ class ChanceConstraint:
         posterior = self.block.model.posterior
         if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
-        tables = posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
-        return np.asarray(self.compliance(choices, tables).share >= COMPLIANCE_PROBABILITY)
+        cpts = posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
+        return np.asarray(self.compliance(choices, cpts).share >= COMPLIANCE_PROBABILITY)
 
-    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
+    def compliance(self, choices: Choices2D, cpts: Mapping[str, Array]) -> Compliance:
         """The compliance of each action under sampled CPTs, whose first axis are the samples."""
         distinct, row_indices = self._distinct_choices(choices)
         sampled = [
-            self.block.rows_under_models(tables, row)[:, list(self.codes)].sum(axis=1) for row in distinct.tolist()
+            self.block.rows_under_models(cpts, row)[:, list(self.codes)].sum(axis=1) for row in distinct.tolist()
         ]
         shares, means = (
             [(p <= self.limit + LIMIT_TOLERANCE).mean() for p in sampled],
@@ -149,9 +149,9 @@ class ChanceConstraints:
                 return f"{part} would be {probability:.3g}, above the limit {part.limit:g}"
         return None
 
-    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
+    def compliance(self, choices: Choices2D, cpts: Mapping[str, Array]) -> Compliance:
         """The compliance of each action, by the constraint with the smallest probability of compliance."""
-        parts = [part.compliance(choices, tables) for part in self.parts]
+        parts = [part.compliance(choices, cpts) for part in self.parts]
         return Compliance(
             np.min([part.share for part in parts], axis=0), np.max([part.excess for part in parts], axis=0)
         )

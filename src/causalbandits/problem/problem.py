@@ -365,21 +365,25 @@ learned online)
             problem._specify(**reader.action_arguments(source), stacklevel=3)
         return problem
 
-    def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
+    def _set_up(
+        self, specification: Specification, context_codes: Z | None = None, unconditional: Problem | None = None
+    ) -> Problem:
         """Set the attributes from the specification."""
-        self._specification = stated
-        self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = stated[:6]
-        self.costs, self.context = stated.costs, stated.context
-        self.reward_range, self.noise_scale = stated.reward_range, stated.noise_scale
+        self._specification = specification
+        self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = specification[:6]
+        self.costs, self.context = specification.costs, specification.context
+        self.reward_range, self.noise_scale = specification.reward_range, specification.noise_scale
         self.manipulable = self.actions.names
         self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
         self.context_codes = context_codes
         self.context_codes_by_name = dict(_codes_by_name(self.context, context_codes))
-        self.unconditional = self if whole is None else whole
-        self._conditioned_blocks = _build_blocks(stated) if whole is None else whole._conditioned_blocks
+        self.unconditional = self if unconditional is None else unconditional
+        self._conditioned_blocks = (
+            _build_blocks(specification) if unconditional is None else unconditional._conditioned_blocks
+        )
         self.blocks = () if self._conditioned_blocks is None else self._conditioned_blocks(self.context_codes_by_name)
-        if whole is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
+        if unconditional is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
             self._conditioned_blocks.validate_context(self.context)
         self._conditioned_cache: BoundedCache[Z, Problem] = BoundedCache(
             max(16, min(CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS // self.configurations))
@@ -830,9 +834,9 @@ learned online)
                 f"samples must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
                 f"{self.configurations} configurations; got {samples!r}."
             )
-        tables = self.posterior.draw_cpts(int(samples), rng, stacklevel=3)
+        cpts = self.posterior.draw_cpts(int(samples), rng, stacklevel=3)
         sampled_joints = self.joint(
-            [block.rows_under_models(tables, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
+            [block.rows_under_models(cpts, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
         )
         lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
@@ -845,10 +849,8 @@ learned online)
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
-        return [
-            block.rows_under_models(tables, [action.choices[k] for k in block.manipulable]) for block in self.blocks
-        ]
+        cpts = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
+        return [block.rows_under_models(cpts, [action.choices[k] for k in block.manipulable]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
         """Posterior samples of P(z | do(a)), as in `sample_block_distributions`."""
@@ -923,29 +925,25 @@ learned online)
         *,
         context: Mapping[str, State] | None = None,
         every: bool = False,
-        any_tables: bool = False,
+        any_cpts: bool = False,
         eligible: Iterable[Action | Mapping[str, State]] | None = None,
     ) -> Situation:
         """The knowledge before one decision, in which all actions are eligible, or only the `eligible` ones.
 
         `context` has the values of some or all of its variables. By default, the actions that can be optimal for some
-        reward are searched; with `any_tables`, those that can be optimal under some CPTs; with `every`, all feasible
+        reward are searched; with `any_cpts`, those that can be optimal under some CPTs; with `every`, all feasible
         actions. Situations are cached.
         """
         if context is not None:
-            return self.condition(context).situation(every=every, any_tables=any_tables, eligible=eligible)
-        for name, value in (("every", every), ("any_tables", any_tables)):
+            return self.condition(context).situation(every=every, any_cpts=any_cpts, eligible=eligible)
+        for name, value in (("every", every), ("any_cpts", any_cpts)):
             if not isinstance(value, bool):
                 raise ProblemError(f"{name} must be True or False; got {value!r}.")
         if eligible is None:
             return (
-                self._full_situation
-                if every
-                else self._structural_situation
-                if any_tables
-                else self._candidate_situation
+                self._full_situation if every else self._structural_situation if any_cpts else self._candidate_situation
             )
-        return self._eligible_situations.situation(self, eligible, any_tables=any_tables)
+        return self._eligible_situations.situation(self, eligible, any_cpts=any_cpts)
 
     @cached_property
     def _candidate_situation(self) -> Situation:

@@ -274,9 +274,9 @@ class EligibleSituations:
         )
 
     def situation(
-        self, problem: Problem, eligible: Iterable[Action | Mapping[str, State]], *, any_tables: bool
+        self, problem: Problem, eligible: Iterable[Action | Mapping[str, State]], *, any_cpts: bool
     ) -> Situation:
-        """The situation in which only these actions are eligible; with `any_tables`, chance constraints are
+        """The situation in which only these actions are eligible; with `any_cpts`, chance constraints are
         ignored.
         """
         if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
@@ -284,7 +284,7 @@ class EligibleSituations:
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
         numbers = self._action_numbers(problem, tuple(eligible))
-        numbers = numbers if any_tables else _feasible_numbers(problem, numbers)
+        numbers = numbers if any_cpts else _feasible_numbers(problem, numbers)
         if not numbers:
             raise InterventionError(
                 "No action is eligible: the list is empty, or the function returned False for every action."

@@ -341,7 +341,7 @@ def _marginalise_unobserved(
     counts, prior = dict(posterior.counts), dict(posterior.prior)
     for name in changed:
         shape = tuple(len(model[axis].states) for axis in (*parents[name], name))
-        _refuse_large_table(name, parents[name], shape)
+        _refuse_large_cpt(name, parents[name], shape)
         pseudo_count = 1.0 if name in always_set else _flat_pseudo_count(model, posterior, name, unobserved)
         counts[name], prior[name] = np.zeros(shape), np.full(shape, pseudo_count)
     marginal_posterior = posterior.replace(
@@ -434,7 +434,7 @@ def _flat_pseudo_count(model: CausalModel, posterior: DirichletPosterior, name: 
     return float(posterior.prior[name].flat[0])
 
 
-def _refuse_large_table(name: str, parents: tuple[str, ...], shape: tuple[int, ...]) -> None:
+def _refuse_large_cpt(name: str, parents: tuple[str, ...], shape: tuple[int, ...]) -> None:
     if math.prod(shape) > ENTRY_LIMIT:
         raise SizeError(
             f"Without the unobserved variables, the CPT of {name!r} is given {', '.join(map(repr, parents))} and has "

@@ -80,7 +80,7 @@ class DefaultScale(float):
 
 DEFAULT_SCALE = DefaultScale(1.0)
 
-TABLE_SAMPLES = 250
+CPT_SAMPLES = 250
 """The number of CPT samples for the distribution of action values; each is combined with several samples of the
 means.
 """
@@ -91,10 +91,10 @@ as any action's is.
 """
 
 
-def split_draws(tables: dict[str, Array]) -> list[dict[str, Array]]:
+def split_draws(cpts: dict[str, Array]) -> list[dict[str, Array]]:
     """Split stacked CPT samples into one mapping per sample; the samples are the first axis of every array."""
-    names = list(tables)
-    return [dict(zip(names, arrays, strict=True)) for arrays in zip(*tables.values(), strict=True)]
+    names = list(cpts)
+    return [dict(zip(names, arrays, strict=True)) for arrays in zip(*cpts.values(), strict=True)]
 
 
 def incumbent_by_means(situation: Situation, means: Scores, coverage: Array) -> Incumbent:
@@ -286,10 +286,10 @@ class CellPolicy(FamilyPolicy[Cells]):
                 return None
             sampled = situation.project_sampled_cpts(means)
             return None if sampled is None else sampled.values
-        cpt_draws = self.sample_cpts(problem, statistic, rng, min(len(means), TABLE_SAMPLES))
+        cpt_draws = self.sample_cpts(problem, statistic, rng, min(len(means), CPT_SAMPLES))
         if cpt_draws is None:
             return self.score_cells(situation, means).values
-        situations = (situation.with_candidates(situation.candidates.with_cpts(tables)) for tables in cpt_draws)
+        situations = (situation.with_candidates(situation.candidates.with_cpts(cpts)) for cpts in cpt_draws)
         parts = zip(situations, np.array_split(means, len(cpt_draws)), strict=True)
         return np.concatenate([self.score_cells(sampled_situation, part).values for sampled_situation, part in parts])
 

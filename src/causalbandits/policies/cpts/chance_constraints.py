@@ -18,7 +18,7 @@ import numpy as np
 
 from causalbandits._typing import Codes
 from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
-from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_cpts
+from causalbandits.policies.cpts.online_posterior import CellsAndCPTs, learned_cpts
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
     LIMIT_TOLERANCE,
@@ -54,7 +54,7 @@ class FeasibleActions(NamedTuple):
     sureness: Compliance
 
 
-def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
+def restrict_to_feasible(situation: Situation, cells: CellsAndCPTs, trust: float) -> Situation:
     """The situation restricted to actions that meet the chance constraints with the required posterior
     probability.
     """
@@ -74,7 +74,7 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
     return situation if feasible.positions is None else situation.restrict_to(feasible.positions)
 
 
-def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: float) -> tuple[str, ...]:
+def feasibility_warnings(situation: Situation, cells: CellsAndCPTs, trust: float) -> tuple[str, ...]:
     """The warning for the case that no action meets the chance constraints with the required probability."""
     if not situation.problem.constrained_variables:
         return ()
@@ -99,7 +99,7 @@ def _trust_hint(trust: float) -> str:
     )
 
 
-def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
+def _feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -> FeasibleActions:
     cached: FeasibleActions | None = cells.feasible_actions.get(situation.candidates)
     return (
         cells.feasible_actions.store(situation.candidates, _find_feasible_actions(situation, cells, trust))
@@ -108,10 +108,10 @@ def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float)
     )
 
 
-def _find_feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
-    tables = learned_cpts(situation.problem)
-    sampled_cpts = tables.split_by_name(
-        tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
+def _find_feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -> FeasibleActions:
+    cpts = learned_cpts(situation.problem)
+    sampled_cpts = cpts.split_by_name(
+        cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
     )
     sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_cpts)
     is_sure = sureness.share >= COMPLIANCE_PROBABILITY

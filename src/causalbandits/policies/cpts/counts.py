@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     row: int
 
 
-class TableRows:
+class CPTRows:
     """The rows and entries of the CPTs of all ancestors of the parents, the context and the constrained variables,
     in topological order.
     """
@@ -41,12 +41,12 @@ class TableRows:
         self.manipulable, self.context = problem.manipulable, problem.context
         on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.constrained_variables))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
-        tables = [self.model[name].table for name in self.names]
-        self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()
-        self._shapes = [table.shape for table in tables]
+        cpts = [self.model[name].table for name in self.names]
+        self._starts: list[int] = np.cumsum([0, *(table.size for table in cpts)]).tolist()
+        self._shapes = [table.shape for table in cpts]
         slices = itertools.starmap(slice, itertools.pairwise(self._starts))
         self._slices = list(zip(self.names, slices, self._shapes, strict=True))
-        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
+        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in cpts])
         self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
         """The position of the first entry of each row."""
         self.row_of: Codes = np.repeat(np.arange(len(widths)), widths)
@@ -115,9 +115,9 @@ class TableRows:
         """The first position of a row's entries, and the position after the last."""
         return self._row_spans[row]
 
-    def concatenate(self, tables: Mapping[str, Array]) -> Array:
+    def concatenate(self, cpts: Mapping[str, Array]) -> Array:
         """CPTs as one flat array of entries."""
-        return np.concatenate([np.asarray(tables[name], dtype=np.float64).reshape(-1) for name in self.names])
+        return np.concatenate([np.asarray(cpts[name], dtype=np.float64).reshape(-1) for name in self.names])
 
     def split_by_name(self, entries: Array) -> dict[str, Array]:
         """A flat array of entries as CPTs by name; leading axes, such as samples, are kept."""

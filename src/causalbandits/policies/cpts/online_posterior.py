@@ -26,7 +26,7 @@ from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, sample_log_gammas
-from causalbandits.policies.cpts.counts import TableRows
+from causalbandits.policies.cpts.counts import CPTRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
 from causalbandits.policies.statistics import Cells, PooledCells
@@ -51,29 +51,29 @@ CACHED_DRAWS, CACHED_SETS = 2, 2**9
 MIN_ENTRY = 1e-12
 """The smallest sampled value of a possible entry, in problems with a context."""
 
-MIN_TABLE_DRAWS, TABLE_DRAW_SIZE = 100, 2**21
+MIN_CPT_SAMPLES, CPT_SAMPLE_ENTRIES = 100, 2**21
 """The smallest number of samples for an interval; more are used as long as their entries together do not exceed
 the second number.
 """
 
-Tables = dict[str, Array]
+CPTs = dict[str, Array]
 
 
-class SampledTables:
+class SampledCPTs:
     """A sample of the CPTs, shared by all contexts, and the action sets under it."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, cpts: CPTs) -> None:
+        self._cpts = cpts
         self._sets: BoundedCache[CandidateSet, CandidateSet] = BoundedCache(CACHED_SETS)
 
     def reweight(self, search: CandidateSet) -> CandidateSet:
         """The same actions under the sampled CPTs."""
         cached = self._sets.get(search)
-        return self._sets.store(search, search.with_cpts(self._tables)) if cached is None else cached
+        return self._sets.store(search, search.with_cpts(self._cpts)) if cached is None else cached
 
 
 @dataclass(eq=False)
-class CellsAndTables(Cells):
+class CellsAndCPTs(Cells):
     """Count and sum of rewards per configuration, and the count of each CPT entry.
 
     `seen_at_draw` and `rounds_at_draw` are the values at the last resampling of the CPTs, whose number is `draw`.
@@ -85,7 +85,7 @@ class CellsAndTables(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.sampled_cpts: BoundedCache[Any, SampledTables] = BoundedCache(CACHED_DRAWS)
+        self.sampled_cpts: BoundedCache[Any, SampledCPTs] = BoundedCache(CACHED_DRAWS)
         """The latest CPT samples; not saved, because they can be sampled again."""
         self.feasible_actions: BoundedCache[CandidateSet, Any] = BoundedCache(CACHED_SETS)
         """The actions that meet the chance constraints, by the counts at the last resampling of the CPTs."""
@@ -94,21 +94,21 @@ class CellsAndTables(Cells):
 
 
 @dataclass(eq=False)
-class PooledCellsAndTables(PooledCells, CellsAndTables):
-    """Like `CellsAndTables`, with the pooled sums of rewards that estimate their scales."""
+class PooledCellsAndCPTs(PooledCells, CellsAndCPTs):
+    """Like `CellsAndCPTs`, with the pooled sums of rewards that estimate their scales."""
 
 
 class ResamplingSchedule:
     """The count of each row, and the counts and the round at which the CPTs are resampled."""
 
-    def __init__(self, tables: LearnedTables, cells: CellsAndTables) -> None:
-        prior = tables.prior_totals
-        self.counts: list[float] = tables.row_totals(cells.seen).tolist()
-        self.limits: list[float] = (GROWTH * (prior + tables.row_totals(cells.seen_at_draw)) - prior).tolist()
+    def __init__(self, cpts: LearnedCPTs, cells: CellsAndCPTs) -> None:
+        prior = cpts.prior_totals
+        self.counts: list[float] = cpts.row_totals(cells.seen).tolist()
+        self.limits: list[float] = (GROWTH * (prior + cpts.row_totals(cells.seen_at_draw)) - prior).tolist()
         self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
 
 
-class LearnedTables(TableRows):
+class LearnedCPTs(CPTRows):
     """The posterior of the CPTs that determine P(z | a), and samples from it."""
 
     def __init__(self, problem: Problem) -> None:
@@ -175,27 +175,27 @@ class LearnedTables(TableRows):
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
     def parent_distribution(
-        self, problem: Problem, cells: CellsAndTables, trust: float, action: Action
+        self, problem: Problem, cells: CellsAndCPTs, trust: float, action: Action
     ) -> ParentDistribution:
         """P(z | do(a)), expected and sampled. The samples use a fixed seed, so that an interval based on them is
         reproducible.
         """
-        few = max(MIN_TABLE_DRAWS, TABLE_DRAW_SIZE // self.size)
+        few = max(MIN_CPT_SAMPLES, CPT_SAMPLE_ENTRIES // self.size)
         n = max(2, min(400, few, DRAW_BATCH_SIZE // problem.configurations))
         sampled_cpts = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
-        mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
+        mean_cpts = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (
             problem.joint(
                 [
-                    block.rows_under_models(tables, [action.choices[k] for k in block.manipulable])
+                    block.rows_under_models(cpts, [action.choices[k] for k in block.manipulable])
                     for block in problem.blocks
                 ]
             )
-            for tables in (mean_tables, sampled_cpts)
+            for cpts in (mean_cpts, sampled_cpts)
         )
         return ParentDistribution(expected.reshape(-1), draws.reshape(n, -1))
 
-    def unseen_table_warnings(self, cells: CellsAndTables) -> tuple[str, ...]:
+    def unseen_cpt_warnings(self, cells: CellsAndCPTs) -> tuple[str, ...]:
         """A warning that names the CPTs for which (almost) no outcome counts, and the remedy."""
         counts = {name: table.sum() for name, table in self.split_by_name(cells.seen).items()}
         unseen = [
@@ -210,7 +210,7 @@ class LearnedTables(TableRows):
         missing = [name for name in self._axes_of(unseen) if name not in reported]
         return (self._explain_unseen(subject, unseen, missing or self._axes_of(unseen)),)
 
-    def missing_observations(self, cells: CellsAndTables, outcome: Outcome) -> str:
+    def missing_observations(self, cells: CellsAndCPTs, outcome: Outcome) -> str:
         """A message with the variables whose observation would let the outcome count for a CPT without data; empty
         if there are none.
         """
@@ -237,7 +237,7 @@ class LearnedTables(TableRows):
         """
         return [name for name in self.manipulable if not self.model[name].parents]
 
-    def _is_unseen(self, name: str, count: float, cells: CellsAndTables) -> bool:
+    def _is_unseen(self, name: str, count: float, cells: CellsAndCPTs) -> bool:
         if self.posterior.is_unknown(name):
             return bool(count < MIN_COUNTED_SHARE * cells.rounds)
         return cells.rounds >= ENOUGH_ROUNDS and not count
@@ -262,7 +262,7 @@ class LearnedTables(TableRows):
             f"{declaration if unobservable else ''}{always if manipulable else ''}"
         )
 
-    def learned_model(self, cells: CellsAndTables, trust: float) -> CausalModel:
+    def learned_model(self, cells: CellsAndCPTs, trust: float) -> CausalModel:
         """The model with the current posterior of the CPTs. If past data are discounted, its CPTs are the
         posterior means.
         """
@@ -286,25 +286,25 @@ class LearnedTables(TableRows):
         return np.asarray(np.maximum(0.0, np.maximum(weight, min_weight)[self.row_of] * mean - counts))
 
 
-def learned_cpts(problem: Problem) -> LearnedTables:
+def learned_cpts(problem: Problem) -> LearnedCPTs:
     """The CPTs that are learned for a problem, shared by all contexts."""
-    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedTables(problem.unconditional))
+    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedCPTs(problem.unconditional))
 
 
-def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndTables:
+def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndCPTs:
     """The initial statistic, with empty cells and no counts of CPT entries."""
     size = learned_cpts(problem).size
-    table_fields = np.zeros(size), np.zeros(size), 0, 0
+    cpt_fields = np.zeros(size), np.zeros(size), 0, 0
     if isinstance(cells, PooledCells):
-        return PooledCellsAndTables(0, cells.count, cells.total, *table_fields, cells.pooled)
-    return CellsAndTables(0, cells.count, cells.total, *table_fields)
+        return PooledCellsAndCPTs(0, cells.count, cells.total, *cpt_fields, cells.pooled)
+    return CellsAndCPTs(0, cells.count, cells.total, *cpt_fields)
 
 
-def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome) -> None:
+def count_outcome(cpts: LearnedCPTs, cells: CellsAndCPTs, outcome: Outcome) -> None:
     """Count an outcome, whose reward is already counted, for the CPTs."""
-    schedule = cells.schedule = cells.schedule or ResamplingSchedule(tables, cells)
+    schedule = cells.schedule = cells.schedule or ResamplingSchedule(cpts, cells)
     due = cells.rounds >= schedule.rounds
-    for entry, row in tables.entries(outcome):
+    for entry, row in cpts.entries(outcome):
         cells.seen[entry] += 1.0
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
@@ -312,7 +312,7 @@ def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome
         resample_cpts(cells)
 
 
-def resample_cpts(cells: CellsAndTables) -> None:
+def resample_cpts(cells: CellsAndCPTs) -> None:
     """Resample the CPTs from the current counts at their next use."""
     cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
     cells.draw += 1
@@ -321,7 +321,7 @@ def resample_cpts(cells: CellsAndTables) -> None:
     cells.feasible_actions.clear()
 
 
-def with_sampled_cpts(situation: Situation, cells: CellsAndTables, trust: float, rng: np.random.Generator) -> Situation:
+def with_sampled_cpts(situation: Situation, cells: CellsAndCPTs, trust: float, rng: np.random.Generator) -> Situation:
     """The situation under the CPTs of the last resampling.
 
     The sample is determined by the seed of `rng` and the number of the resampling; it does not advance `rng`.
@@ -330,15 +330,13 @@ def with_sampled_cpts(situation: Situation, cells: CellsAndTables, trust: float,
     sampled = cells.sampled_cpts.get((seed, cells.draw))
     if sampled is None:
         seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
-        tables = learned_cpts(situation.problem)
-        entries = tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
-        sampled = cells.sampled_cpts.store((seed, cells.draw), SampledTables(tables.split_by_name(entries)))
+        cpts = learned_cpts(situation.problem)
+        entries = cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
+        sampled = cells.sampled_cpts.store((seed, cells.draw), SampledCPTs(cpts.split_by_name(entries)))
     return situation.with_candidates(sampled.reweight(situation.candidates))
 
 
-def with_mean_cpts(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
+def with_mean_cpts(situation: Situation, cells: CellsAndCPTs, trust: float) -> Situation:
     """The situation under the posterior means of the CPTs, under which P(z | a) equals its expected value."""
-    tables = learned_cpts(situation.problem)
-    return situation.with_candidates(
-        situation.candidates.with_cpts(tables.split_by_name(tables.mean(cells.seen, trust)))
-    )
+    cpts = learned_cpts(situation.problem)
+    return situation.with_candidates(situation.candidates.with_cpts(cpts.split_by_name(cpts.mean(cells.seen, trust))))

@@ -81,11 +81,11 @@ def predict_mean(centre: float, count: float, total: float) -> float:
     return centre + (total - count * centre) / (count + INTERACTION_PSEUDO_COUNT)
 
 
-def common_mean(count: float, total: float, *, coins: bool) -> float:
+def common_mean(count: float, total: float, *, is_binary: bool) -> float:
     """The mean of all rewards, towards which those of strata are shrunk; for binary rewards, the prior mean is
     1/2.
     """
-    if coins:
+    if is_binary:
         return (total + 0.5) / (count + 1.0)
     return total / count if count else 0.0
 

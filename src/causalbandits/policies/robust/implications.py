@@ -12,7 +12,7 @@ import numpy as np
 from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array, Z
 from causalbandits.model import CausalModel, Variable
-from causalbandits.policies.cpts import CACHED_ENTRIES, TableRows
+from causalbandits.policies.cpts import CACHED_ENTRIES, CPTRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import log_rising_factorial
 from causalbandits.policies.robust.e_process import ALTERNATIVE_WEIGHTS, PRIOR_ERROR_PROBABILITY
@@ -23,7 +23,7 @@ CACHED_PROBABILITIES = 2**14
 """The number of cached probabilities of configurations."""
 
 
-class TableDraw(NamedTuple):
+class CPTDraw(NamedTuple):
     """A value drawn from a row of a CPT: the row's number, the value's position, and the span of the row."""
 
     row: int
@@ -38,7 +38,7 @@ class TableDraw(NamedTuple):
     """The pseudo-count of a fitted row; 0 for a known CPT, whose probabilities stay fixed."""
 
 
-class Implications(TableRows):
+class Implications(CPTRows):
     """The numbered claims of one problem; created once per problem by `testable_implications`."""
 
     def __init__(self, problem: Problem) -> None:
@@ -51,13 +51,13 @@ class Implications(TableRows):
         self._spans = [(start, start + size) for start, size in zip(self.starts.tolist(), radices, strict=True)]
         posterior = problem.model.posterior
         self.fitted = posterior is not None
-        tables = {name: problem.model[name].table for name in self.names}
-        self.prior = self.concatenate(tables if posterior is None else posterior.concentrations)
+        cpts = {name: problem.model[name].table for name in self.names}
+        self.prior = self.concatenate(cpts if posterior is None else posterior.concentrations)
         """The probabilities of known CPTs, or the pseudo-counts of fitted ones."""
         self._prior: list[float] = self.prior.tolist()
         self.alternatives = np.ones((1, self.size)) if self.fitted else np.outer(ALTERNATIVE_WEIGHTS, self.prior)
         """The Dirichlet pseudo-counts of the alternatives to a row."""
-        self._cached_draws: BoundedCache[Any, list[TableDraw]] = BoundedCache(CACHED_ENTRIES)
+        self._cached_draws: BoundedCache[Any, list[CPTDraw]] = BoundedCache(CACHED_ENTRIES)
         self._variables = [self.variable_of(row) for row in range(self.rows)]
         self._cached_columns: BoundedCache[Choices, tuple[int, ...]] = BoundedCache(CACHED_PROBABILITIES)
         self._cached_probabilities: BoundedCache[tuple[Any, Choices, Z], float] = BoundedCache(CACHED_PROBABILITIES)
@@ -82,7 +82,7 @@ class Implications(TableRows):
             self._cached_probabilities.store(key, value)
         return value
 
-    def cpt_draws(self, outcome: Outcome) -> list[TableDraw]:
+    def cpt_draws(self, outcome: Outcome) -> list[CPTDraw]:
         """The values that an outcome draws from the CPTs, except for CPTs of variables known at the decision,
         which may be selected.
         """
@@ -90,8 +90,8 @@ class Implications(TableRows):
         cached = self._cached_draws.get(key)
         return self._cached_draws.store(key, self._find_cpt_draws(outcome)) if cached is None else cached
 
-    def _find_cpt_draws(self, outcome: Outcome) -> list[TableDraw]:
-        draws = [self._table_draw(place, row) for place, row in self.find_entries(outcome)]
+    def _find_cpt_draws(self, outcome: Outcome) -> list[CPTDraw]:
+        draws = [self._cpt_draw(place, row) for place, row in self.find_entries(outcome)]
         if outcome.context is None:
             return draws
         context_variables = {name for name, code in zip(self.context, outcome.context, strict=True) if code >= 0}
@@ -112,13 +112,13 @@ class Implications(TableRows):
             return f"no outcome reported {format_names(hidden)}; pass tell(..., observed={{...}})"
         return f"no outcome showed the parents of {name} with these values"
 
-    def _table_draw(self, place: int, row: int) -> TableDraw:
+    def _cpt_draw(self, place: int, row: int) -> CPTDraw:
         start, stop = self.row_span(row)
         prior = self._prior[place]
         if self.fitted:
             prior_total = sum(self._prior[start:stop])
-            return TableDraw(row, place, start, stop, [(1.0, float(stop - start))], prior, prior_total)
-        return TableDraw(
+            return CPTDraw(row, place, start, stop, [(1.0, float(stop - start))], prior, prior_total)
+        return CPTDraw(
             row, place, start, stop, [(weight * prior, weight) for weight in ALTERNATIVE_WEIGHTS], prior, 0.0
         )
 
@@ -128,7 +128,7 @@ class Implications(TableRows):
         Each row follows the model or one of the alternatives; its mean is weighted by the posterior probability of
         each. A row without counts stays unchanged, and a contradicted one follows the counts.
         """
-        tables = {}
+        cpts = {}
         priors, alternative_cpts, observed = (
             self.split_by_name(entries) for entries in (self.prior, self.alternatives, counts)
         )
@@ -140,11 +140,11 @@ class Implications(TableRows):
             rows = expected_rows(
                 priors[name].reshape(shape), alternatives, observed[name].reshape(shape), fitted=self.fitted
             )
-            tables[name] = rows.reshape(observed[name].shape)
+            cpts[name] = rows.reshape(observed[name].shape)
         variables = self.problem.model.variables.values()
         return self.problem.with_model(
             CausalModel(
-                Variable(v.name, v.states, parents=v.parents, table=tables.get(v.name, v.table)) for v in variables
+                Variable(v.name, v.states, parents=v.parents, table=cpts.get(v.name, v.table)) for v in variables
             )
         )
 

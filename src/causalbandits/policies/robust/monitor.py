@@ -32,7 +32,7 @@ from causalbandits.policies.robust.e_process import (
     predict_mean,
     row_log_factors,
 )
-from causalbandits.policies.robust.implications import Implications, TableDraw, testable_implications
+from causalbandits.policies.robust.implications import CPTDraw, Implications, testable_implications
 from causalbandits.policies.statistics import Cells, Statistic
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import Choices
@@ -240,7 +240,7 @@ class Monitor(Statistic):
         implications = testable_implications(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
         columns = implications.columns_of(outcome.action.choices)
-        common = common_mean(self.count_of_all, self.total_of_all, coins=noise is None)
+        common = common_mean(self.count_of_all, self.total_of_all, is_binary=noise is None)
         count = self.stratum_count.item(stratum) + STRATUM_PSEUDO_COUNT
         total = self.stratum_total.item(stratum) + STRATUM_PSEUDO_COUNT * common
         contrasts = self._contrasts(problem, implications, outcome)
@@ -250,9 +250,9 @@ class Monitor(Statistic):
         # The first numeric reward sets the level, so that adding a constant to all rewards changes nothing.
         self._add_reward(stratum, columns, total / count if noise is None or self.count_of_all else reward, reward)
         if self.count_of_all >= REFIT_GROWTH * self.added_at:
-            self._fit_choice_effects(implications, coins=noise is None)
+            self._fit_choice_effects(implications, is_binary=noise is None)
         for value in implications.cpt_draws(outcome):
-            self._count_table_draw(value)
+            self._count_cpt_draw(value)
         if self.learned and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
             self.believed = self.counted.copy()
 
@@ -326,15 +326,15 @@ class Monitor(Statistic):
             counts[column] += 1.0
             sums[column] += reward
 
-    def _fit_choice_effects(self, implications: Implications, *, coins: bool) -> None:
+    def _fit_choice_effects(self, implications: Implications, *, is_binary: bool) -> None:
         """Estimate the choice effects on the reward again."""
         visited = np.flatnonzero(self.stratum_count)
-        common = common_mean(self.count_of_all, self.total_of_all, coins=coins)
+        common = common_mean(self.count_of_all, self.total_of_all, is_binary=is_binary)
         total = self.stratum_total[visited] + STRATUM_PSEUDO_COUNT * common
         self.added = choice_effects(self.seen[visited], self.paid[visited], total, implications.starts, self.added)
         self.added_at = self.count_of_all
 
-    def _count_table_draw(self, draw: TableDraw) -> None:
+    def _count_cpt_draw(self, draw: CPTDraw) -> None:
         row, place, start, stop, alternatives, prior, prior_total = draw
         row_counts = self.counted[start:stop].tolist()
         count, rows = row_counts[place - start], sum(row_counts)

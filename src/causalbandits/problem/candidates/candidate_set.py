@@ -56,9 +56,9 @@ class CandidateSet(ABC):
         """
         return self, None
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Reweighted:
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Reweighted:
         """The same actions in the same order under other CPTs."""
-        return Reweighted(self, tables)
+        return Reweighted(self, cpts)
 
     @property
     def projector(self) -> Callable[[Array], Array]:
@@ -79,17 +79,17 @@ def _project_and_select(projection: Projection, positions: Codes, x: Array) -> A
 class Reweighted(CandidateSet):
     """The actions of another set under other CPTs."""
 
-    def __init__(self, base: CandidateSet, tables: Mapping[str, Array]) -> None:
-        self.space, self.size, self._base, self._tables = base.space, base.size, base, tables
+    def __init__(self, base: CandidateSet, cpts: Mapping[str, Array]) -> None:
+        self.space, self.size, self._base, self._cpts = base.space, base.size, base, cpts
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return self._base.projection.with_rows([rows(self._tables) for rows in self.row_builders])
+        return self._base.projection.with_rows([rows(self._cpts) for rows in self.row_builders])
 
     @cached_property
     def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
         candidates, positions = self._base.scoring_set
-        return (self if candidates is self._base else Reweighted(candidates, self._tables)), positions
+        return (self if candidates is self._base else Reweighted(candidates, self._cpts)), positions
 
     @property
     def row_builders(self) -> Sequence[RowBuilder]:

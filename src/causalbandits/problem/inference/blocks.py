@@ -98,7 +98,7 @@ class Block:
         self.model = model
         self.names = tuple(names)
         self.evidence, self.effects = dict(evidence), tuple(effects)
-        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
+        self._cpts: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
         self.manipulable = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
         self.manipulable_names = tuple(manipulable[i] for i in self.manipulable)
@@ -146,14 +146,14 @@ class Block:
     @cached_property
     def table(self) -> Array:
         """P(z_b | do(a_b)) for every choice: one row per choice, one column per configuration."""
-        table = self._table_from(self._tables) if self.is_small else self._rows_in_parts(self.choices, self._choices)
+        table = self._table_from(self._cpts) if self.is_small else self._rows_in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
-    def _table_from(self, tables: Mapping[str, Array]) -> Array:
+    def _table_from(self, cpts: Mapping[str, Array]) -> Array:
         """The distributions of a small block under these CPTs."""
         table = self._full_contraction(
-            [layout.operand_with_choices(tables[name]).array for name, layout in self._layout.items()]
+            [layout.operand_with_choices(cpts[name]).array for name, layout in self._layout.items()]
         )
         return self._condition_on_effects(table.reshape(self.choices, self.configurations))
 
@@ -166,15 +166,15 @@ class Block:
 
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
         """The factors with all choices of the block's variables, and the axes of the result."""
-        factors = [layout.operand_with_choices(self._tables[name]) for name, layout in self._layout.items()]
+        factors = [layout.operand_with_choices(self._cpts[name]) for name, layout in self._layout.items()]
         return factors, self._output([("choice", k) for k in self.manipulable_names])
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
         """The block under other CPTs. It shares the order of contraction."""
         _ = self._layout, self._full_contraction if self.is_small else self._order
         copy = Block.__new__(Block)
         copy.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
-        copy._tables, copy._row_cache = tables, BoundedCache(self.row_cache_size)
+        copy._cpts, copy._row_cache = cpts, BoundedCache(self.row_cache_size)
         return copy
 
     def rows(self, choices: Choices2D) -> Array:
@@ -199,13 +199,13 @@ class Block:
         The result for the latest CPTs is cached, because other contexts with the same block request it, too.
         """
         if not self.is_small:
-            return lambda tables: self.with_cpts(tables).rows(choices)
+            return lambda cpts: self.with_cpts(cpts).rows(choices)
         codes = self._codes(choices)
 
-        def rows(tables: Mapping[str, Array]) -> Array:
+        def rows(cpts: Mapping[str, Array]) -> Array:
             last = self._last
-            if last is None or last[0] is not tables:
-                last = self._last = tables, self._table_from(tables)
+            if last is None or last[0] is not cpts:
+                last = self._last = cpts, self._table_from(cpts)
             return np.asarray(last[1][codes])
 
         return rows
@@ -218,13 +218,13 @@ class Block:
             row.setflags(write=False)
         return row
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        """P(z_b | do(a_b)) under many models at once, one row each: `tables` have the models on their first axis.
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under many models at once, one row each: `cpts` have the models on their first axis.
 
         `choices` are those for this block's variables.
         """
         choice_by_name = dict(zip(self.manipulable_names, choices, strict=True))
-        models = len(next(iter(tables.values())))
+        models = len(next(iter(cpts.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = []
         for start in range(0, models, step):
@@ -233,7 +233,7 @@ class Block:
                 if choice_by_name.get(name):
                     operands.append(layout.point_mass_operand(choice_by_name[name]))
                 else:
-                    operands.append(layout.observational_operand(tables[name][start : start + step], MODEL))
+                    operands.append(layout.observational_operand(cpts[name][start : start + step], MODEL))
             parts.append(self._contract_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
 
@@ -294,11 +294,11 @@ class Block:
             if layout.values is None or is_looked_up(layout.values):
                 factors.append(
                     Factor(
-                        *layout.observational_operand(self._tables[name]), wide=None if layout.values is None else name
+                        *layout.observational_operand(self._cpts[name]), wide=None if layout.values is None else name
                     )
                 )
             else:
-                array, (_, *axes) = layout.operand_with_choices(self._tables[name])
+                array, (_, *axes) = layout.operand_with_choices(self._cpts[name])
                 factors.append(Factor(array, axes, (name,)))
         return factors
 
@@ -317,7 +317,7 @@ class Block:
         """The CPTs without interventions."""
         return [
             Operand(np.ones(()), []),
-            *(layout.observational_operand(self._tables[name]) for name, layout in self._layout.items()),
+            *(layout.observational_operand(self._cpts[name]) for name, layout in self._layout.items()),
         ]
 
     @property
@@ -403,12 +403,12 @@ class PointMassBlock(Block):
         table.setflags(write=False)
         return table
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
         return self
 
     def row_builder(self, choices: Choices2D) -> RowBuilder:
         rows = self.rows(choices)
-        return lambda tables: rows
+        return lambda cpts: rows
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        return np.tile(self.table, (len(next(iter(tables.values()))), 1))
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return np.tile(self.table, (len(next(iter(cpts.values()))), 1))

@@ -178,11 +178,11 @@ class ConditionedBlock(Block):
     def rows(self, choices: Choices2D) -> Array:
         return self._condition_rows(self._joint.rows(choices))
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        return self._condition_rows(self._joint.rows_under_models(tables, choices))
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return self._condition_rows(self._joint.rows_under_models(cpts, choices))
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
-        return self._joint.with_cpts(tables)  # raises an error
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
+        return self._joint.with_cpts(cpts)  # raises an error
 
     def _condition_rows(self, rows: Array) -> Array:
         """Condition rows of the joint distribution on the evidence; rows of impossible evidence stay 0."""

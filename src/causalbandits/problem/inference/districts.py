@@ -164,7 +164,7 @@ class DistrictBlock(Block):
         ]
         return operands, self._output([("choice", k) for k in self.manipulable_names])
 
-    def _table_from(self, tables: Mapping[str, Array]) -> Array:
+    def _table_from(self, cpts: Mapping[str, Array]) -> Array:
         operands, _ = self._operands_with_choices()
         table = self._full_contraction([operand.array for operand in operands])
         return self._condition_on_effects(table.reshape(self.choices, self.configurations))
@@ -199,24 +199,24 @@ class DistrictBlock(Block):
         )
         return row.reshape(-1)
 
-    def with_cpts(self, tables: Any) -> NoReturn:
+    def with_cpts(self, cpts: Any) -> NoReturn:
         raise ProblemError(
             "A LatentModel has no CPT per variable, so a policy cannot learn CPTs online. Use a policy with "
             "cpts='known'."
         )
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        models = len(next(iter(tables.values())))
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        models = len(next(iter(cpts.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = [
-            self._rows_under_batch({name: table[start : start + step] for name, table in tables.items()}, choices)
+            self._rows_under_batch({name: table[start : start + step] for name, table in cpts.items()}, choices)
             for start in range(0, models, step)
         ]
         return np.concatenate(parts)
 
-    def _rows_under_batch(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
+    def _rows_under_batch(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
         """P(z_b | do(a_b)) under a few models, one row each."""
-        models = len(next(iter(tables.values())))
+        models = len(next(iter(cpts.values())))
         operands = [Operand(np.ones(models), [MODEL])]
         for name, choice in zip(self.manipulable_names, choices, strict=True):
             if choice and len(self._latent_model[name].states) > 1:
@@ -227,7 +227,7 @@ class DistrictBlock(Block):
             graph.bits(self.parent_names), graph.all_nodes & ~graph.bits(set_names) & ~self._always
         )
         for part in graph.districts(ancestral):
-            factor = self._latent_model.factor(graph.names_of(part), tables)
+            factor = self._latent_model.factor(graph.names_of(part), cpts)
             if factor is None:
                 self._raise_not_identified(set_names)
             operands.append(self._drop_unit_axes(factor))
