@@ -2,14 +2,14 @@
 
 The default depends on the CPTs and on the timing of outcomes:
 
- CPTs | outcomes | policy | reason |
----|---|---|---|
- known, few actions and configurations | immediate | `IMMEDIATE_FEEDBACK` | least regret without known scales |
- known, many of them | immediate | `MANY_ACTIONS` | as above without main effects, which are slow there |
- known | delayed, or in batches | `DELAYED_FEEDBACK` | the same model, sampled anew for each decision |
- fitted to data, or unknown | any | `ESTIMATED_TABLES` | samples the CPTs, too |
- known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | one coefficient per feature of configurations |
- none, one mean per action | any | `PER_ACTION` | no graph is available |
+| CPTs | outcomes | policy | reason |
+|---|---|---|---|
+| known, few actions and configurations | immediate | `IMMEDIATE_FEEDBACK` | least regret without known scales |
+| known, many of them | immediate | `MANY_ACTIONS` | as above without main effects, which are slow there |
+| known | delayed, or in batches | `DELAYED_FEEDBACK` | the same model, sampled anew for each decision |
+| fitted to data, or unknown | any | `ESTIMATED_TABLES` | samples the CPTs, too |
+| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | one coefficient per feature of configurations |
+| none, one mean per action | any | `PER_ACTION` | no graph is available |
 
 A problem does not state the type of its rewards (0 or 1, or any number), so the scales are estimated. The measurements
 are in docs/project/regret.md.

@@ -212,8 +212,8 @@ def main_effects_gittins_bonuses(rows: Array, b: int, p: MainEffects, horizon: f
 
 
 REMAINING_FACTOR, MIDWAY_FACTOR, ELAPSED_FACTOR = 2.0, 4.0, 10.0
-"""Factors of H: the remaining rounds, the same from the middle of the horizon on, and (without a horizon) the
-elapsed rounds.
+"""The factors of H: of the remaining rounds, of the rounds near the middle of the horizon, and (without a horizon) of
+the elapsed rounds.
 """
 
 

@@ -143,7 +143,7 @@ def invert_triangular(R: Array) -> Array:
 
 
 def block_norms(means: Array, inverse: Array) -> Array:
-    """m| in the norm of a block's own part of V^-1; the axes of the means are block, row and coordinate."""
+    """|m| in the norm of a block's own part of V^-1; the axes of the means are block, row and coordinate."""
     within = inverse @ inverse.transpose(0, 2, 1)
     return np.asarray(np.sqrt(np.maximum(0.0, ((means @ within) * means).sum(axis=2))))
 
