@@ -32,21 +32,21 @@ from causalbandits.problem.situation import Situation
 
 # The fewest trials that distinguish the given actions: one convex problem, solved with a certificate.
 #
-# Action a results in configuration z with probability P(z | a), so that u_a trials of each action observe it
-# q_z = sum_a u_a P(z | a) times on average. A goal b is reached when f_b = sum_z c_bz / q_z <= 1, because its variance is
+# Action a results in configuration z with probability P(z | a), so that u_a trials of each action observe it q_z =
+# sum_a u_a P(z | a) times on average. A goal b is reached when f_b = sum_z c_bz / q_z <= 1, because its variance is
 # then small enough. The problem is to find
 #
 #     the least k.u over u >= 0 with f_b <= 1 for every b,
 #
-# where k_a is the price of a trial. Divided by its sum, u is the mixture w that minimises max_b sum_z c_bz / q_w(z), and
-# with prices of 1 the sum is that minimum. Weights l_b >= 0 of the goals, which sum to 1, and any y_z >= 0 bound k.u from
-# below, because c/q + y q is never below 2 sqrt(c y):
+# where k_a is the price of a trial. Divided by its sum, u is the mixture w that minimises max_b sum_z c_bz / q_w(z),
+# and with prices of 1 the sum is that minimum. Weights l_b >= 0 of the goals, which sum to 1, and any y_z >= 0 bound
+# k.u from below, because c/q + y q is never below 2 sqrt(c y):
 #
 #     k.u >= (sum_z sqrt(sum_b l_b c_bz y_z))^2 / max_a (sum_z P(z | a) y_z / k_a).
 #
-# At the optimum y_z = sum_b l_b c_bz / q_z^2 makes the two equal. An interior-point method finds both sides: Newton steps
-# for k - P y = s, f + g = 1, l g = u s = m, with m decreasing to 0. Except for the diagonal, its matrix has the rank of
-# the configurations, so that a step takes O((actions + goals) configurations^2).
+# At the optimum y_z = sum_b l_b c_bz / q_z^2 makes the two equal. An interior-point method finds both sides: Newton
+# steps for k - P y = s, f + g = 1, l g = u s = m, with m decreasing to 0. Except for the diagonal, its matrix has the
+# rank of the configurations, so that a step takes O((actions + goals) configurations^2).
 
 GAP_TOLERANCE = 1e-7
 """The relative tolerance between the value and its lower bound, as far as rounding permits."""
