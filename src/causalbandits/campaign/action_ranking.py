@@ -101,7 +101,7 @@ def _listed_situation(
     """The situation with the actions that are listed: all that are allowed, or the two best and those chosen most."""
     if problem.actions.size <= MAX_TABLE_ACTIONS:
         learned = policy.traits.learns_cpts and bool(problem.constrained_variables)
-        return policy.feasible(problem.situation(every=not learned, any_tables=learned), statistic)
+        return policy.feasible(problem.situation(every=not learned, any_cpts=learned), statistic)
     chosen = sorted(times_chosen, key=lambda action: -times_chosen[action])
     listed = dict.fromkeys(action for action in (*two_best, *chosen) if action is not None)
     return situation_for(policy, problem, eligible=[*listed][:MAX_TABLE_ACTIONS])
@@ -109,7 +109,7 @@ def _listed_situation(
 
 def _incumbent(policy: AnyPolicy, problem: Problem, statistic: Any, action: Action) -> Incumbent:
     """The policy's estimate of an action's mean reward."""
-    return policy.incumbent(problem.situation(eligible=[action], any_tables=True), statistic)
+    return policy.incumbent(problem.situation(eligible=[action], any_cpts=True), statistic)
 
 
 def _estimate(
@@ -121,7 +121,7 @@ def _estimate(
     recommendation: Recommendation,
 ) -> MeanEstimate:
     """An action's mean reward and interval, as `recommend` has them of the best."""
-    situation = problem.situation(eligible=[action], any_tables=True)
+    situation = problem.situation(eligible=[action], any_cpts=True)
     return estimate_mean(
         policy, situation, belief.statistic, incumbent, recommendation.confidence, belief.diagnostics.moments
     )

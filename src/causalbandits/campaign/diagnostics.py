@@ -355,7 +355,7 @@ def contradictions(
 
 def _relevant_parts(policy: AnyPolicy, problem: Problem) -> tuple[str, ...]:
     """The parts of a check that a policy relies on: what was fitted is forgotten where it is wrong."""
-    is_forgotten = isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem)
+    is_forgotten = isinstance(policy, CausalThompsonSampling) and policy.doubts_past_cpts(problem)
     return ("graph",) if is_forgotten else ("graph", "tables")
 
 

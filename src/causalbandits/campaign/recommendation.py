@@ -223,7 +223,7 @@ def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
     if not is_estimated(policy, situation) or policy.traits.learns_cpts:
         return situation
     every = situation.problem.actions.size <= MAX_RIVALS
-    return situation.problem.situation(every=every, any_tables=not every)
+    return situation.problem.situation(every=every, any_cpts=not every)
 
 
 def _combine_with_empirical_bernstein(
@@ -500,7 +500,7 @@ def recommend(
         runner_up = runner_up._replace(mean=rival_estimate.mean)
         lead = estimate.mean - problem.cost(incumbent.action) - (runner_up.mean - runner_up.cost)
         if lead < -TIE * max(1.0, abs(estimate.mean), abs(runner_up.mean)):
-            only_rival = problem.situation(eligible=[rival.action], any_tables=True)
+            only_rival = problem.situation(eligible=[rival.action], any_cpts=True)
             doubts = (_explain_order(incumbent.seen, policy.incumbent(only_rival, statistic).seen),)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
     # A budget pays for a mixture of two actions, of which none need be the best.
@@ -548,7 +548,7 @@ def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
     """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
     if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
         return ""
-    if not policy.doubts_tables(problem):
+    if not policy.doubts_past_cpts(problem):
         return ""
     trust = f"{policy.trust_in(problem):g}"
     return (

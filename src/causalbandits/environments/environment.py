@@ -392,15 +392,15 @@ class Environment(Cached):
         """An additive mean is a sum over blocks, each of which can be maximised alone."""
         space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
         choices = list(space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices()))
-        choices_by_block = [space.within(block.knobs).array() for block in blocks]
+        choices_by_block = [space.within(block.manipulable).array() for block in blocks]
         rows = [block.rows(allowed) for block, allowed in zip(blocks, choices_by_block, strict=True)]
         for block, allowed, contributions in zip(blocks, choices_by_block, mean.by_row(rows), strict=True):
             scores = Scores.of(contributions)
             if costs is not None:
-                row_costs = costs.costs_of(allowed, block.knobs)
+                row_costs = costs.costs_of(allowed, block.manipulable)
                 scores = scores.subtract_costs(row_costs, float(row_costs.max()))
             best = scores.best_position()
-            for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
+            for knob, choice in zip(block.manipulable, allowed[best].tolist(), strict=True):
                 choices[knob] = choice
         return tuple(choices)
 
@@ -553,7 +553,7 @@ class Environment(Cached):
     def _sample_parents(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)
         for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
-            block_choices = tuple([choices[k] for k in block.knobs])
+            block_choices = tuple([choices[k] for k in block.manipulable])
             cdf = cdfs.get(block_choices)
             if cdf is None:
                 self.problem.actions.validate_choices(choices)

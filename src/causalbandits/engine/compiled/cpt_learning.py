@@ -17,8 +17,8 @@ from causalbandits.engine.compiled import arrays
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
 from causalbandits.policies.cpts import (
-    CellsAndTables,
-    LearnedTables,
+    CellsAndCPTs,
+    LearnedCPTs,
     ResamplingSchedule,
     learned_cpts,
     resample_cpts,
@@ -60,7 +60,7 @@ class LearnedTableWorld(NamedTuple):
 
 
 class LearnedTableSums(NamedTuple):
-    """`policies.cpts.CellsAndTables`, and when tables are drawn anew."""
+    """`policies.cpts.CellsAndCPTs`, and when tables are drawn anew."""
 
     counts: Array
     totals: Array
@@ -88,7 +88,7 @@ class TableLearning:
         self,
         policy: CausalThompsonSampling,
         scene: Scene,
-        cells: CellsAndTables,
+        cells: CellsAndCPTs,
         streams: arrays.Streams,
         world: arrays.FlatWorld,
     ) -> None:
@@ -120,7 +120,7 @@ class TableLearning:
         return played
 
 
-def build_mechanism_arrays(env: Environment, learned: LearnedTables) -> MechanismArrays:
+def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismArrays:
     """How things come about in an environment, and where they count in what is learnt."""
     mechanisms, problem = env.mechanisms, env.problem
     place = {mechanism.name: i for i, mechanism in enumerate(mechanisms)}

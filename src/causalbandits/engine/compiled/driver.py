@@ -31,7 +31,7 @@ from causalbandits.policies import (
     Statistic,
 )
 from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
-from causalbandits.policies.cpts import CellsAndTables
+from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
@@ -179,7 +179,7 @@ def play_compiled(
 def _build_learning(
     policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams
 ) -> TableLearning | None:
-    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndTables):
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return TableLearning(policy, scene, statistic, streams, true_world(scene, policy))
     return None
 
