@@ -67,9 +67,9 @@ def gather_evidence(
 
     It was collected by a guarded policy, or is computed from the outcomes of a randomised policy.
     """
-    told = list(outcomes)
-    evidence = _gather_evidence_of_model(problem, policy, statistic, told, first_pending, alpha)
-    ready = [o for o in told if first_pending is None or o.number < first_pending]
+    all_outcomes = list(outcomes)
+    evidence = _gather_evidence_of_model(problem, policy, statistic, all_outcomes, first_pending, alpha)
+    ready = [o for o in all_outcomes if first_pending is None or o.number < first_pending]
     claims = [_past_claim(policy, ready, [batch], evidence.alpha / len(past)) for batch in past]
     return replace(evidence, claims=(*evidence.claims, *claims))
 
@@ -219,10 +219,12 @@ def _graph_findings(problem: Problem, outcomes: Sequence[Outcome], times: Array)
     choices = np.array([outcome.action.choices for outcome in outcomes], dtype=np.int64)
     choices = choices.reshape(len(outcomes), len(problem.manipulable))
     findings = []
-    for k, knob in enumerate(problem.manipulable):
+    for k, variable in enumerate(problem.manipulable):
         counts = _contingency_table(times, strata, choices[:, k], classes)
         findings.append(
-            build_finding("graph", format_arrow_claim(problem, k), (knob,), problem.parents, independence_test(counts))
+            build_finding(
+                "graph", format_arrow_claim(problem, k), (variable,), problem.parents, independence_test(counts)
+            )
         )
     return findings + _context_findings(problem, outcomes, times, strata, classes)
 
@@ -264,8 +266,8 @@ def _mean_findings(
         return []
     width = None if problem.reward_range is None else problem.reward_range[1] - problem.reward_range[0]
     claims: list[tuple[str, str, Callable[[Outcome], int]]] = [
-        (knob, format_arrow_claim(problem, k), lambda outcome, k=k: outcome.action.choices[k])  # type: ignore[misc]
-        for k, knob in enumerate(problem.manipulable)
+        (variable, format_arrow_claim(problem, k), lambda outcome, k=k: outcome.action.choices[k])  # type: ignore[misc]
+        for k, variable in enumerate(problem.manipulable)
     ]
     claims += [
         (name, _format_context_claim(problem, name), lambda o, i=i: -1 if o.context is None else o.context[i])  # type: ignore[misc]

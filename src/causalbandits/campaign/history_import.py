@@ -69,8 +69,8 @@ class HistoryImporter:
         column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):
             raise CausalBanditsError("Name the column with the rewards: learn(past, reward='clicked').")
-        knobs = self.problem.manipulable if interventions is not None else ()
-        columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
+        manipulable = self.problem.manipulable if interventions is not None else ()
+        columns = dict.fromkeys([*self.problem.parents, *manipulable, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
         rounds = read_logged_rounds(data, states, column, interventions)
         outcomes: list[Outcome] = []
@@ -86,11 +86,11 @@ class HistoryImporter:
         return () if self.policy.traits.needs_parents and not self.policy.traits.needs_context else self.problem.context
 
     def _usable_rows(self, rounds: LoggedRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
-        knobs = self.problem.manipulable if experiment else ()
+        manipulable = self.problem.manipulable if experiment else ()
         no_columns = np.zeros((len(rounds.rewards), 0), dtype=np.int64)
         parents = np.column_stack([no_columns, *(rounds.codes[name] for name in self.problem.parents)]).tolist()
         choices = np.zeros((len(parents), len(self.problem.manipulable)), dtype=np.int64)
-        for k, name in enumerate(knobs):
+        for k, name in enumerate(manipulable):
             choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
         context_codes = (
             np.column_stack([rounds.codes[name] for name in self._context]).tolist() if self._context else None

@@ -217,7 +217,7 @@ def is_estimated(policy: AnyPolicy, situation: Situation) -> bool:
     return not policy.traits.searches_all and situation.problem.posterior is not None
 
 
-def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
+def situation_of_rivals(policy: AnyPolicy, situation: Situation) -> Situation:
     """The situation with all actions that may be optimal under other CPTs, if CPTs are estimated and not learned.
 
     An action that is dominated under the mean of estimated CPTs may still be the best, so it must be considered. Up to
@@ -491,7 +491,7 @@ def recommend(
     """
     validate_confidence(confidence)
     tolerance = validate_tolerance(tolerance)
-    problem, situation = situation.problem, judged_situation(policy, situation)
+    problem, situation = situation.problem, situation_of_rivals(policy, situation)
     incumbent = (
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )

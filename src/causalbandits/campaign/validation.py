@@ -246,11 +246,13 @@ def _refuse_incomplete(
             "was changed."
         )
     if unreported := [name for name in missing if name in needed and name not in lost]:
-        knobs = [name for name in unreported if name in problem.manipulable]
+        manipulable = [name for name in unreported if name in problem.manipulable]
         always = (
-            (f" Or set {', '.join(map(repr, knobs))} in every action: remove the name from optional=.") if knobs else ""
+            (f" Or set {', '.join(map(repr, manipulable))} in every action: remove the name from optional=.")
+            if manipulable
+            else ""
         )
-        declaration = len(knobs) < len(unreported) and (
+        declaration = len(manipulable) < len(unreported) and (
             " If the variable can never be observed, declare the observable variables, Problem(..., "
             "can_observe=[...]); the others are marginalised out."
         )
@@ -288,23 +290,23 @@ _SET_ADVICE = " Leave it out: it is filled in. If another action was carried out
 
 
 def _refuse_contradiction(
-    problem: Problem, told: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
+    problem: Problem, reported: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
 ) -> None:
     for name, value in known.items():
-        if name in told and _contradicts(problem, name, told[name], value):
+        if name in reported and _contradicts(problem, name, reported[name], value):
             raise TellError(
-                f"{name!r} {relation.format(repr(value))}; observed has {_abbreviate(told[name])}.{advice} "
+                f"{name!r} {relation.format(repr(value))}; observed has {_abbreviate(reported[name])}.{advice} "
                 "Nothing was changed."
             )
 
 
-def _contradicts(problem: Problem, name: str, told: State, value: State) -> bool:
+def _contradicts(problem: Problem, name: str, reported: State, value: State) -> bool:
     """Whether two values are different states; a number equals its interval."""
-    if type(told) is type(value) and told == value:
+    if type(reported) is type(value) and reported == value:
         return False
     variable = problem.variable(name)
     try:
-        return variable.code(told) != variable.code(value)
+        return variable.code(reported) != variable.code(value)
     except CausalBanditsError:  # not a valid state, which raises an error when it is encoded
         return False
 

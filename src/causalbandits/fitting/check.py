@@ -130,10 +130,12 @@ class SeparationTallies:
         return [tally for kind in new_kinds for tally in self._build_tallies(kind)]
 
     def _build_tallies(self, kind: Kind) -> list[Tally]:
-        alone, new_tallies = frozenset(self._names) - kind, []
+        not_intervened, new_tallies = frozenset(self._names) - kind, []
         for claim, tallies in zip(self.claims, self._tallies, strict=True):
             if claim.holds_where(self._graph, kind):
-                tallies.append(Tally((*claim.given, claim.other, claim.name), alone=alone, set_=kind))
+                tallies.append(
+                    Tally((*claim.given, claim.other, claim.name), not_intervened=not_intervened, intervened=kind)
+                )
                 new_tallies.append(tallies[-1])
         return new_tallies
 
@@ -339,7 +341,10 @@ def check(
     rows = Rows(structure, source, interventions)
     claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
     pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
-    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _table_families(graph, structure)}
+    families = {
+        own.name: Tally(own.axes, not_intervened=own.not_intervened, intervened=own.intervened)
+        for own in _table_families(graph, structure)
+    }
     tallies = Tallies([*pairs, *families.values()], rows.books)
     with Notice(f"Counting rows for {len(claims)} claims of the graph"):
         for coded, complete in rows:
@@ -353,13 +358,13 @@ def check(
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
     warn_of_odd_values(rows.books.values())
-    alone = (
+    parent_strata = (
         (claim, tally.strata() if not tally.too_large else _NO_STRATA)
         for claim, tally in zip(claims, pairs, strict=True)
     )
     pairwise = []
     with Progress(len(claims), "Testing") as bar:
-        for claim, strata in alone if separated is None else separated.strata():
+        for claim, strata in parent_strata if separated is None else separated.strata():
             pairwise.append(_independence_finding(claim, strata))
             bar.advance(1)
     tables: list[Finding] = []

@@ -96,24 +96,24 @@ class Rows:
             name: Codebook(name, structure.states.get(name), source.reading, categories=name not in measured)
             for name in structure.names
         }
-        self._set = parse_interventions(interventions, structure.names, source)
+        self._interventions = parse_interventions(interventions, structure.names, source)
         self.count = 0
         self.incomplete = 0
 
     def __iter__(self) -> Iterator[tuple[CodedRows, Mask | None]]:
         """Batches of rows, each with a mask of its complete rows (None if all are complete)."""
-        columns = list(dict.fromkeys([*self._names, *self._set.columns]))
+        columns = list(dict.fromkeys([*self._names, *self._interventions.columns]))
         for batch in self._source.batches(columns):
             missing = sum(book.missing for book in self.books.values())
             codes = {name: book.encode(batch.columns[name], self.count) for name, book in self.books.items()}
-            coded = CodedRows(codes, self._set.masks(batch, self.count))
+            coded = CodedRows(codes, self._interventions.masks(batch, self.count))
             complete: Mask | None = None
             if sum(book.missing for book in self.books.values()) > missing:
                 complete = np.logical_and.reduce([column >= 0 for column in codes.values()])
                 self.incomplete += batch.rows - int(np.count_nonzero(complete))
             self.count += batch.rows
             yield coded, complete
-        self._set.check_length(self.count)
+        self._interventions.check_length(self.count)
         for book in self.books.values():
             book.check_numbers(self.count)
         if not self.count:
@@ -133,25 +133,27 @@ class Rows:
 
 
 class Tally:
-    """Joint counts of some variables over rows without an intervention on `alone` and with one on `set_`.
+    """Joint counts of some variables over rows without an intervention on some variables and with one on others.
 
-    By default, the rows without an intervention on the last variable, whose CPT is counted, are included.
+    The variables are `not_intervened` and `intervened`. By default, the rows without an intervention on the last
+    variable, whose CPT is counted, are included.
     """
 
     def __init__(
-        self, axes: Sequence[str], *, alone: Collection[str] | None = None, set_: Collection[str] = ()
+        self, axes: Sequence[str], *, not_intervened: Collection[str] | None = None, intervened: Collection[str] = ()
     ) -> None:
         self.axes, self.variable = tuple(axes), axes[-1]
-        self._alone, self._set = (self.variable,) if alone is None else tuple(alone), tuple(set_)
+        self._not_intervened = (self.variable,) if not_intervened is None else tuple(not_intervened)
+        self._intervened = tuple(intervened)
         self.counts: Counts = np.zeros([0] * len(self.axes), dtype=np.int64)
         self.too_large = False
 
     def row_mask(self, coded: CodedRows) -> Mask | None:
         """The mask of the rows that count; None for all rows."""
-        parts = [~coded.was_set[name] for name in self._alone if name in coded.was_set]
-        if self._set:
+        parts = [~coded.was_set[name] for name in self._not_intervened if name in coded.was_set]
+        if self._intervened:
             nowhere = np.zeros(len(next(iter(coded.codes.values()))), dtype=bool)
-            parts += [coded.was_set.get(name, nowhere) for name in self._set]
+            parts += [coded.was_set.get(name, nowhere) for name in self._intervened]
         return np.logical_and.reduce(parts) if parts else None
 
     def add(self, counts: Counts) -> None:
@@ -373,7 +375,7 @@ def _total_size_error(tables: int) -> SizeError:
 
 
 def _build_tally(family: Family) -> Tally:
-    return Tally(family.axes, alone=family.alone, set_=family.set)
+    return Tally(family.axes, not_intervened=family.not_intervened, intervened=family.intervened)
 
 
 def _pad_counts(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:

@@ -20,13 +20,13 @@ GraphLike = Any
 
 
 class Family(NamedTuple):
-    """A CPT to be counted in the rows without an intervention on `alone` and with an intervention on `set`."""
+    """A CPT to be counted in rows without an intervention on `not_intervened` and with one on `intervened`."""
 
     name: str
     axes: tuple[str, ...]
     """The conditioning variables, then the variable itself."""
-    alone: frozenset[str]
-    set: frozenset[str] = frozenset()
+    not_intervened: frozenset[str]
+    intervened: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Structure:
             return [family for family in self.families if family.name not in was_set]
         mixed = self.hidden.admg(self.names)
         source = DataRegime(mixed, mixed.bits(was_set))
-        alone = [frozenset(mixed.names_of(source.district(i))) for i in members(source.observed_nodes)]
+        districts = [frozenset(mixed.names_of(source.district(i))) for i in members(source.observed_nodes)]
         return [
             Family(
                 conditional_table.name,
@@ -69,7 +69,7 @@ class Structure:
                 district,
                 frozenset(conditional_table.randomised),
             )
-            for conditional_table, district in zip(source.conditionals(), alone, strict=True)
+            for conditional_table, district in zip(source.conditionals(), districts, strict=True)
         ]
 
     def graph(self) -> graphs.Graph:

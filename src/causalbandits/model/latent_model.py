@@ -97,7 +97,7 @@ def source_uncertainties(
     # A conditioning variable that only some CPTs of a variable have is summed out of them, so rows are pooled over its
     # values.
     randomised = frozenset(itertools.chain.from_iterable(sources))
-    knobs = {
+    common_randomised = {
         name: randomised.intersection(*(entry.conditioning for entry in variants))
         for name, variants in conditionals_by_variable.items()
     }
@@ -107,7 +107,9 @@ def source_uncertainties(
             conditional for conditional in conditionals if len(conditionals_by_variable[conditional.variable]) > 1
         ]
         entry = [
-            _conditional_uncertainty(conditional, effective_rows[conditional.name], knobs[conditional.variable])
+            _conditional_uncertainty(
+                conditional, effective_rows[conditional.name], common_randomised[conditional.variable]
+            )
             for conditional in differing
         ]
         uncertainties[source] = SourceUncertainty(
@@ -117,7 +119,7 @@ def source_uncertainties(
 
 
 def _conditional_uncertainty(
-    conditional: Conditional, effective_rows: Array, knobs: frozenset[str]
+    conditional: Conditional, effective_rows: Array, common_randomised: frozenset[str]
 ) -> SourceUncertainty:
     randomised_axes = tuple(i for i, name in enumerate(conditional.conditioning) if name in conditional.randomised)
     axis_groups = dict.fromkeys([*((i,) for i in range(effective_rows.ndim)), randomised_axes])
@@ -127,7 +129,7 @@ def _conditional_uncertainty(
     }
     unseen = sum(int(np.count_nonzero(entry == 0)) for entry in rows.values())
     rows_by_setting = [
-        rows[entry] for entry in axis_groups if knobs.issuperset(conditional.conditioning[i] for i in entry)
+        rows[entry] for entry in axis_groups if common_randomised.issuperset(conditional.conditioning[i] for i in entry)
     ]
     return SourceUncertainty(unseen, max((float(np.mean(1 / (entry + 1))) for entry in rows_by_setting), default=0.0))
 

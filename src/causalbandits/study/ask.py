@@ -33,7 +33,7 @@ from causalbandits.study.storage import CONTROL, Row
 from causalbandits.study.tell import OutcomeRecorder
 
 
-class Asker:
+class RequestHandler:
     """The handler of requests for decisions; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session, outcomes: OutcomeRecorder) -> None:
@@ -83,7 +83,7 @@ class Asker:
         refuse_beyond_budget(n, None if ledger is None else ledger.tracker)
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 
-    def rehearse(self) -> None:
+    def precompute(self) -> None:
         """Make a decision without recording it, so that data shared by all decisions, such as the fold, are computed.
 
         The context is that of the latest decision, which is likely to occur again.

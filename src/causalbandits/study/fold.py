@@ -44,20 +44,20 @@ Recent checkpoints are denser, because recent outcomes are corrected most often.
 """
 
 
-class ToldOutcomes(Protocol):
+class ReportedOutcomes(Protocol):
     """The outcomes of a log that count, in the order of their first reports."""
 
     def outcomes_after(self, after: int) -> Iterable[tuple[int, Outcome]]:
         """The outcomes that were first reported after an event, each with the number of the reporting event."""
 
-    def numbers_told_after(self, after: int) -> Sequence[int]:
+    def numbers_reported_after(self, after: int) -> Sequence[int]:
         """The numbers of their decisions, in the same order."""
 
 
 class _Checkpoint(NamedTuple):
     """A copy of the statistic after all outcomes reported up to an event."""
 
-    told_at: int
+    reported_at: int
     position: int
     """The number of outcomes processed."""
     statistic: Any
@@ -77,10 +77,10 @@ class Fold:
         table: SumTable,
         log: Callable[[], Iterable[Outcome]],
         frontier: Callable[[], int],
-        told: ToldOutcomes | None = None,
+        reported_outcomes: ReportedOutcomes | None = None,
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
-        self._told, self._checkpoints, self._position = told, list[_Checkpoint](), 0
+        self._reported_outcomes, self._checkpoints, self._position = reported_outcomes, list[_Checkpoint](), 0
         self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
@@ -107,12 +107,12 @@ class Fold:
         return self._statistic
 
     @property
-    def counting_statistic(self) -> Any:
+    def effective_statistic(self) -> Any:
         """The statistic of all outcomes, excluding past rewards if own ones contradict them."""
         without = self.without_past
         return without.fold.statistic if without is not None and without.belief < MIN_BELIEF else self.statistic
 
-    def deciding_statistic(self, number: int, draw: Callable[[int], float]) -> Any:
+    def decision_statistic(self, number: int, draw: Callable[[int], float]) -> Any:
         """The statistic used for a decision: past rewards count with the posterior probability that they are valid.
 
         `draw` returns a random number between 0 and 1 for the decision's `number`.
@@ -122,12 +122,17 @@ class Fold:
             return without.fold.statistic
         return self.statistic
 
-    def change(self, outcome: Outcome, sign: int, told_at: int | None = None) -> None:
-        """Apply a change of the table: an outcome added (1) or removed (-1), first reported by the event `told_at`."""
+    def change(self, outcome: Outcome, sign: int, reported_at: int | None = None) -> None:
+        """Apply a change of the table: an outcome added (1) or removed (-1).
+
+        `reported_at` is the number of the event that first reported the outcome.
+        """
         if self.without_past is not None:
             self.without_past.change(outcome, sign)
         if sign < 0:
-            self._checkpoints = [kept for kept in self._checkpoints if told_at is not None and kept.told_at < told_at]
+            self._checkpoints = [
+                kept for kept in self._checkpoints if reported_at is not None and kept.reported_at < reported_at
+            ]
         if self._stale:
             return
         if self.kind == "cells":
@@ -136,7 +141,7 @@ class Fold:
             self._stale = True
         else:
             self._update(outcome)
-            self._keep_checkpoint(told_at)
+            self._keep_checkpoint(reported_at)
 
     def reopen(self, number: int) -> None:
         """Mark a decision as pending again.
@@ -168,9 +173,8 @@ class Fold:
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.situation(conditioned, [action]), np.random.default_rng(0)
             statistic = self.policy.init(self.problem)
-            self.policy.decide(
-                self.policy.feasible(situation, statistic), statistic, rng
-            )  # raises an error if the policy cannot decide
+            # Raises an error if the policy cannot decide.
+            self.policy.decide(self.policy.feasible(situation, statistic), statistic, rng)
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:
@@ -186,58 +190,62 @@ class Fold:
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
-        elif self._told is None:
+        elif self._reported_outcomes is None:
             self._resequencer = Resequencer()
             for outcome in self.outcomes():
                 self._update(outcome)
         else:
             frontier = self.frontier()
-            after, outcomes = self._go_back_to_checkpoint(self._told, frontier)
-            complete = self._complete_after_each(self._told, after, frontier)
-            for (told_at, outcome), complete_until in zip(outcomes, complete, strict=False):
+            after, outcomes = self._go_back_to_checkpoint(self._reported_outcomes, frontier)
+            complete = self._complete_after_each(self._reported_outcomes, after, frontier)
+            for (reported_at, outcome), complete_until in zip(outcomes, complete, strict=False):
                 self._update(outcome)
                 if self.policy.traits.sequential and (self._position + 1) % CHECKPOINT_EVERY == 0:
                     self._monitor(complete_until)  # before the checkpoint, which then includes this work
-                self._keep_checkpoint(told_at)
+                self._keep_checkpoint(reported_at)
         self._stale = False
 
-    def _complete_after_each(self, told: ToldOutcomes, after: int, frontier: int) -> Iterable[int]:
+    def _complete_after_each(self, reported_outcomes: ReportedOutcomes, after: int, frontier: int) -> Iterable[int]:
         """For each outcome after an event, the first decision that still waited for its outcome at that time.
 
         If there is none, it is the frontier.
         """
         if not self.policy.traits.sequential:
             return itertools.repeat(0)
-        numbers = np.array(told.numbers_told_after(after), dtype=np.int64)
+        numbers = np.array(reported_outcomes.numbers_reported_after(after), dtype=np.int64)
         to_come = np.append(np.where(numbers >= 0, numbers, frontier)[1:], frontier)
         limits: list[int] = np.minimum(np.minimum.accumulate(to_come[::-1])[::-1], frontier).tolist()
         return limits
 
-    def _go_back_to_checkpoint(self, told: ToldOutcomes, frontier: int) -> tuple[int, Iterable[tuple[int, Outcome]]]:
+    def _go_back_to_checkpoint(
+        self, reported_outcomes: ReportedOutcomes, frontier: int
+    ) -> tuple[int, Iterable[tuple[int, Outcome]]]:
         """Restore the latest valid checkpoint, or start from the beginning; returns its event and later outcomes.
 
         A checkpoint is invalid if the policy had processed more decisions than it may now: one of them was cancelled
         then, and is pending again or was reported later.
         """
         while self._checkpoints:
-            told_at, position, statistic, resequencer = self._checkpoints[-1]
-            tail = list(told.outcomes_after(told_at))
+            reported_at, position, statistic, resequencer = self._checkpoints[-1]
+            tail = list(reported_outcomes.outcomes_after(reported_at))
             shown = resequencer.next_number
             if shown <= frontier and not any(0 <= outcome.number < shown for _, outcome in tail):
                 self._position = position
                 self._statistic, self._resequencer = deepcopy(statistic), resequencer.copy()
-                return told_at, tail
+                return reported_at, tail
             self._checkpoints.pop()
         self._position, self._resequencer = 0, Resequencer()
-        return -1, told.outcomes_after(-1)
+        return -1, reported_outcomes.outcomes_after(-1)
 
-    def _keep_checkpoint(self, told_at: int | None) -> None:
+    def _keep_checkpoint(self, reported_at: int | None) -> None:
         """Store a checkpoint after every `CHECKPOINT_EVERY` outcomes."""
         self._position += 1
-        if self._told is None or told_at is None or self._position % CHECKPOINT_EVERY:
+        if self._reported_outcomes is None or reported_at is None or self._position % CHECKPOINT_EVERY:
             return
         checkpoints = self._checkpoints
-        checkpoints.append(_Checkpoint(told_at, self._position, deepcopy(self._statistic), self._resequencer.copy()))
+        checkpoints.append(
+            _Checkpoint(reported_at, self._position, deepcopy(self._statistic), self._resequencer.copy())
+        )
         if len(checkpoints) > MAX_CHECKPOINTS:  # remove the checkpoint with the smallest gap relative to its age
 
             def gap(i: int) -> float:

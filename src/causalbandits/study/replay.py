@@ -53,7 +53,7 @@ def decider_of(
     """The decider of a decision: the policy with its statistic and budget at that time."""
     moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (row.number, row.events)
     budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, row.number, row.events).tracker
-    statistic = fold_at(log, policy, *moment).deciding_statistic(row.number, seeds.past_draw)
+    statistic = fold_at(log, policy, *moment).decision_statistic(row.number, seeds.past_draw)
     return Decider(policy, statistic, budget_tracker, floor)
 
 
@@ -125,7 +125,7 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
             for outcome, sign in log.changes(event, event_row):
                 fold.change(outcome, sign)
             event = next(events, None)
-        statistic = fold.deciding_statistic(number, seeds.past_draw)
+        statistic = fold.decision_statistic(number, seeds.past_draw)
         intervention = _shadow_intervention(log, row, Decider(policy, statistic, None, 0.0), seeds)
         yield Shadowed(number, row.choice.action.intervention, intervention)
 

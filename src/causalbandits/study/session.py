@@ -456,11 +456,11 @@ class Session:
     def decider(self, number: int) -> Decider:
         """The current policy with the statistic and budget for the decision with this number; within a transaction."""
         budget_tracker = None if self.ledger is None else self.ledger.tracker
-        statistic = self._deciding_fold.deciding_statistic(number, self.seeds.past_draw)
+        statistic = self._decision_fold.decision_statistic(number, self.seeds.past_draw)
         return Decider(self.fold.policy, statistic, budget_tracker, self.rules.min_propensity)
 
     @property
-    def _deciding_fold(self) -> Fold:
+    def _decision_fold(self) -> Fold:
         if self.mode.mode != "frozen":
             return self.fold
         key = self.policy_version, self.mode.version
@@ -540,7 +540,7 @@ class Session:
             self.log.registers.delete_early_outcome(key)
             self.n_early -= 1
 
-    def _telling_event(self, row: Row, *, is_current: bool) -> int:
+    def _first_report(self, row: Row, *, is_current: bool) -> int:
         """The event that first reported an outcome that is being removed, or, for a row read later, an earlier one."""
         if is_current and row.told_at is not None:
             return row.told_at
@@ -563,7 +563,7 @@ class Session:
             if self._arms is not None and row.arm is not None:
                 cost = self.problem.cost(row.choice.action)
                 self._arms.change(row.arm, row.unit, to_fixed_point(outcome.reward), cost, sign)
-            self.fold.change(outcome, sign, event.number if sign > 0 else self._telling_event(row, is_current=write))
+            self.fold.change(outcome, sign, event.number if sign > 0 else self._first_report(row, is_current=write))
             if write:
                 self._dirty_lines[key] = None
 

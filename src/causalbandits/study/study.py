@@ -66,7 +66,7 @@ from causalbandits.study.analysis import (
     stored_cell_moments,
     write_table,
 )
-from causalbandits.study.ask import Asker
+from causalbandits.study.ask import RequestHandler
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import (
     next_mode,
@@ -158,7 +158,7 @@ class Study(Advice):
     ) -> None:
         self._session = session = Session(store, policy, clock, signing_key)
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
-        self._asker = Asker(session, self._outcomes)
+        self._requests = RequestHandler(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
         self._is_closed = False
 
@@ -299,7 +299,7 @@ class Study(Advice):
     def warm_up(self) -> None:
         """Compute data that the first decision would otherwise wait for; nothing is recorded."""
         with self._session.transaction():
-            self._asker.rehearse()
+            self._requests.precompute()
 
     def reader(self) -> Study:
         """The same study on a read-only connection, for reports and pages, which never blocks a writer."""
@@ -404,12 +404,12 @@ class Study(Advice):
         """
         with self._session.transaction():
             if n is None:
-                return self._asker.ask_one(context, eligible, key, unit, sticky)
+                return self._requests.ask_one(context, eligible, key, unit, sticky)
             if unit is not None:
                 raise CausalBanditsError(
                     "A unit receives one decision per request. Leave out n or unit. Nothing was decided."
                 )
-            return self._asker.ask_batch(n, context, eligible, key)
+            return self._requests.ask_batch(n, context, eligible, key)
 
     def tell(
         self,
@@ -637,7 +637,7 @@ class Study(Advice):
     def statistic(self) -> Any:
         """The current statistic of the policy; not to be modified."""
         with self._session.transaction() as fold:
-            return fold.counting_statistic
+            return fold.effective_statistic
 
     @property
     def n_decisions(self) -> int:
@@ -792,7 +792,7 @@ class Study(Advice):
             CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
-            learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
+            learned_model = fold.policy.learned_model(self.problem, fold.effective_statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             counts = self._log.context_counts()
             return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
@@ -958,7 +958,7 @@ class Study(Advice):
             yield CampaignState(
                 self.problem,
                 fold.policy,
-                fold.counting_statistic,
+                fold.effective_statistic,
                 None if session.ledger is None else session.ledger.tracker,
                 session.accepts_impossible,
                 outcomes=self._log.outcomes,

@@ -382,7 +382,7 @@ class OutcomeRecorder:
                     row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, observed_codes
                 )
             return Receipt("late", f"the decision was {row.status}; the outcome now updates the policy")
-        if self._log.was_told_late(row.number, z, fixed_reward):
+        if self._log.is_late_duplicate(row.number, z, fixed_reward):
             return Receipt("duplicate")
         self._session.record_event(row, "late", z, fixed_reward, observed_codes)
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded and does not update the policy")

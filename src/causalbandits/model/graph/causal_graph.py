@@ -519,10 +519,10 @@ class CausalGraph:
         """The latent projection onto the manipulable variables and the reward, and the bit mask of the reward."""
         self.validate_name(reward)
         default = [name for name in self.names if name != reward]
-        knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
-        if reward in knobs:
+        settable = default if manipulable is None else self.validate_names("manipulable", manipulable)
+        if reward in settable:
             raise ModelError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
-        admg = self.admg([name for name in self.parents if name in knobs or name == reward])
+        admg = self.admg([name for name in self.parents if name in settable or name == reward])
         return admg, admg.bits([reward])
 
     def to_text(self) -> str:

@@ -278,15 +278,15 @@ class IdentificationQuery:
         """The error that explains why the effect is not identified and which data would identify it."""
         if hedge.outer == hedge.inner:
             return self._build_missing_rows_error(hedge)
-        causes, knobs = self.nodes_to_observe(hedge, randomised), self.variables_to_randomise(hedge, randomised)
+        causes, variables = self.nodes_to_observe(hedge, randomised), self.variables_to_randomise(hedge, randomised)
         causes_text = ", ".join(map(graphs.format_hidden_cause, causes))
-        randomisation_text = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+        randomisation_text = f"et {', '.join(variables)} at random in some rows (interventions=)"
         error = NotIdentifiedError(
             f"{format_effect(self._of, self._do)} is not identified from the observed variables: "
             f"{self.explain_hedge(hedge)}. {f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; "
             "or learn a mean per action: reward_parents=[]."
         )
-        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
+        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), variables
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
         error.hedge = self.admg.names_of(hedge.outer), self.admg.names_of(hedge.inner)
         return error

@@ -50,12 +50,12 @@ def minimal_intervention_sets(graph: ADMG, reward: int, max_set: int | None = No
 
     Subsets of minimal sets are minimal, so the sets are built by adding one variable at a time.
     """
-    knobs = graph.ancestors(reward, graph.all_nodes) & ~reward
+    candidates = graph.ancestors(reward, graph.all_nodes) & ~reward
     sets = [0]
     for smaller in sets:
         if max_set is not None and smaller.bit_count() >= max_set:
             continue
-        for node in members(knobs >> smaller.bit_length() << smaller.bit_length()):
+        for node in members(candidates >> smaller.bit_length() << smaller.bit_length()):
             larger = smaller | 1 << node
             if minimal_subset(graph, reward, larger) == larger:
                 sets.append(larger)

@@ -494,7 +494,7 @@ class Log:
             ),
         )
 
-    def was_told_late(self, number: int, z: Z | None, reward: int | None) -> bool:
+    def is_late_duplicate(self, number: int, z: Z | None, reward: int | None) -> bool:
         """Whether the same outcome has been recorded as late."""
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_encode_optional_codes(z), reward) in [tuple(row) for row in self.store.query(sql, (number,))]
@@ -536,7 +536,7 @@ class Log:
             assert row.told_at is not None
             yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
 
-    def numbers_told_after(self, after: int) -> list[int]:
+    def numbers_reported_after(self, after: int) -> list[int]:
         """The decisions with an outcome that counts and was first reported after an event, in that order."""
         sql = "SELECT number FROM decisions WHERE reward IS NOT NULL AND told_at > ? ORDER BY told_at"
         return [int(number) for (number,) in self.store.query(sql, (after,))]

@@ -115,12 +115,12 @@ class Replay:
 
     def outcomes(self) -> Iterable[Outcome]:
         """Outcomes that count, in the order of their first reports."""
-        first_told = [
+        first_reports = [
             (outcome.told_at or 0, number)
             for number, outcome in self._outcomes_by_decision.items()
             if outcome.reward is not None
         ]
-        for _, number in sorted(first_told):
+        for _, number in sorted(first_reports):
             outcome = self._outcomes_by_decision[number]
             assert outcome.reward is not None
             yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
