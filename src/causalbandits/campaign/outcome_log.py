@@ -167,7 +167,9 @@ def decode_support(record: Any, action: Callable[[Any], Action]) -> Support:
 
 
 class Resequencer:
-    """Lets an outcome through once every earlier decision is told or cancelled.
+    """The outcomes in the order of decisions.
+
+    An outcome waits until every earlier decision has an outcome or is cancelled.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)

@@ -271,7 +271,9 @@ PART_LABELS = {"graph": "Graph", "tables": "CPTs", "past": "Past data"}
 
 
 def format_rejections(rejected: int, tested: int, order: str) -> str:
-    """How many claims a misspecification test rejects; `order` says which are listed where it rejects none.
+    """The number of claims that a misspecification test rejects, as text.
+
+    `order` describes the order of the claims listed below if none is rejected.
 
     >>> format_rejections(1, 2, "smallest p-values"), format_rejections(0, 1, "smallest p-values")
     ('1 of 2 claims rejected', '0 of 1 claim rejected; smallest p-values:')

@@ -374,8 +374,7 @@ class Study(Advice):
         unit: str | None = None,
         sticky: bool = True,
     ) -> Decision | list[Decision]:
-        """Decide on the next action, or on `n` actions at once; asked again with the same `key`, the same decision is
-        returned.
+        """Decide on the next action, or on `n` actions at once; a repeated `key` returns the same decision.
 
         A deterministic policy repeats one action in a batch, with a `BatchWarning`; a study's default policy is
         randomised.

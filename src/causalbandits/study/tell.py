@@ -1,7 +1,7 @@
 """The status of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
 - A key without a decision: the outcome is early, and stored until the decision is made.
-- A pending decision: the outcome is applied, or held until the window has passed if the rules say so.
+- A pending decision: the outcome is applied, or held until the window has passed under `hold_until_window`.
 - A decision with an outcome: a report without new information is a duplicate; missing values are applied.
 - An expired decision: the outcome is late; it replaces the default reward, or is recorded only.
 

@@ -326,16 +326,16 @@ def _small_subsets(parts: Sequence[_T]) -> Iterator[tuple[_T, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(parts, size) for size in range(1, REMEDY_SIZE + 1))
 
 
-# The graph of the observed variables alone, for CPTs that are learned from what is observed.
+# The graph of the observed variables alone, for CPTs that are learned from observed variables.
 #
-# The latent projection onto the observed variables has arrows and, where an unobserved variable is a common cause,
-# bidirected edges; these divide the observed variables into districts. In an order of causes before effects, the joint
-# distribution of the observed variables is the product of P(v | pillow of v). An unobserved variable with a single
-# observed child leaves its parents to that child, and nothing else changes.
+# The latent projection onto the observed variables has arrows and, between variables with an unobserved common cause,
+# bidirected edges; these divide the observed variables into districts. In a topological order, the joint distribution
+# of the observed variables is the product of P(v | pillow of v). An unobserved variable with a single observed child
+# passes its parents to that child, and nothing else changes.
 #
-# A factor P(v | pillow) is the same under every intervention on variables outside of v's district. So the pillows make
-# a directed acyclic graph of the observed variables that has the true P(. | do(a)) for every intervention on variables
-# that have no bidirected edge, and whose CPTs can be counted in every round.
+# A factor P(v | pillow) is the same under every intervention on variables outside of v's district. The pillows
+# therefore define a directed acyclic graph of the observed variables that has the true P(. | do(a)) for every
+# intervention on variables without a bidirected edge, and whose CPTs can be counted in every round.
 
 
 class MarginalGraph(NamedTuple):

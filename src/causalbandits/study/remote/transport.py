@@ -46,7 +46,7 @@ class Response(NamedTuple):
     status: int
     content: Any
     retry_after: float | None
-    """The number of seconds after which the service asks for a retry; None if it does not say."""
+    """The number of seconds after which the service asks for a retry; None without a Retry-After header."""
 
 
 class _DeadlineReader(io.RawIOBase):
