@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pandas
 
 MAX_TABLE_ACTIONS = 10_000
-"""Of more actions than this, only the two best and those that were chosen are listed."""
+"""The maximum number of actions that are all listed; of more, only the two best and the chosen actions are."""
 
 MAX_ROWS_PRINTED = 30
-"""The number of rows that a table prints; `to_dicts` and `write` give all."""
+"""The maximum number of rows that a table prints; `to_dicts` and `write` return all of them."""
 
 
 class ActionRow(NamedTuple):
@@ -212,7 +212,7 @@ class ActionTable(Sequence[ActionRow]):
 
 
 def validate_page(limit: object, offset: object) -> None:
-    """Refuse anything but a number of rows (None for all) and a number of rows that are skipped."""
+    """Raise an error unless `limit` is a number of rows (None for all) and `offset` a number of skipped rows."""
     if limit is not None and (not is_integer(limit) or limit < 1):
         raise CausalBanditsError(f"limit, the number of rows, must be an integer ≥ 1; got {limit!r}.")
     if not is_integer(offset) or offset < 0:
@@ -222,7 +222,7 @@ def validate_page(limit: object, offset: object) -> None:
 
 
 FULL_COVERAGE = 0.9995
-"""A larger coverage is not printed: it would read 100%."""
+"""A larger coverage is not printed, because it would be rounded to 100%."""
 
 
 def format_probability(probability: float) -> str:
@@ -235,7 +235,7 @@ def format_probability(probability: float) -> str:
 
 
 def format_percentage(share: float) -> str:
-    """A confidence: as many digits as it has.
+    """A confidence as a percentage, with as many digits as it has.
 
     >>> format_percentage(0.95), format_percentage(0.999), format_percentage(0.123456)
     ('95%', '99.9%', '12.3456%')
@@ -244,5 +244,5 @@ def format_percentage(share: float) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """An interval's end; None where it is infinite."""
+    """The bound of an interval; None if it is infinite."""
     return value if math.isfinite(value) else None
