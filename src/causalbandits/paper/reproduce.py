@@ -1,11 +1,11 @@
 """Run the paper's experiments into a folder, and write a report. After an interruption, the same call continues.
 
-folder/run.json            what this folder is a run of
+folder/run.json            the seed, replications and experiments of the run
 folder/report.html, .md    the report
 folder/claims.json         each claim of the paper with its verdict
 folder/figures/*.svg, .pdf, .png
 folder/data/*.csv          every number of the figures, with seed, versions and the command that makes it again
-folder/.replications/      what has been run so far
+folder/.replications/      finished replications
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ purpose = { promo = 0.02 }
 [environment]                     # how the reward comes about in a simulation
 reward = "bernoulli"              # bernoulli, gaussian, linear or student
 mean = [0.3, 0.1]                 # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
-# zoo = "email_campaign"          # or a world of the zoo with its parameters, without model, graph and reward
+# zoo = "email_campaign"          # or an environment of the zoo with its parameters, without model, graph and reward
 
 [simulation]
 horizon = 5000

@@ -8,7 +8,7 @@ from numba.extending import register_jitable
 
 @register_jitable
 def sample_number(law, starts, line, codes, rng):
-    """Sample one uniform number for each part of a `tables.Law`; return the codes and the sum of their steps.
+    """Sample one uniform number for each part of a `arrays.Law`; return the codes and the sum of their steps.
 
     One function on one tuple: inner calls would count references to arrays, which would dominate the time.
     """
@@ -70,7 +70,7 @@ def sample_reward(noise, mean, rng):
 
 @register_jitable
 def sample_noise(degrees, rng):
-    """A standard normal number, or one of Student's t, as in `world.student_cdf.StudentReward`.
+    """A standard normal number, or one of Student's t, as in `environments.rewards.StudentReward`.
 
     The compiler knows the case in advance: a loop here, even one that is never run, doubles the time of all rounds.
     """
@@ -112,7 +112,7 @@ def action_cost(row_costs, first_block, rows, knob_costs):
 def additive_mean_and_gap(additive, context, rows, codes, states, cost):
     """If actions are not enumerated: the mean reward of the sampled configuration and the gap of the action.
 
-    The sums are taken as in `world.rewards.AdditiveMean`.
+    The sums are taken as in `environments.rewards.AdditiveMean`.
     """
     under = 0.0
     for b in range(len(rows)):
