@@ -1,4 +1,4 @@
-"""Commands on a durable study: make it, ask and tell, look at it."""
+"""Commands on a durable study: create it, ask and tell, report its status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PosteriorSamples = Annotated[
 
 
 def user_name() -> str:
-    """Who is logged for a change: the user of this machine."""
+    """The name that is logged for a change: the user of this machine."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container without an entry for the user

@@ -1,6 +1,6 @@
 """The OpenAPI document, built from the routes and the schemas of their requests and responses.
 
-Its version is 3.1.0, and its schemas keep to the keywords that generators of clients read (`portable_schema`).
+Its version is 3.1.0, and its schemas are limited to keywords that client generators support (`portable_schema`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
     ]
     schemas, components = msgspec.json.schema_components(schema_types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(map(id, schema_types), schemas, strict=True))
-    # Generators of clients make no type of conditions on several entries (anyOf, not); the reader has them, too.
+    # Client generators create no types for conditions on several entries (anyOf, not), so the conditions are also
+    # described.
     components[PROBLEM_SCHEMA["title"]] = {
         name: own for name, own in PROBLEM_SCHEMA.items() if name[0] != "$" and name not in ("anyOf", "not")
     }
@@ -121,7 +122,7 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
 
 
 FORMATS = {"number": "double", "integer": "int64"}
-"""Without a format, generators take 32 bits: too few for times and rewards."""
+"""Formats of numbers; without a format, generators use 32 bits, which is insufficient for times and rewards."""
 
 _VALUE_TYPES = ({"type": "string"}, {"type": "number", "format": "double"}, {"type": "boolean"})
 VALUE_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -137,14 +138,14 @@ VALUE_SCHEMAS: dict[str, dict[str, Any]] = {
         "anyOf": [*_VALUE_TYPES, {"type": "array", "items": {}}, {"type": "null"}],
     },
 }
-"""Unions that occur in many places: with a name, generators make one type of each."""
+"""Unions that occur in many places; generators create one type for each named one."""
 
 
 def portable_schema(schema: Any) -> Any:
-    """A JSON schema that accepts the same documents, in the forms that generators of clients read.
+    """An equivalent JSON schema in the forms that client generators support.
 
-    A field with a default becomes one that may be left out, with the default in its description: generators take a
-    schema's `default` for a promise that the field is there, and so demand it in requests and expect it in responses.
+    A field with a default becomes an optional field, with the default in its description. Generators interpret a
+    schema's `default` as a guarantee that the field is present, and then require it in requests and responses.
 
     >>> portable_schema({"type": "integer", "default": 100})
     {'type': 'integer', 'format': 'int64', 'description': 'Default: 100.'}
@@ -167,7 +168,7 @@ def portable_schema(schema: Any) -> Any:
     if result.get("type") == "object" and not {"properties", "additionalProperties"} & set(result):
         result["additionalProperties"] = True
     if result.get("type") == "array":
-        # Of a tuple, `items: false` is refused by some generators; minItems and maxItems say as much.
+        # For tuples, some generators reject `items: false`; minItems and maxItems are equivalent.
         positions = schema.get("prefixItems")
         result["items"] = portable_schema({"anyOf": positions} if positions else result.get("items", {}))
         result |= {"prefixItems": [portable_schema(position) for position in positions]} if positions else {}
@@ -184,7 +185,7 @@ def portable_schema(schema: Any) -> Any:
 
 
 def _portable_union(schemas: list[Any]) -> dict[str, Any]:
-    """A union without repetitions, and without integers where there are numbers; a union of one is that one."""
+    """A union without repetitions, and without integers if it has numbers; a union of one type is that type."""
     members = []
     for schema in map(portable_schema, schemas):
         if schema not in members:
