@@ -547,3 +547,9 @@ def test_a_closed_study_says_so_in_words(tmp_path: Path) -> None:
     study.close()  # again, which changes nothing
     with cb.Study.open(tmp_path / "study.db") as again:
         assert again.n_decisions == 1
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"There is no folder .*absent for the study\. Create it"):
+        cb.Study.create(tmp_path / "absent" / "study.db", cb.zoo.email_campaign().problem)
+    assert not (tmp_path / "absent").exists()
