@@ -11,10 +11,10 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """A dictionary of what was found once; it holds `limit` things, and copies and pickles empty.
+    """A dictionary of derived values with at most `limit` entries; copies and pickles are empty.
 
-    Lookups are a dictionary's own, as fast as they can be. What is full starts afresh: a learner's questions move on,
-    and those it asks now are those it will ask again.
+    Lookups are those of `dict`, without extra cost. A full cache is cleared, because a learner's later queries differ
+    from its earlier ones.
     """
 
     def __init__(self, limit: int) -> None:
@@ -22,7 +22,7 @@ class BoundedCache(dict[K, V]):
         self.limit = limit
 
     def store(self, key: K, value: V) -> V:
-        """The value, which is from now on found under its key."""
+        """Store a value under its key and return it."""
         if len(self) >= self.limit:
             self.clear()
         self[key] = value
@@ -33,10 +33,10 @@ class BoundedCache(dict[K, V]):
 
 
 class Cached:
-    """Makes a thing once per key; nothing of it is pickled."""
+    """Computes a value once per key; the cache is not pickled."""
 
     cache_size: ClassVar[int] = 64
-    """So many things are remembered."""
+    """The maximum number of cached values."""
 
     def compute_once(self, key: Hashable, compute: Callable[[], V]) -> V:
         """Compute a value, or return the cached one.

@@ -23,19 +23,19 @@ import numpy.typing as npt
 from causalbandits.errors import StateError, short_repr
 
 FilePath = str | os.PathLike[str]
-"""Where a file is, as a caller may say it."""
+"""The types in which a caller may pass a file path."""
 
 PART = ".part"
-"""What the names of unfinished files end in."""
+"""The suffix of unfinished files."""
 
 HEAD = 2**16
-"""A file is known by so many of its bytes."""
+"""The number of leading bytes by which a file's kind is recognised."""
 
 _FORMAT_FIELD = re.compile(rb'"format"\s*:\s*"([^"]{0,100})"')
 
 
 class DuplicateKeyError(ValueError):
-    """An object in JSON has a key twice; `path` leads to it."""
+    """A JSON object has a duplicate key; `path` is its location."""
 
     def __init__(self, path: tuple[str | int, ...]) -> None:
         super().__init__(f"the key {json.dumps(path[-1], ensure_ascii=False)} occurs twice in one object")
@@ -43,7 +43,7 @@ class DuplicateKeyError(ValueError):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The content of a document in JSON whose objects have every key once, else a `DuplicateKeyError`.
+    """The content of a JSON document; a `DuplicateKeyError` is raised if an object has a duplicate key.
 
     >>> parse_json('{"a": {"b": 1, "b": 2}}')
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def has_duplicate_keys(text: str | bytes) -> bool:
-    """Whether an object of a document in JSON has a key more than once; False of a text that is not JSON.
+    """Whether an object of a JSON document has a duplicate key; False for text that is not JSON.
 
     >>> has_duplicate_keys('{"a": 1, "a": 2}'), has_duplicate_keys('{"a": 1}')
     (True, False)
@@ -72,16 +72,16 @@ def has_duplicate_keys(text: str | bytes) -> bool:
 
 
 def find_duplicate_keys(text: str | bytes) -> Iterator[tuple[str | int, ...]]:
-    """Paths to the keys that an object of a document in JSON has more than once."""
+    """Paths to the duplicate keys of the objects of a JSON document."""
     return _duplicates(json.loads(text, object_pairs_hook=_Pairs), ())
 
 
 class _RepeatedKeyError(Exception):
-    """Some object has a key twice."""
+    """An object has a duplicate key."""
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The keys and values of an object, in their order."""
+    """The keys and values of an object, in their original order."""
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _duplicates(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str |
 
 
 def parse_path(path: object, example: str) -> Path:
-    """A path, with links followed; anything else is refused."""
+    """Parse a path and resolve its links; other values raise an error."""
     if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
         raise StateError(f"A path must be text or a Path, such as {example!r}; got {short_repr(path)}.")
     try:
@@ -113,7 +113,7 @@ def parse_path(path: object, example: str) -> Path:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raise, before anything is computed for it, if no file can be written there."""
+    """Raise if no file can be written there, so that this is detected before any computation."""
     if not os.path.isdir(path.parent):
         raise StateError(
             f"Cannot save to {path}: the folder {path.parent} does not exist. Create it, or choose another."
@@ -123,7 +123,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def refuse_unwritable_folder(folder: Path) -> None:
-    """The same of a folder that is made where it is missing, with those above it."""
+    """Raise if no folder can be written there; missing folders, including parents, count as creatable."""
     existing = next(above for above in (folder, *folder.absolute().parents) if os.path.exists(above))
     if not existing.is_dir():
         raise StateError(f"Cannot write into {folder}: {existing} is a file, not a folder. Choose another folder.")
@@ -134,7 +134,7 @@ def _refuse_unwritable_place(path: Path, folder: Path) -> None:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # no file yet, or the folder's fault, which is said below
+        pass  # the file does not exist yet, or the folder is at fault, which is reported below
     except OSError as error:  # the name is too long
         raise StateError(f"Cannot save to {short_repr(str(path))}: {error.strerror}. Choose another name.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -144,9 +144,10 @@ def _refuse_unwritable_place(path: Path, folder: Path) -> None:
 def refuse_other_kind(
     path: Path, kind: str, recognises: Callable[[bytes], object], *, compressed: bool = False
 ) -> None:
-    """Raise if a file is there that is not of the kind that is about to replace it; an empty one is of any kind.
+    """Raise if the existing file is not of the kind that is about to replace it; an empty file may be replaced.
 
-    `kind` names it in the error ("a saved agent"); `recognises` is asked of the file's beginning, decompressed.
+    `kind` names the kind in the error ("a saved agent"); `recognises` is called with the decompressed start of the
+    file.
     """
     head = _read_head(path, compressed) if os.path.isfile(path) else b""
     if head and not recognises(head):
@@ -163,12 +164,12 @@ def refuse_other_kind(
 
 
 def json_recogniser(format: str) -> Callable[[bytes], object]:
-    """Recognises our JSON files of one format, by the first "format" in them."""
+    """A function that recognises this library's JSON files of one format by the first "format" in them."""
     return lambda head: (stated_format := _FORMAT_FIELD.search(head)) and stated_format[1] == format.encode()
 
 
 def refuse_saved_file(path: Path, kind: str) -> None:
-    """Raise if a saved agent or model is there, which a table or a picture would destroy."""
+    """Raise if the path holds a saved agent or model, which a table or a picture would overwrite."""
     refuse_other_kind(path, kind, lambda head: b'"causalbandits-' not in head)
 
 
@@ -177,17 +178,17 @@ def _read_head(path: Path, compressed: bool) -> bytes:
         with (gzip.open if compressed else open)(path, "rb") as file:
             return file.read(HEAD)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        return b"\0"  # whatever it is, it is not one of ours
+        return b"\0"  # not a compressed file of this library
     except OSError as error:
         raise StateError(f"Cannot inspect {path}: {error.strerror or error}. Choose another path.") from error
 
 
 @contextmanager
 def open_atomically(path: Path, permissions: int | None = None) -> Iterator[BinaryIO]:
-    """A file to write to, which then takes its place: whoever looks sees the old one or the new one, whole.
+    """Open a file for writing that replaces the target when it is complete; readers see the old or the new file, whole.
 
-    Any number of threads and processes, on any machine, may do so at once: the last one's file stays. A file that is
-    replaced keeps its permissions, unless others are given.
+    Any number of threads, processes and machines may do this at once; the last write wins. A replaced file keeps its
+    permissions unless others are given.
     """
     with _translate_errors(path), _open_temporary(path, permissions) as (file, temporary):
         yield file
@@ -197,16 +198,17 @@ def open_atomically(path: Path, permissions: int | None = None) -> Iterator[Bina
 
 
 def write_atomically(path: Path, content: bytes, permissions: int | None = None) -> None:
-    """The whole content of a file, at once."""
+    """Write the whole content of a file atomically."""
     with open_atomically(path, permissions) as file:
         file.write(content)
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Let others who ask for the same wait, so that nobody replaces a file between our looking at it and replacing it.
+    """Lock a folder, so that no other process replaces a file between the check and the replacement.
 
-    Only among processes of machines that share locks; where a platform or a file system has none, nobody waits.
+    The lock covers only processes on machines that share locks; if the platform or the file system has no locks,
+    nothing is locked.
     """
     descriptor = None
     with suppress(ImportError, OSError):
@@ -218,11 +220,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         if descriptor is not None:
-            os.close(descriptor)  # which gives the lock back
+            os.close(descriptor)  # closing releases the lock
 
 
 def write_if_absent(path: Path, content: bytes) -> None:
-    """Write the file unless it is there: of all who try at once, one does, and whoever looks sees it whole."""
+    """Write the file unless it exists: exactly one of several concurrent calls writes it, and readers see it whole."""
     with _translate_errors(path), _open_temporary(path) as (file, temporary):
         file.write(content)
         _flush_and_close(file)
@@ -231,12 +233,12 @@ def write_if_absent(path: Path, content: bytes) -> None:
 
 
 def temporary_path(path: Path) -> Path:
-    """A name beside a file, for it while it is unfinished: nobody else's."""
+    """A unique temporary name in the folder of a file."""
     return path.with_name(f"{path.name[:50]}.{secrets.token_hex(8)}{PART}")
 
 
 def move_if_free(temporary: Path, path: Path) -> bool:
-    """Give a finished file its name; whether that was free. A file without content does not count."""
+    """Rename a finished file; return whether the name was free. An empty file counts as free."""
     with _translate_errors(path):
         if path.exists() and not path.stat().st_size:
             os.replace(temporary, path)
@@ -256,19 +258,19 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 
 def _flush_and_close(file: BinaryIO) -> None:
-    """Have all of it on disk, before it gets its name."""
+    """Flush the file to disk before it is renamed."""
     file.flush()
     os.fsync(file.fileno())
     file.close()
 
 
 def _link_if_free(temporary: Path, path: Path) -> bool:
-    """Give a file its name, if that is free; whether it was."""
+    """Link a file to a name if that name is free; return whether it was."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         return False
-    except OSError:  # a file system without links: nothing there both takes a free name and refuses a taken one
+    except OSError:  # a file system without links has no operation that both takes a free name and refuses a taken one
         if path.exists():
             return False
         os.replace(temporary, path)
@@ -276,7 +278,8 @@ def _link_if_free(temporary: Path, path: Path) -> bool:
 
 
 def _existing_permissions(path: Path) -> int | None:
-    """The permissions of the file that is there, if any; what a file would destroy, such as /dev/null, is refused."""
+    """The permissions of the existing file, if any; special files that a write would destroy, such as /dev/null, are
+    refused."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -289,11 +292,12 @@ def _existing_permissions(path: Path) -> int | None:
 
 @contextmanager
 def _open_temporary(path: Path, permissions: int | None = None) -> Iterator[tuple[BinaryIO, Path]]:
-    """A new file beside the path, to be written, finished and moved; gone at the end, unless it was moved."""
+    """Open a temporary file beside the path, to be written and moved; it is deleted at the end unless it was moved."""
     existing_permissions = _existing_permissions(path)
     permissions = existing_permissions if permissions is None else permissions
     temporary = temporary_path(path)
-    # Private until it has the permissions of the file that it replaces: who opens it before could read on after.
+    # Private until it has the permissions of the file that it replaces: a process that opens it earlier could keep
+    # reading it.
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, mode=0o666 if permissions is None else 0o600)
     try:
@@ -306,7 +310,7 @@ def _open_temporary(path: Path, permissions: int | None = None) -> Iterator[tupl
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the file's name on disk, too; where a platform or a file system cannot, the file is saved all the same."""
+    """Flush the file's directory entry to disk; platforms and file systems without support are ignored."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -316,7 +320,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """What `numpy.savez` wrote; nothing pickled is read, and every part's own checksum is verified first."""
+    """Arrays written by `numpy.savez`; pickled data is refused, and the checksum of every member is verified first."""
     try:
         with zipfile.ZipFile(path) as file:
             parts = {name.removesuffix(".npy"): file.read(name) for name in file.namelist()}

@@ -1,10 +1,9 @@
-"""Hashes of functions and classes of users, which affect results as parameters do.
+"""Hashes of user-defined functions and classes, which affect results as parameters do.
 
-It covers what runs: instructions and constants, defaults, what a function closes over, the functions, classes and
-values that it names in its own module or in others of the user's, and the source of user's modules that it names.
-Comments and line numbers do not count, nor what classes keep in lists and dictionaries, which change while a program
-runs. It may differ from one version of Python to the next, which is harmless where it guards results that can be
-computed again.
+A hash covers the executed code: instructions, constants, defaults, closures, the functions, classes and values that the
+code names in its own module or in other user modules, and the source of user modules that it names. Comments, line
+numbers and the contents of class-level lists and dictionaries (which change at run time) are excluded. The hash may
+differ between versions of Python, which is harmless because it only guards results that can be recomputed.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ LITERAL = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
 Seen = dict[int, object]
-"""What was described already, by its id; held, because the id of what is gone may be given to something else."""
+"""Objects described already, by id; they are kept alive so that no id is reused."""
 
 CONSTANT = (*LITERAL, tuple, frozenset, np.ndarray)
-"""Other values of a class, such as lists, may change while a program runs, and do not count."""
+"""Types of class attributes that are hashed; others, such as lists, may change at run time."""
 
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-"""Where Python's own modules and installed packages are."""
+"""The folders of the standard library and of installed packages."""
 
 
 def code_hash(*things: object) -> str:
-    """The same for things that do the same by the same code."""
+    """A hash that is equal for objects with the same behaviour and the same code."""
     digest = hashlib.sha256()
     for text in _describe_all(things, {}):
         digest.update(text.encode("utf-8", "backslashreplace") + b"\0")
@@ -45,7 +44,7 @@ def code_hash(*things: object) -> str:
 
 
 def is_ours(thing: Any) -> bool:
-    """Whether a class or a function is this library's own."""
+    """Whether a class or a function belongs to this library."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] == PACKAGE
 
 
@@ -108,7 +107,7 @@ def _describe_parts(thing: Any, seen: Seen) -> Iterator[str]:
 
 
 def _pickled_state(thing: Any) -> tuple[object, ...]:
-    """What a pickle of it would hold, but for what is derived from that."""
+    """The state that a pickle of the object would hold, without cached values."""
     try:
         reduced = thing.__reduce_ex__(4)
     except TypeError:  # it cannot be pickled: locks, files, ...
@@ -120,7 +119,7 @@ def _pickled_state(thing: Any) -> tuple[object, ...]:
 
 
 def _module_hash(module: types.ModuleType) -> str:
-    """A module of the user's by its source; any other by its name."""
+    """A user module is described by its source, any other module by its name."""
     path = getattr(module, "__file__", None)
     if not path or not _is_user_module(module.__name__):
         return module.__name__
@@ -131,14 +130,15 @@ def _module_hash(module: types.ModuleType) -> str:
 
 
 def _is_user_module(module: str) -> bool:
-    """Whether a module is neither this library's, nor Python's, nor an installed package's."""
+    """Whether a module belongs neither to this library, nor to Python, nor to an installed package."""
     path = getattr(sys.modules.get(module), "__file__", None) or ""
     return module.partition(".")[0] != PACKAGE and not path.startswith(INSTALLED)
 
 
 def _describe_function(function: types.FunctionType, seen: Seen) -> Iterator[str]:
     if str(function.__globals__.get("__name__", "")).partition(".")[0] == PACKAGE:
-        function = getattr(function, "__wrapped__", function)  # a check of ours around a method of the user's
+        # this library's validation wrapper around a user's method
+        function = getattr(function, "__wrapped__", function)
     if is_ours(function):
         yield function.__qualname__
         return
@@ -162,7 +162,7 @@ def _global_names(code: types.CodeType) -> list[str]:
 
 
 def _resolve_global(function: types.FunctionType, name: str) -> object:
-    """A global that the function may mean: followed if it is a value, or code of the user's."""
+    """The global that the function may refer to: described if it is a value or user code."""
     value = function.__globals__.get(name)
     if isinstance(value, (types.FunctionType, type)):
         return value if _is_user_module(value.__module__) else None

@@ -1,7 +1,7 @@
 """Packages whose names are imported when they are first used (PEP 562).
 
-A package exports lazily as follows. Type checkers and other readers of the source see ordinary imports, and report a
-name that is not there; the same imports are made one by one at run time.
+A package exports lazily as follows. Type checkers and other readers of the source see ordinary imports and report
+missing names; at run time the same imports are made one by one.
 
     if TYPE_CHECKING:
         from causalbandits.engine.plan import Source
@@ -17,7 +17,8 @@ name that is not there; the same imports are made one by one at run time.
 
     __all__ = ["Source", "simulate"]
 
-A name must not be that of another module of the package: importing that module would put it in the name's place.
+An exported name must not equal the name of another module of the package, because importing that module would overwrite
+it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from typing import Any
 def lazy_exports(
     package: str, names: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package: `names` by the module to import them from, and whole modules.
+    """The `__getattr__` and `__dir__` of a package; `names` maps modules to exported names, or lists whole modules.
 
-    A module is exported by the last part of its name. What was imported once is an attribute of the package.
+    A module is exported under the last part of its name. Imported names become attributes of the package.
     """
     module_of_name = {name: module for module, exported in names.items() for name in exported}
     module_by_name = {module.rpartition(".")[2]: module for module in modules}

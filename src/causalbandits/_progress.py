@@ -1,6 +1,6 @@
 """Progress messages of operations that take longer than two seconds.
 
-Within `progress_lines`, steps are reported as lines where stderr is no terminal.
+Within `progress_lines`, steps are reported as lines if stderr is not a terminal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 PATIENCE = 2.0
 LINE_INTERVAL = 10.0
-"""Seconds between two lines about steps where there is no terminal."""
+"""Seconds between two progress lines if stderr is not a terminal."""
 
 
 _LINE_HINT: ContextVar[str | None] = ContextVar("line_hint", default=None)
@@ -25,7 +25,7 @@ _LINE_HINT: ContextVar[str | None] = ContextVar("line_hint", default=None)
 
 @contextmanager
 def progress_lines(hint: str = "") -> Iterator[None]:
-    """Progress within is reported in lines on stderr where that is no terminal; `hint` ends each, to say what helps."""
+    """Report progress as lines on stderr if stderr is not a terminal; `hint` is appended to each line."""
     token = _LINE_HINT.set(hint)
     try:
         yield
@@ -34,7 +34,7 @@ def progress_lines(hint: str = "") -> Iterator[None]:
 
 
 class _DelayedDisplay(ABC):
-    """Shows something on a terminal or in a notebook, from `PATIENCE` seconds after it began until it is over."""
+    """A display on a terminal or in a notebook, shown from `PATIENCE` seconds after the start until the end."""
 
     def __init__(self, *, visible: bool = True) -> None:
         self._display: Any = None
@@ -44,7 +44,7 @@ class _DelayedDisplay(ABC):
 
     @abstractmethod
     def _build_display(self, console: Any) -> Any:
-        """What is shown; it can be started and stopped."""
+        """The display object; it can be started and stopped."""
 
     def __enter__(self) -> Self:
         if self._timer is not None:
@@ -73,7 +73,7 @@ class _DelayedDisplay(ABC):
 
 
 class Notice(_DelayedDisplay):
-    """A line that is shown while something goes on."""
+    """A line that is shown while an operation runs."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -84,9 +84,9 @@ class Notice(_DelayedDisplay):
 
 
 class Progress(_DelayedDisplay):
-    """Counts steps, and shows how far they are.
+    """Counts completed steps and displays the progress.
 
-    `told` is called with the number of steps done since the last time, for those who show it in their own way.
+    `told` is called with the number of steps since its last call, for callers with their own display.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Progress(_DelayedDisplay):
         self._started = self._last_line = time.monotonic()
 
     def advance(self, steps: int) -> None:
-        """So many more steps are done."""
+        """Add completed steps."""
         with self._lock:
             self._done += steps
             if self._on_advance is not None:

@@ -1,4 +1,4 @@
-"""Seeds that users give, as generators of random numbers."""
+"""Random generators from user-supplied seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 
 def random_generator(rng: Seed) -> np.random.Generator:
-    """A generator from a seed, or the one given."""
+    """A generator made from a seed, or the given generator itself."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):

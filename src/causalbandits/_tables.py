@@ -10,7 +10,7 @@ from causalbandits.errors import CausalBanditsError
 
 
 def format_table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
-    """Columns of equal width under a line, the first to the left, the others to the right."""
+    """Columns of equal width under a header line; the first is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     lines = [
         "  ".join(
@@ -22,13 +22,13 @@ def format_table(head: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> str:
 
 
 def decimal_places(values: Iterable[float]) -> int:
-    """As many decimals as show two digits of the smallest value; one at least."""
+    """The number of decimals that shows two digits of the smallest value; at least one."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     return min(9, max(1, 1 - math.floor(math.log10(min(sizes))))) if sizes else 1
 
 
 def format_p_value(value: float) -> str:
-    """A p-value as it is shown.
+    """Format a p-value.
 
     >>> format_p_value(0.04321), format_p_value(1e-9), format_p_value(math.nan)
     ('0.043', '< 0.001', '-')
@@ -37,7 +37,7 @@ def format_p_value(value: float) -> str:
 
 
 def import_pandas() -> Any:
-    """pandas, or a word on how to get it."""
+    """Import pandas; if it is missing, raise an error that says how to install it."""
     try:
         import pandas
     except ImportError:

@@ -15,7 +15,7 @@ Z = tuple[int, ...]
 
 
 def is_iterable(value: object) -> bool:
-    """Whether it can be gone through: an array without axes calls itself Iterable and cannot."""
+    """Whether a value can be iterated; zero-dimensional arrays claim to be Iterable but cannot."""
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:
@@ -24,10 +24,10 @@ def is_iterable(value: object) -> bool:
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; truth values are none, and NumPy's durations only look like some."""
+    """Whether a value is an integer; booleans and NumPy durations are excluded."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether it is a real number."""
+    """Whether a value is a real number."""
     return is_integer(value) or isinstance(value, float | np.floating)

@@ -38,10 +38,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MESSAGE_LIMIT = 4000
-"""An error is for people: longer ones are cut in the middle."""
+"""The maximum length of a message; longer messages are cut in the middle."""
 
 LISTED_NAMES = 40
-"""So many names that exist are listed for one that does not."""
+"""The maximum number of existing names that a message about an unknown name lists."""
 
 
 class CausalBanditsError(ValueError):
@@ -191,11 +191,11 @@ class EvidenceWarning(CausalBanditsWarning):
 
 
 class ProblemWarning(CausalBanditsWarning):
-    """A part of a problem without effect, such as a manipulable variable that leads nowhere."""
+    """A part of a problem without effect, such as a manipulable variable without a path to the reward."""
 
 
 class ScaleWarning(CausalBanditsWarning):
-    """Rewards far from the scale that the policy was told to expect."""
+    """Rewards far from the scale that the policy was given."""
 
 
 class TheoryWarning(CausalBanditsWarning):
@@ -207,7 +207,7 @@ _COLLECTED: ContextVar[list[str] | None] = ContextVar("collected_warnings", defa
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """The texts of this library's warnings within, in this thread or task alone; they are not shown."""
+    """Collect the texts of this library's warnings in this thread or task; the warnings are not shown."""
     collected: list[str] = []
     token = _COLLECTED.set(collected)
     try:
@@ -217,7 +217,7 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str, category: type[CausalBanditsWarning], *, stacklevel: int) -> None:
-    """Warn as `warnings.warn` does, or hand the text to `collect_warnings`.
+    """Warn as `warnings.warn` does, or pass the text to `collect_warnings`.
 
     >>> with collect_warnings() as collected:
     ...     warn("Nothing leads to the reward.", ProblemWarning, stacklevel=1)
@@ -233,7 +233,7 @@ def warn(message: str, category: type[CausalBanditsWarning], *, stacklevel: int)
 
 @contextmanager
 def within(*path: str | int) -> Iterator[None]:
-    """Errors raised within are about a part of this argument, to which `path` leads."""
+    """Errors raised within this context refer to a part of the argument at `path`."""
     try:
         yield
     except CausalBanditsError as error:
@@ -242,14 +242,15 @@ def within(*path: str | int) -> Iterator[None]:
 
 
 def closest_name(value: object, names: Iterable[str]) -> str | None:
-    """The name that is most like a value; None where none is.
+    """The existing name most similar to a value; None if none is similar.
 
     >>> closest_name("betta", ["beta", "gaussian"]), closest_name(7, ["beta"])
     ('beta', None)
     >>> closest_name("C-TS", ["c-ts", "c-ucb"])
     'c-ts'
     """
-    # Comparing takes the product of the lengths: nobody mistypes a name of hundreds of characters.
+    # The comparison takes time proportional to the product of the lengths, and names of hundreds of characters are not
+    # typing errors.
     if not isinstance(value, str) or len(value) > 100:
         return None
     short = [name for name in names if len(name) <= 100][:2000]
@@ -260,7 +261,7 @@ def closest_name(value: object, names: Iterable[str]) -> str | None:
 
 
 def unknown_name_message(kind: str, value: object, options: Iterable[object], *, closest: str | None = None) -> str:
-    """The message for a name that does not exist, with the nearest one that does: `closest`, or the most similar.
+    """The message for an unknown name, with a suggestion: `closest`, or the most similar existing name.
 
     >>> unknown_name_message("policy", "c-ucbb", ["c-ucb", "ucb"])
     "Unknown policy 'c-ucbb'. Did you mean 'c-ucb'? Known: 'c-ucb', 'ucb'."
@@ -278,22 +279,22 @@ def unknown_name_message(kind: str, value: object, options: Iterable[object], *,
 
 
 def short_repr(value: object, most: int = 200) -> str:
-    """A value as it appears in an error: never a megabyte of it.
+    """A short repr of a value for error messages, of limited length.
 
     >>> short_repr([1, 2]), short_repr("x" * 500, most=5), short_repr(10**5000)
     ('[1, 2]', "'xxxxx'... (500 characters)", 'a value of type int')
     """
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # of numbers beyond thousands of digits, of lists within lists within ...
+    except (ValueError, RecursionError):  # numbers with thousands of digits, or deeply nested lists
         return f"a value of type {type(value).__name__}"
-    if isinstance(value, str):  # whose quotes are closed, wherever it is cut
+    if isinstance(value, str):  # close the quotes where the text is cut
         return text if len(value) <= most else f"{value[:most]!r}... ({len(value):,} characters)"
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def caller_stacklevel() -> int:
-    """The `stacklevel` with which a warning points at the line that called the library."""
+    """The `stacklevel` at which a warning points to the caller's line outside the library."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("causalbandits."):
         level, frame = level + 1, frame.f_back

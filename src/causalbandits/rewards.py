@@ -1,4 +1,4 @@
-"""Reward mechanisms of environments: distributions given the parents, and functions of your own."""
+"""Reward mechanisms of environments: distributions given the parents, and custom functions."""
 
 from causalbandits.environments import (
     BernoulliReward,

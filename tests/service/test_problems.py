@@ -179,6 +179,15 @@ def test_each_refused_outcome_of_a_batch_names_its_fields(served: Served) -> Non
     ]
 
 
+def test_a_required_field_that_may_be_null_says_so(served: Served) -> None:
+    """Of an outcome whose reward is not known yet, only observed values are sent."""
+    body = {"items": [{"id": "a", "observed": {"subject": "short"}}]}
+    [receipt] = served.send("POST", f"{PATH}/outcomes", body)[1]["items"]
+    assert receipt["why"] == "/items/0/reward: is required; send null if it is not known."
+    [error] = served.send("POST", f"{PATH}/outcomes", {})[1]["errors"]
+    assert error == {"field": "/items", "detail": "is required."}
+
+
 def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> None:
     status, answer = served.send("POST", "/v1/studies/paused/decisions", {})
     assert (status, answer["type"]) == (409, "/problems/study-mode")

@@ -1,4 +1,4 @@
-"""A policy at work, in one process."""
+"""Agents: policies applied to problems, in one process."""
 
 from causalbandits.agent.agent import Agent
 from causalbandits.campaign import Decision, Recommendation

@@ -1,4 +1,4 @@
-"""Agent: a policy at work on a problem. Ask it what to do, tell it what happened, save it, go on tomorrow."""
+"""Agent: a policy applied to a problem. It chooses actions, receives outcomes, and can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Agent(Advice):
         warn_of_unknown_cpts(resolved_policy, problem, stacklevel=2)
         if budget is not None:
             refuse_budget(resolved_policy)
-        if not problem.context:  # with one it need never be made, and may be too large
+        if not problem.context:  # unnecessary with one, and possibly too large
             situation_for(resolved_policy, problem)
         self._budget_tracker = (
             None
@@ -178,7 +178,7 @@ class Agent(Advice):
         self._seeds = DecisionSeeds(parse_seed(seed))
         self._binarises_rewards = resolved_policy.traits.counts_successes
         self._largest_expected = resolved_policy.largest_expected_reward(problem)
-        """Rewards beyond it give one warning."""
+        """The largest expected absolute reward; a larger one gives a warning, once."""
         self._agent_id = secrets.token_hex(8)
         self._versions: dict[Path, file.Version] = {}
         """The version that this agent last read from or wrote to each file."""
@@ -285,7 +285,7 @@ class Agent(Advice):
             if self._comparison is not None:
                 self._add_without_past(self._comparison, situation, outcome)
         except BaseException:
-            self._must_replay = True  # it may have been changed half-way
+            self._must_replay = True  # the update may have changed part of it
             raise
         n_outcomes = self._outcomes.add(outcome)
         del self._pending[number]
@@ -355,7 +355,7 @@ class Agent(Advice):
             for outcome in outcomes:
                 self._update(statistic, outcome)
         except BaseException:
-            self._must_replay = True  # some of them have been taken in
+            self._must_replay = True  # some rows may have been learned
             raise
         for outcome in outcomes:
             self._outcomes.add(outcome)
@@ -386,7 +386,7 @@ class Agent(Advice):
         if observed is None:
             observed = self._observed_values(previous)
         outcome = self._build_outcome(previous.number, self._as_pending(previous), reward, observed)
-        self._update(self.policy.init(self.problem), outcome)  # whether it can be taken in at all
+        self._update(self.policy.init(self.problem), outcome)  # checks that the policy accepts the outcome
         self._outcomes.replace(outcome)
         self._must_replay = True
 
@@ -483,8 +483,8 @@ class Agent(Advice):
             path: The path of the .json file.
             problem: The problem that the file must belong to. Its CPTs may differ from the saved ones; all outcomes are
                 then learned again under the new CPTs. Default: the saved problem.
-            policy: The policy, if a file cannot hold it (a class of your own, features given as functions). Default:
-                the saved policy.
+            policy: The policy, if a file cannot hold it (a custom class, features given as functions). Default: the
+                saved policy.
 
         Returns:
             The agent.
@@ -511,7 +511,7 @@ class Agent(Advice):
             agent = cls(
                 current_problem, restored_policy, seed=seed, zero_probability=content["zero_probability"], budget=budget
             )
-            is_outdated = "ratios" in content["statistic"]  # main effects, as they were kept before
+            is_outdated = "ratios" in content["statistic"]  # the earlier format of main effects
             if not is_outdated:
                 agent._statistic.restore(content["statistic"])
             agent._outcomes.restore(content["outcomes"], current_problem)
@@ -563,7 +563,7 @@ class Agent(Advice):
 
     @cached_property
     def _unconditional(self) -> Situation:
-        """The situation of one who does not look."""
+        """The situation without context values."""
         return situation_for(self.policy, self.problem)
 
     def _build_outcome(
@@ -573,7 +573,7 @@ class Agent(Advice):
         reward: float,
         observed: Mapping[str, State] | None,
     ) -> Outcome:
-        """What was told, if it can be."""
+        """The outcome of a report; raise if it is impossible."""
         (action, propensity, support), conditioned, _ = pending
         z, value, observed_codes = validate_outcome(
             conditioned, self.policy, action, reward, observed, accept_impossible=self._accept_impossible
@@ -611,7 +611,7 @@ class Agent(Advice):
             ) from None
 
     def _observed_values(self, outcome: Outcome) -> dict[str, State]:
-        """The values that an outcome has of the parents and of further variables."""
+        """The observed values of the parents and of further variables in an outcome."""
         parents = self.problem.decode_parents(outcome.z) if outcome.z else {}
         codes = outcome.observed or {}
         return {**parents, **{name: self.problem.variable(name).states[code] for name, code in codes.items()}}
@@ -623,11 +623,11 @@ class Agent(Advice):
         )
 
     def _update(self, statistic: Any, outcome: Outcome) -> None:
-        """Update a statistic, in the situation that the decision was made in."""
+        """Update a statistic, in the situation of the decision."""
         self.policy.update(self._situation_in_context(outcome.context), statistic, outcome)
 
     def _replay_if_stale(self) -> Any:
-        """The policy's statistic, made anew from all outcomes if some were corrected."""
+        """The policy's statistic, recomputed from all outcomes if some were corrected."""
         if self._must_replay:
             self._statistic = self.policy.init(self.problem)
             for outcome in self._outcomes:
@@ -639,7 +639,7 @@ class Agent(Advice):
         return self._statistic
 
     def _build_without_past(self) -> None:
-        """Make the statistic without past rewards whose trust is below 1 anew, and compare these with own ones."""
+        """Recompute the statistic without past rewards whose trust is below 1, and compare these with own rewards."""
         self._comparison = self._statistic_without_past = None
         doubted = doubted_batches(self._past)
         if not doubted:
@@ -658,22 +658,22 @@ class Agent(Advice):
         self._comparison = comparison
 
     def _add_without_past(self, comparison: RewardComparison, situation: Situation, outcome: Outcome) -> None:
-        """Take in an outcome that is not doubted."""
+        """Update the statistic without past rewards, and the comparison, with an outcome of the agent."""
         self.policy.update(situation, self._statistic_without_past, outcome)
         comparison.add_outcome(self.policy, outcome, ())
 
     def _counts_past(self, comparison: RewardComparison, number: int) -> bool:
-        """Draw whether a decision counts past rewards: with the probability that they are right."""
+        """Draw whether a decision uses past rewards: with the posterior probability that they are comparable."""
         belief = comparison.belief(self._past_trust)
         return belief >= MIN_BELIEF and self._seeds.past_draw(number) < belief
 
     @property
     def _past_trust(self) -> float:
-        """The least trust in past rewards."""
+        """The smallest trust in past rewards."""
         return min(batch.trust for batch in self._past)
 
     def _monitor(self) -> str:
-        """Show the policy what is complete by now, in the order of decisions; the last that it noticed."""
+        """Pass complete outcomes to the policy's monitor in the order of decisions; return its last alarm, or ""."""
         alarm = ""
         if self.policy.traits.sequential:
             for outcome in self._resequencer.ready(self._pending, self._next_id):
@@ -711,7 +711,7 @@ class Agent(Advice):
         )
 
     def _times_chosen(self, context: Z | None) -> Counter[Action]:
-        """How many decisions each action has, in the contexts that agree with these codes."""
+        """The number of decisions for each action, in the contexts that agree with these codes."""
         completed = [(outcome.context, outcome.action) for outcome in self._outcomes if outcome.number >= 0]
         pending = [(decision.problem.context_codes, decision.choice.action) for decision in self._pending.values()]
         return Counter(action for codes, action in (*completed, *pending) if context_agrees(codes, context))

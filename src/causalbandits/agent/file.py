@@ -1,4 +1,4 @@
-"""An agent's file: JSON with a checksum, and a generation, so that nobody's outcomes are overwritten unnoticed."""
+"""The file of an agent: JSON with a checksum and a generation number, which prevents unnoticed overwriting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGENT_FORMAT, AGENT_VERSION = "causalbandits-agent", 7
 
 
 class Version(NamedTuple):
-    """Which agent's state a file holds, how often that has been saved, and a name for this one time."""
+    """The version of a file: the agent's id, the number of saves, and a unique name of this save."""
 
     agent: str
     generation: int
@@ -23,14 +23,15 @@ class Version(NamedTuple):
 
     @classmethod
     def after(cls, previous: Version | None, agent: str) -> Version:
-        """The next one of an agent."""
+        """The next version of an agent."""
         return cls(agent, 1 if previous is None else previous.generation + 1, secrets.token_hex(8))
 
 
 def write_agent_file(
     path: Path, content: dict[str, Any], based_on: Version | None, new: Version, *, overwrite: bool
 ) -> None:
-    """Write an agent's state, if the file is as this agent last left it; else refuse, unless told to `overwrite`."""
+    """Write an agent's state if the file is unchanged since this agent's last save; otherwise raise, unless
+    `overwrite`."""
     document = {"format": AGENT_FORMAT, "version": AGENT_VERSION, "edition": list(new), **content}
     document["checksum"] = _checksum(document)
     try:
@@ -64,7 +65,7 @@ def _validate_version(path: Path, based_on: Version | None) -> None:
 
 
 def read_agent_file(path: Path) -> dict[str, Any]:
-    """The content of an agent's file, whole and of this version."""
+    """The validated content of an agent's file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -85,7 +86,7 @@ def read_agent_file(path: Path) -> dict[str, Any]:
 
 
 def parse_version(content: dict[str, Any]) -> Version:
-    """Which agent's state this is, and how old."""
+    """The agent's id and the number of saves in a file."""
     agent, generation, token = content["edition"]
     return Version(str(agent), int(generation), str(token))
 

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def run(program: Callable[[], object]) -> None:
-    """Run a program; what the user did wrong is one line, with the trace only where it is asked for."""
+    """Run a program; a user's error is shown as one line, with the traceback on request."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -60,7 +60,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """What this library warns of is a line for people; anything else is shown as Python does."""
+    """Show a warning of this library as one line, and any other warning as Python does."""
     if issubclass(category, CausalBanditsWarning):
         typer.echo(f"Warning: {message}", err=True)
     else:

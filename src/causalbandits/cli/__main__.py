@@ -1,4 +1,4 @@
-"""`python -m causalbandits.cli`, where the program is not on the path."""
+"""`python -m causalbandits.cli`, if the program is not on the path."""
 
 from causalbandits.cli import main
 

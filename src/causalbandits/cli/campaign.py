@@ -1,4 +1,4 @@
-"""A campaign without a line of Python: ask, tell and recommend, on a study or on an agent's file."""
+"""A campaign without Python code: ask, tell and recommend, on a study or on an agent's file."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def recommend(
 
 @contextmanager
 def open_campaign(file: str, *, save_changes: bool = True) -> Iterator[Agent | Study]:
-    """What a file holds. An agent is saved when all went well; of a study everything is on disk at once."""
+    """The agent or study in a file. An agent is saved if the command succeeds; a study stores every change at once."""
     if _is_study(file):
         from causalbandits.study import Study
 
@@ -180,7 +180,7 @@ def _is_study(file: str) -> bool:
 
 
 def reject_key(key: object) -> None:
-    """An agent knows its decisions by number alone."""
+    """Refuse keys for an agent, which identifies decisions by number."""
     if isinstance(key, str):
         raise CausalBanditsError(
             f"The decisions of an agent have numbers and no keys; got {key!r}. Pass the number, or create a study, "
@@ -189,7 +189,7 @@ def reject_key(key: object) -> None:
 
 
 def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any]:
-    """Values as they were typed, as the states that they name."""
+    """Typed values, as the states that they name."""
     values: dict[str, Any] = {}
     for name, text in parse_assignments(arguments, "A=x").items():
         variable = problem.variable(name)
@@ -198,7 +198,9 @@ def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any
             values[name] = variable.states[variable.code(float(text))]
             continue
         if text not in states_by_text:
-            raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.")
+            is_list = "," in text and "=" in text
+            several = " Repeat the option for each variable: it takes a single NAME=value." if is_list else ""
+            raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.{several}")
         values[name] = states_by_text[text]
     return values
 

@@ -1,4 +1,4 @@
-"""What commands print: tables, and where the report is."""
+"""Output of commands: tables, and the location of the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def command_terms(message: str) -> str:
-    """A message of the library's in terms of the command line: calls become commands, and rules of a study options.
+    """A message of the library in terms of the command line: method calls become commands, arguments become options.
 
     >>> command_terms("Change it by correct(3, reward=...), or take it back by retract(3).")
     'Change it by causalbandits study correct FILE 3 REWARD, or take it back by causalbandits study retract FILE 3.'
@@ -40,14 +40,14 @@ def _create_command(match: re.Match[str]) -> str:
 def print_rows(
     console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], remark: str = ""
 ) -> None:
-    """A table; columns of numbers are set to the right."""
+    """Print a table; columns of numbers are aligned right."""
     from rich.table import Table
 
     from causalbandits.results import format_number
 
     table = Table(title=title, caption=remark, title_justify="left", caption_justify="left")
     for name, cell in zip(head, rows[0], strict=True):
-        is_id = name == "id"  # it is there to be copied
+        is_id = name == "id"  # ids must stay complete, because users copy them
         justify: Literal["left", "right"] = "left" if isinstance(cell, str) else "right"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=is_id)
     for row in rows:
@@ -56,12 +56,12 @@ def print_rows(
 
 
 def print_plain(console: Console, text: str) -> None:
-    """Text as it is, whatever signs and long lines it has."""
+    """Print text unchanged, without markup and wrapping."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_report(console: Console, folder: Path) -> None:
-    """Where the report is."""
+    """Print the location of the report."""
     print_plain(console, f"Report: {folder / 'report.html'}")
 
 

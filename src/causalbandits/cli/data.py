@@ -1,4 +1,4 @@
-"""Commands about data: tables from them, and whether they contradict a graph."""
+"""Commands about data: estimate CPTs, and test whether data contradict a graph."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def check(
     interventions: InterventionsOption = None,
     bins: BinsOption = None,
     alpha: Annotated[float, typer.Option(min=0, max=1, help="False discovery rate of the rejected claims.")] = 0.05,
-    drop: Annotated[bool, typer.Option("--drop", help="Leave out rows with missing values.")] = False,
+    missing: Annotated[str, typer.Option(help="Treatment of rows with missing values: refuse, or drop.")] = "refuse",
     na: NaOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
@@ -139,7 +139,7 @@ def check(
             interventions=interventions,
             bins=fitting.bins_from_texts(bins or ()),
             alpha=alpha,
-            missing="drop" if drop else "refuse",
+            missing=cast(Any, missing),
             na_values=_parse_na_values(na),
             delimiter=delimiter,
         )
@@ -148,7 +148,7 @@ def check(
 
 @contextmanager
 def _errors_name_options() -> Iterator[None]:
-    """Errors in terms of the options of these commands, which have no --values."""
+    """Translate errors into the options of these commands, which have no --values."""
     try:
         yield
     except CausalBanditsError as error:
@@ -158,7 +158,7 @@ def _errors_name_options() -> Iterator[None]:
 
 
 def _load_graph(graph: str, hidden: Sequence[str]) -> Any:
-    """What a file or a text holds; its graph with more that is hidden, if there is more."""
+    """The graph in a file or a text, with further unobserved confounders if given."""
     knowledge = parse_knowledge(graph) if "->" in graph or "<-" in graph else read(Path(graph))
     if not hidden:
         return knowledge
@@ -171,7 +171,7 @@ def _load_graph(graph: str, hidden: Sequence[str]) -> Any:
 
 
 def _parse_na_values(na: Sequence[str] | None) -> list[State]:
-    """What was typed, and the number that it is, if it is one: columns of a Parquet file have types."""
+    """The typed values, and their numbers if they are numeric: columns of a Parquet file have types."""
     values: list[State] = list(na or ())
     for text in na or ():
         try:

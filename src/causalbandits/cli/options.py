@@ -1,6 +1,6 @@
-"""Problems on the command line: what is looked at, with an option for each keyword of Problem.
+"""Problems on the command line: the target, with an option for each keyword of Problem.
 
-Options are entries of a specification, and are read by the same code as a file's.
+Options are entries of a specification, and are parsed by the code for files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Workers = Annotated[
 
 
 class OptionSpec(NamedTuple):
-    """How a keyword of Problem is given, and its value from what is typed."""
+    """The option of a keyword of Problem, and the parser of its value."""
 
     flag: str
     example: str
@@ -44,7 +44,7 @@ def _parse_names(text: str) -> list[str]:
 
 
 def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[State] | None]:
-    """Names, or, where values are given for some of them, what each may be set to; None for all of its values."""
+    """Names or, if values are given for some of them, the allowed values of each; None means all values."""
     values_by_knob: dict[str, list[State] | None] = {}
     for text in arguments:
         entries = _parse_values(text, "--manipulable") if "=" in text else dict.fromkeys(_parse_names(text))
@@ -56,7 +56,7 @@ def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[S
 
 
 def _parse_values(text: str, flag: str) -> dict[str, list[State] | None]:
-    """The values of a variable: numbers where they look like numbers, as those of a CSV file."""
+    """The values of a variable: numbers if they look like numbers, as in a CSV file."""
     name, _, values = (part.strip() for part in text.partition("="))
     if not name or "," in name or "=" in values or not _parse_names(values):
         names = "names, A,B, or " if flag == "--manipulable" else ""
@@ -85,7 +85,7 @@ def _parse_actions(arguments: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _parse_costs(arguments: Sequence[str]) -> dict[str, Any]:
-    """Prices by knob, or by knob and value."""
+    """Costs by manipulable variable, or by variable and value."""
     prices: dict[str, Any] = {}
     for subject, price in parse_assignments(arguments, "--cost").items():
         name, colon, value = subject.partition(":")
@@ -99,7 +99,7 @@ def _parse_costs(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _parse_max_probability(arguments: Sequence[str]) -> dict[str, dict[str, float]]:
-    """How likely values may be, by variable and value."""
+    """The maximum probability of values, by variable and value."""
     limits: dict[str, dict[str, float]] = {}
     for subject, limit in parse_assignments(arguments, "--max-probability").items():
         name, colon, value = subject.partition(":")
@@ -112,7 +112,7 @@ def _parse_max_probability(arguments: Sequence[str]) -> dict[str, dict[str, floa
 
 
 def _parse_reward_range(text: str) -> list[float]:
-    """The least and the largest reward."""
+    """The smallest and the largest reward."""
     return [_parse_number(part, "--reward-range") for part in _parse_names(text)]
 
 
@@ -234,7 +234,7 @@ OPTIONS: dict[str, OptionSpec] = {
 }
 
 FILE_ENTRIES = ("graph", "model", "prior")
-"""Entries without an option: the argument of the command, and the pseudo-counts of CPTs, which only a file has."""
+"""Entries without an option: the argument of the command, and the pseudo-counts of CPTs, which only a file can have."""
 
 Model = Annotated[
     str,
@@ -252,14 +252,14 @@ Parameter = Annotated[
 
 
 class CommandTarget(NamedTuple):
-    """What a command is asked about: a problem or a whole world, and the file that it is from."""
+    """The target of a command: a problem or an environment, and its file."""
 
     problem_or_environment: Problem | Environment
     file: SpecFile | None = None
 
     @property
     def problem(self) -> Problem:
-        """What a learner may know of it."""
+        """The problem of the target, without the reward mechanism."""
         return (
             self.problem_or_environment.problem
             if isinstance(self.problem_or_environment, Environment)
@@ -267,13 +267,13 @@ class CommandTarget(NamedTuple):
         )
 
     def simulation_setting(self, name: str, option: int | None, default: int) -> int:
-        """A number of [simulation]: the option's, else the file's, else the default."""
+        """A number of [simulation]: from the option, else the file, else the default."""
         return option if option is not None else self.file.simulation.get(name, default) if self.file else default
 
 
 @dataclass(frozen=True)
 class OptionTerms(SpecTerms):
-    """Entries as options; those that only the file has, where there is one, as in the file."""
+    """Names of entries as options; entries that only a file can have are named as in the file."""
 
     option_entries: Collection[str]
     has_file: bool
@@ -286,17 +286,17 @@ class OptionTerms(SpecTerms):
         return super().name(entry) if self._in_file(entry) or entry not in OPTIONS else OPTIONS[entry].flag
 
     def parameter_example(self, name: str) -> str:
-        """A parameter of a world of the zoo, with a place for its value."""
+        """A parameter of an environment of the zoo, with a placeholder for its value."""
         return super().parameter_example(name) if self.has_file else f"--parameter {name}=..."
 
     def example(self, entry: str, value: Any = None) -> str:
-        """An entry with a value."""
+        """An example of an entry with a value."""
         if self._in_file(entry) or value is not None:
             return super().example(entry, value)
         return f"{self.name(entry)} {OPTIONS[entry].example}"
 
     def assignment(self, entry: str, value: str) -> str:
-        """An option with a value that an error has as text of Python."""
+        """An option with a value that an error shows as Python code."""
         if self._in_file(entry):
             return super().assignment(entry, value)
         plain = re.sub(r"[^.,:=/ A-Za-z0-9_-]", "", value)
@@ -334,7 +334,7 @@ def parse_target(
 
 @contextmanager
 def translate_errors(*arguments: str) -> Iterator[None]:
-    """Errors of a call whose arguments are options of the command, in terms of these options.
+    """Translate errors of a call whose arguments are options of the command into terms of these options.
 
     >>> with translate_errors("default_reward", "seed"):
     ...     raise CausalBanditsError("default_reward must be a reward; got seed=3.")
@@ -358,7 +358,7 @@ def translate_errors(*arguments: str) -> Iterator[None]:
 
 
 def _is_spec(model: str) -> bool:
-    """Whether an argument is the name of a specification; models and graphs in JSON name their format."""
+    """Whether an argument is the file name of a specification; JSON models and graphs state their format."""
     suffix = Path(model).suffix.lower()
     if suffix != ".json" or not Path(model).is_file():
         return suffix == ".toml"
@@ -377,7 +377,7 @@ def _parse_parameter(name: str, text: str) -> Any:
 
 
 def with_problem_options(command: Callable[..., None], *, inspecting: bool = False) -> Callable[..., None]:
-    """Give a command, whose first parameter is `target`, the argument and the options that describe its problem."""
+    """Add the argument and the options that describe a problem to a command whose first parameter is `target`."""
     _, *command_parameters = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""Commands that look at a problem before anything is tried."""
+"""Commands on a problem before the first decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of those who run a service: start it, and say who may reach it."""
+"""Commands for operators of a service: start it, and manage its access keys."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def simulate(
 
 
 class ExperimentProgress:
-    """A progress bar per experiment; a line, where there is no terminal."""
+    """A progress bar per experiment; without a terminal, a line."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -124,7 +124,7 @@ class ExperimentProgress:
             self._bar.stop()
 
     def advance(self, experiment: str, rounds: int, total: int) -> None:
-        """So many more rounds of an experiment are done."""
+        """Add completed rounds of an experiment."""
         if experiment not in self._tasks:
             self._tasks[experiment] = self._bar.add_task(experiment, total=total)
             if not self._console.is_terminal:
@@ -134,7 +134,7 @@ class ExperimentProgress:
 
 @contextmanager
 def report_interruption() -> Iterator[None]:
-    """Interrupted by the user, say that nothing is lost."""
+    """After an interruption by the user, say that finished work is kept."""
     try:
         yield
     except KeyboardInterrupt:

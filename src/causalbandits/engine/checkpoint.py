@@ -1,8 +1,8 @@
-"""A folder that remembers finished replications, so that a run that was killed goes on where it was.
+"""A folder of finished replications, from which an interrupted run resumes.
 
-Each replication is a file of its own, written beside its place and then renamed into it: it is there whole or not at
-all. `run.json` says to which plan they belong. Processes that use one folder at the same time write the same numbers
-into the same files, so none has to know of the others.
+Each replication is a separate file, written under a temporary name and then renamed, so that it is either complete or
+absent. `run.json` identifies the plan. Processes that use the folder concurrently write identical files, so they need
+no coordination.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from causalbandits.errors import StateError, short_repr
 CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "causalbandits-checkpoint", 2
 
 UNFINISHED = f"run.json.*{PART}", f"replication-???????.npz.*{PART}"
-"""What a process that is writing has in the folder, and what one leaves that is killed while it does."""
+"""The file-name pattern of unfinished files, including those left by killed processes."""
 
 STALE = 24 * 3600
-"""Unfinished files are swept away when they are so many seconds older than a finished one: no write takes a day, and no
-two clocks of a cluster are a day apart."""
+"""Age in seconds, relative to a finished file, after which an unfinished file is deleted; a write takes less than a
+day, and the clocks of a cluster differ by less than a day."""
 
 
 class Checkpoint:
@@ -47,11 +47,11 @@ class Checkpoint:
             raise StateError(f"Cannot use {folder} as a checkpoint: {error.strerror or error}.") from error
 
     def _claim(self, about: dict[str, Any]) -> None:
-        """Make an empty folder this plan's, or see that it is; several processes may do so at once."""
+        """Assign an empty folder to this plan, or check that it belongs to it; safe for concurrent processes."""
         path = self._folder / "run.json"
         if not path.exists():
             foreign_files = [p for p in self._folder.iterdir() if not any(map(p.match, UNFINISHED))]
-            if foreign_files and not path.exists():  # it may have come while we looked
+            if foreign_files and not path.exists():  # another process may have created it during the check
                 raise StateError(f"{self._folder} is not empty and is not a checkpoint. Choose another folder.")
             write_if_absent(path, json.dumps(about).encode())
         try:
@@ -76,7 +76,7 @@ class Checkpoint:
         )
 
     def load_finished(self, replications: Iterable[int]) -> dict[int, ReplicationValues]:
-        """Those of the replications that are there, whole and of the right shape."""
+        """The requested replications that are present, complete and of the right shape."""
         values = {}
         for replication in replications:
             path = self._path(replication)
@@ -98,7 +98,7 @@ class Checkpoint:
         return {policy: {name: tables[name][i] for name in names} for i, policy in enumerate(self._plan.policies)}
 
     def add(self, replication: int, values: ReplicationValues) -> None:
-        """Keep a finished replication: an array per measure, a row per policy."""
+        """Store a finished replication: an array per measure, a row per policy."""
         names, policies = ("regret", *self._plan.measures), self._plan.policies
         tables: dict[str, Any] = {name: np.array([values[policy][name] for policy in policies]) for name in names}
         with open_atomically(self._path(replication)) as file:
@@ -108,8 +108,8 @@ class Checkpoint:
             self._swept = True
 
     def _sweep(self, finished_file: Path) -> None:
-        """Remove what killed processes left. The folder's own clock decides, not ours: see `STALE`."""
-        with suppress(OSError):  # another process may sweep too, and a file may not be ours to remove
+        """Delete files left by killed processes. File times, not the local clock, decide: see `STALE`."""
+        with suppress(OSError):  # another process may delete the same file, or this process may lack the permission
             now = finished_file.stat().st_mtime
             for leftover in (path for pattern in UNFINISHED for path in self._folder.glob(pattern)):
                 if now - leftover.stat().st_mtime > STALE:

@@ -1,4 +1,4 @@
-"""The plain driver: one policy, one replication, one round after the other."""
+"""The plain driver: one policy, one replication, round by round."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TICK = 256
 """Rounds between two reports of progress."""
 
 ENVIRONMENT, WORLD, POLICY = 0, 1, 2
-"""Roles of random streams: drawing the environment, what happens in it, what the policy draws."""
+"""Roles of random streams: drawing the environment, sampling in it, and the policy's own draws."""
 
 Rounds = npt.NDArray[np.int64]
 
 Watch = Callable[[int, Any, "PlayCounts"], None]
-"""Called at each checkpoint with its position, the policy's statistic, and how often each action was played."""
+"""Called at each checkpoint with its position, the policy's statistic, and the plays of each action."""
 
 PlayCounts = Callable[[], npt.NDArray[np.int64]]
 
@@ -46,12 +46,12 @@ class Trajectory(NamedTuple):
 
 
 def seed_of(seed: int, replication: int, role: int) -> np.random.SeedSequence:
-    """Where the random numbers of one role in one replication come from."""
+    """The seed of one role in one replication."""
     return np.random.SeedSequence(seed, spawn_key=(replication, role))
 
 
 def stream(seed: int, replication: int, role: int) -> np.random.Generator:
-    """The random numbers of one role in one replication, the same whoever runs it and whatever else is run."""
+    """The random stream of one role in one replication, independent of the process and of other runs."""
     return np.random.default_rng(seed_of(seed, replication, role))
 
 
@@ -66,12 +66,12 @@ def play(
     watch: Watch | None = None,
     budget: float | None = None,
 ) -> Trajectory:
-    """Play up to the last of `rounds`; pseudo-regret and rewards up to each of them.
+    """Play up to the last of `rounds`; return pseudo-regret and rewards up to each of them.
 
-    Where there is a context, it is drawn before the decision, and regret is against the best action for it. The policy
-    believes in `problem`, which may be another than the environment's: its actions are then the interventions that
-    count, not their numbers, and of z it sees the parents that it believes in. `watch` is called at each checkpoint.
-    With a `budget` for all rounds, regret is what the best mixture for it would have brought more, of the reward alone.
+    The context, if any, is drawn before the decision, and regret is relative to the best action for it. The policy
+    assumes `problem`, which may differ from the environment's. Its actions are then matched by their interventions
+    instead of their numbers, and of z it observes the parents in its own problem. `watch` is called at each checkpoint.
+    With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs.
     """
     world, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(policy_seed)
@@ -132,20 +132,22 @@ def play(
 
 
 class Moment(NamedTuple):
-    """A situation as the policy believes it to be, and the world as it is then."""
+    """A situation as the policy assumes it, and the environment in that context."""
 
     situation: Situation
     env: Environment
 
 
 class Moments(dict[Z, Moment]):
-    """Every context that came, by its codes in the environment; a policy is told what its own problem calls context."""
+    """Every context that occurred, by its codes in the environment; the policy observes the context variables of its
+    own problem."""
 
     def __init__(self, env: Environment, policy: AnyPolicy, problem: Problem) -> None:
         self._env, self._problem, self._policy = env, problem, policy
         self._context_axes = [env.problem.context.index(name) for name in problem.context]
         self.infeasible = self._find_infeasible()
-        """Contexts that come and in which nothing may be done, with their shares: rounds in these are not played."""
+        """Contexts with positive probability and no feasible action, with their probabilities; such rounds are not
+        played."""
 
     def _find_infeasible(self) -> dict[Z, float]:
         if not self._env.problem.context or not (self._env.problem.requirements or self._problem.requirements):
@@ -162,7 +164,7 @@ class Moments(dict[Z, Moment]):
         return self._env.problem.condition_codes(codes).has_actions and self._believed_problem(codes).has_actions
 
     def infeasibility_reason(self, codes: Z) -> str:
-        """Why nothing may be done in a context."""
+        """The reason why a context has no feasible action."""
         return self._env.problem.condition_codes(codes).infeasibility or self._believed_problem(codes).infeasibility
 
     def _believed_problem(self, codes: Z) -> Problem:
@@ -170,7 +172,7 @@ class Moments(dict[Z, Moment]):
         return self._problem.condition_codes(policy_codes) if policy_codes else self._problem
 
     def sample(self, rng: np.random.Generator) -> Moment:
-        """The next context in which something may be done."""
+        """The next context with a feasible action."""
         codes = self._env.draw_codes(rng)
         while codes not in self and not self._is_playable(codes):
             codes = self._env.draw_codes(rng)
@@ -178,11 +180,11 @@ class Moments(dict[Z, Moment]):
 
     @property
     def unconditional(self) -> Moment:
-        """Without a context."""
+        """The moment without a context."""
         return Moment(situation_for(self._policy, self._problem), self._env)
 
     def budget_tracker(self, budget: Budget) -> BudgetTracker:
-        """A budget for what the policy will decide."""
+        """A tracker of the budget for the policy's decisions."""
         return build_budget_tracker(budget, future_situations(self._policy, self._problem), stacklevel=3)
 
     def __missing__(self, codes: Z) -> Moment:
@@ -193,13 +195,13 @@ class Moments(dict[Z, Moment]):
 
 
 class _Plays(dict[Choices, int]):
-    """How often each action was played, by its choices."""
+    """The number of plays of each action, by its choices."""
 
     def __init__(self, problem: Problem) -> None:
         self._actions = problem.actions
 
     def by_number(self) -> npt.NDArray[np.int64]:
-        """The same for all actions, in the order of their numbers."""
+        """The plays of all actions, in the order of their numbers."""
         counts = np.zeros(self._actions.size, dtype=np.int64)
         for choices, count in self.items():
             counts[self._actions.rank(choices)] = count
@@ -207,7 +209,7 @@ class _Plays(dict[Choices, int]):
 
 
 class _TrueActions(dict[Action, Action]):
-    """From an action of the believed problem to the one of the true problem that makes the same intervention."""
+    """A map from an action of the assumed problem to the action of the true problem with the same intervention."""
 
     def __init__(self, true: Problem) -> None:
         self._true = true.actions

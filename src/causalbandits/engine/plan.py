@@ -1,4 +1,4 @@
-"""The plan of a simulation: environments, policies, rounds, seed. A replication of it can be run anywhere."""
+"""The plan of a simulation: environments, policies, rounds, seed. Its replications can run anywhere."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from causalbandits.results import Origin, Values
 Source = Environment | Callable[[np.random.Generator], Environment]
 
 ReplicationValues = dict[str, dict[str, Values]]
-"""By policy, then measure: one replication's values at each checkpoint."""
+"""By policy, then measure: the values of one replication at each checkpoint."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Every policy on the same environment, or on a new one each replication."""
+    """Every policy on the same environment, or on a new one in each replication."""
 
     source: Source
     policies: Mapping[str, AnyPolicy]
@@ -47,13 +47,13 @@ class Plan:
     rounds: npt.NDArray[np.int64]
     seed: int
     compiled: bool = False
-    """Whether to use the compiled driver where it can be; the numbers are the same."""
+    """Whether to use the compiled driver where possible; the numbers are the same."""
     measures: tuple[str, ...] = ()
-    """What to keep beside regret, of `results.measures.MEASURES`."""
+    """The measures to keep besides regret, from `results.measures.MEASURES`."""
     budget: float | None = None
-    """What may be spent in all rounds together."""
+    """The total cost that may be spent in all rounds."""
     tolerance: float = 0.0
-    """How much worse than the best is good enough, for the error probability of stopping."""
+    """The acceptable loss in mean reward, for the error probability of stopping."""
 
     def environment(self, replication: int) -> Environment:
         """The environment of a replication, the same for every policy."""
@@ -76,7 +76,7 @@ class Plan:
         return env
 
     def with_policies_resolved(self, horizon: int) -> Plan:
-        """The plan with every policy told the horizon, and the problem's default in the place of "auto"."""
+        """The plan with the horizon passed to every policy, and the problem's default in place of "auto"."""
         problem = None
         policies = {}
         for name, policy in self.policies.items():
@@ -95,7 +95,7 @@ class Plan:
     def _play(
         self, policy: AnyPolicy, env: Environment, replication: int, tick: Callable[[int], None]
     ) -> dict[str, Values]:
-        """One policy's regret, and what else is measured, at each checkpoint."""
+        """One policy's regret and other measures at each checkpoint."""
         problem = self._problem_for(policy, env)
         observer = _Observer(env, policy, problem, len(self.rounds), self.measures, self.tolerance, self._allowance)
         arguments = env, policy, problem, self.rounds, self.seed, replication
@@ -110,11 +110,11 @@ class Plan:
 
     @property
     def _allowance(self) -> float | None:
-        """What a budget has for each round."""
+        """The budget for each round."""
         return None if self.budget is None else self.budget / int(self.rounds[-1])
 
     def all_compiled(self) -> bool:
-        """Whether no policy needs the interpreter, so that threads serve as well as processes."""
+        """Whether no policy needs the interpreter, so that threads suffice instead of processes."""
         env = self.environment(0)
         return all(
             self._is_compiled(env, policy) and not policy.traits.learns_cpts for policy in self.policies.values()
@@ -124,7 +124,7 @@ class Plan:
         return self.compiled and self.budget is None and can_play(env, policy, self._problem_for(policy, env))
 
     def compile(self) -> None:
-        """Have the compiled rounds ready before they are needed, and say so if that takes its time."""
+        """Compile the rounds in advance, and show a notice if that takes long."""
         env = self.environment(0)
         for policy in self.policies.values():
             if self._is_compiled(env, policy):
@@ -133,7 +133,7 @@ class Plan:
                     play_compiled(env, policy, problem, np.ones(1, dtype=np.int64), self.seed, 0)
 
     def check(self) -> None:
-        """Raise, before anything runs, if the first replication's parts do not fit; warn of odd scales."""
+        """Raise, before anything runs, if the parts of the first replication do not fit; warn about unusual scales."""
         env = self.environment(0)
         if "plays" in self.measures:
             env.problem.actions.refuse_enumeration("The counts of plays are stored for every action", LISTED)
@@ -181,14 +181,14 @@ class Plan:
             )
 
     def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
-        """What a policy is told: a policy that learns tables is not told the true ones, only the graph."""
+        """The problem that a policy receives; a policy that estimates the CPTs receives only the graph."""
         problem = self._believed_problem(env)
         if not policy.traits.learns_cpts or problem.model.posterior is not None:
             return problem
         return problem.without_cpts()
 
     def _check_budget(self, env: Environment, problem: Problem, total: float) -> None:
-        """Whether it lasts, and everybody knows what is paid."""
+        """Check that the budget lasts, and that every policy uses costs."""
         BudgetedRegret(env, Budget(total, int(self.rounds[-1])).per_round)
         if problem.costs != env.problem.costs:
             raise BudgetError("With a budget, the believed problem must have the environment's costs.")
@@ -232,7 +232,7 @@ class Plan:
 
     @cached_property
     def origin(self) -> Origin:
-        """What decides about the numbers of each policy, replications, rounds and seed aside."""
+        """The settings that determine the numbers of each policy, without replications, rounds and seed."""
         env = self.environment(0)
         world = {
             "environment": env.fingerprint,
@@ -257,13 +257,13 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for this very plan: what decides about its numbers, replications aside."""
+        """A hash of this plan: of all settings that determine its numbers, without replications."""
         parts = {**self.origin._asdict(), "rounds": self.rounds.tolist(), "seed": self.seed, "measures": self.measures}
         return _short_hash(parts)
 
 
 class _Observer:
-    """Notes at each checkpoint what the drivers do not: what the policy would recommend, and what it has played."""
+    """Records at each checkpoint the policy's recommendation and the actions it has played."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class _Observer:
         self._best = {
             world.problem.context_codes: float(affordable_means(world, allowance or 0.0).max()) for world in worlds
         }
-        """Of what a budget pays for in every round, by what is known."""
+        """The best action that the budget pays for in every round, given the context."""
         self.values: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
         if "plays" in measures:
             self.values["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
@@ -303,7 +303,7 @@ class _Observer:
             self.values["plays"][slot] = counts()
 
     def _simple_regret(self, moment: Moment, best: Action) -> float:
-        number = self._env.problem.actions.rank(best.choices)  # another belief may number actions otherwise
+        number = self._env.problem.actions.rank(best.choices)  # the policy's problem may number actions differently
         if self._allowance is None:
             return moment.env.gap(number)
         return self._best[moment.env.problem.context_codes] - moment.env.mean_reward(number)
@@ -314,7 +314,7 @@ class _Observer:
 
 
 def weigh_moments(moments: Moments, env: Environment) -> list[tuple[float, Moment]]:
-    """Every context that can occur with its probability; of too many, so many that were drawn, all alike."""
+    """Every possible context with its probability; if they are too many, a random sample with equal weights."""
     if not env.problem.context:
         return [(1.0, moments.unconditional)]
     infeasible = moments.infeasible

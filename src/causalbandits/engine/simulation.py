@@ -1,4 +1,4 @@
-"""`simulate`: every policy, replication by replication, here or on other processors."""
+"""`simulate`: every policy, replication by replication, in this process or in others."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from causalbandits.problem import Budget, Problem
 from causalbandits.results import MEASURES, Run, Values
 
 ALL_ROUNDS = 1000
-"""Up to this horizon regret is kept at every round; beyond, at `CHECKPOINTS` evenly spaced ones."""
+"""Up to this horizon regret is kept for every round; beyond it, for `CHECKPOINTS` evenly spaced rounds."""
 CHECKPOINTS = 500
 
 COMPILED_FROM = 50_000
-"""Runs of at least this many rounds in all are worth loading the compiled driver, which may have to be compiled;
-once it is loaded, runs of a 25th of that are."""
+"""The minimum total number of rounds for which the compiled driver is loaded (it may have to be compiled); once loaded,
+a 25th of that suffices."""
 
 HORIZON_LIMIT = 2**40
-"""A replication has no more rounds than this: a day or more of the fastest policy."""
+"""The maximum number of rounds in a replication: a day or more of the fastest policy."""
 
 RESULT_LIMIT = 2**30
-"""A run keeps no more numbers than this: 8 GiB."""
+"""The maximum number of values that a run keeps: 8 GiB."""
 
 
 def simulate(
@@ -150,7 +150,7 @@ def simulate(
 
 
 def _replication_numbers(replications: int | range) -> range:
-    """The replications to play, by number."""
+    """The replication numbers to play."""
     numbers = _replication_range(replications)
     if numbers.stop - numbers.start > RESULT_LIMIT:
         raise SizeError(f"A run has {RESULT_LIMIT} replications at most; got replications={replications!r}.")
@@ -201,7 +201,7 @@ def _parse_rounds(rounds: Iterable[int], horizon: int) -> npt.NDArray[np.int64]:
 
 
 def _parse_measures(measures: str | Iterable[str]) -> tuple[str, ...]:
-    """What to keep beside regret, in one order, whatever the order they were asked for in."""
+    """The measures to keep besides regret, in a fixed order, independent of the order of the request."""
     if not is_iterable(measures):
         raise CausalBanditsError(f"measures must be names, such as ['simple regret']; got {measures!r}.")
     names = [measures] if isinstance(measures, str) else list(measures)
@@ -224,7 +224,7 @@ def _check_size(plan: Plan, replications: int) -> None:
 
 
 def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
-    """The rounds at which regret is kept; the last one always.
+    """The rounds for which regret is kept; always includes the last.
 
     >>> checkpoints(5000)[[0, 1, -1]].tolist()
     [10, 20, 5000]
@@ -235,7 +235,7 @@ def checkpoints(horizon: int) -> npt.NDArray[np.int64]:
 
 
 def _gather(numbers: range, finished: Iterator[FinishedReplication]) -> dict[str, dict[str, Values]]:
-    """Every measure of every policy, a row per replication, in whatever order they finish."""
+    """Every measure of every policy, a row per replication, independent of the order of completion."""
     tables: dict[str, dict[str, Values]] = {}
     for replication, values_by_policy in finished:
         for policy, measures in values_by_policy.items():
@@ -254,7 +254,7 @@ def _run_replications(
     folder: FilePath | None,
     progress: bool | Callable[[int], None],
 ) -> Iterator[FinishedReplication]:
-    """Every replication, in whatever order they finish; those of a checkpoint first."""
+    """Every replication, in the order of completion; those of a checkpoint first."""
     checkpoint = None if folder is None else Checkpoint(folder, plan)
     stored = {} if checkpoint is None else checkpoint.load_finished(numbers)
     report = progress if callable(progress) else None

@@ -1,4 +1,4 @@
-"""Workers that run replications, with equal results: this thread, other threads or processes, or a cluster."""
+"""Workers that run replications with identical results: this thread, other threads or processes, or a cluster."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from causalbandits._progress import Progress
 from causalbandits.engine.plan import Plan, ReplicationValues
 
 FinishedReplication = tuple[int, ReplicationValues]
-"""The number of a replication, and what each policy did in it."""
+"""The number of a replication, and the values of each policy in it."""
 
 JOBS_PER_WORKER = 8
-"""Replications are handed out in so many parts per worker: few enough to cost little, enough to keep all busy."""
+"""The number of jobs per worker: few enough for a low overhead, enough to keep all workers busy."""
 
 
 def run_replications(
     plan: Plan, replications: list[int], workers: int | None, bar: Progress
 ) -> Iterator[FinishedReplication]:
-    """Every replication, in whatever order they finish.
+    """Every replication, in the order of completion.
 
-    `workers=None` is one, here, unless `joblib.parallel_config(...)` says otherwise: then its backend does the work,
-    and a backend that cannot hand over results one by one (Ray, multiprocessing) hands them over at the end.
+    `workers=None` means one worker in this process, unless `joblib.parallel_config(...)` selects a backend. A backend
+    that cannot return results one by one (Ray, multiprocessing) returns them at the end.
     """
     jobs = _configured_jobs() if workers is None else workers
     if jobs == 1 or len(replications) <= 1:
@@ -47,9 +47,9 @@ def run_replications(
 
 
 class _SearchPath:
-    """Where this process finds modules: whoever unpickles it finds them there, too.
+    """The module search path of this process; unpickling it adds that path in another process.
 
-    It is sent before the plan, whose policies may be of a module that a process started earlier cannot find.
+    It is sent before the plan, because a process that started earlier may not find the module of a policy.
     """
 
     def __init__(self, places: tuple[str, ...] = ()) -> None:
@@ -64,7 +64,7 @@ def _run_part(path: _SearchPath, plan: Plan, replications: list[int]) -> list[Fi
 
 
 def _configured_jobs() -> int:
-    """What `joblib.parallel_config` asks for; where joblib has not been imported, nobody can have asked."""
+    """The number of jobs set by `joblib.parallel_config`; none if joblib has not been imported."""
     if "joblib" not in sys.modules:
         return 1
     import joblib

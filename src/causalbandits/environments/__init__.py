@@ -1,7 +1,7 @@
-"""Environments: how rewards come about, which only a simulator knows.
+"""Environments: problems with the mechanism of their reward, which policies never see.
 
-`environment` joins a problem with a reward's mechanism from `rewards`; `black_box` wraps a function of your own; `zoo`
-has the paper's environments and others; `budgeted_regret` is the regret within a budget.
+`environment` joins a problem with a reward mechanism from `rewards`; `black_box` wraps a custom function; `zoo` has the
+environments of Lu et al. (2020) and others; `budgeted_regret` is the regret within a budget.
 """
 
 from causalbandits.environments.black_box import BlackBoxEnvironment

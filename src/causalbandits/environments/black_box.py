@@ -1,7 +1,7 @@
-"""A user's environment as one function, from an intervention to observations and the reward.
+"""A custom environment as one function, from an intervention to observations and the reward.
 
-For worlds that are no model with a reward on top: another simulator, a system with feedback, a graph that is wrong on
-purpose. What such a function does cannot be seen, so what each action is worth in the mean must be said, or measured.
+It serves environments that are not a causal model with a reward: another simulator, a system with feedback, a
+deliberately wrong graph. The function is opaque, so the mean reward of each action must be given or measured.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from causalbandits.problem.actions import ACTION_CACHE_SIZE, Choices
 from causalbandits.problem.candidates import ListedActions
 from causalbandits.problem.projection import Projection
 
-# What actions are worth in a world of your own, as given beforehand: in the mean, in every context.
+# The mean rewards of a custom environment, as given: by action, in every context.
 
 STEP_LIMIT = 2**24
-"""No more steps than this are taken to measure what actions are worth."""
+"""The maximum number of calls of the step to measure mean rewards."""
 
 StepMeans = npt.ArrayLike | Mapping[Intervention, float] | Callable[..., float]
-"""What actions are worth: in the order of their numbers, by intervention, or as a function of it (and the context)."""
+"""Mean rewards: in the order of the actions' numbers, by intervention, or a function of it (and the context)."""
 
 
 class ActionMeans(MeanReward):
-    """What each action is worth in the mean, and nothing of what leads to it."""
+    """The mean reward of each action, without means of configurations."""
 
     by_configuration = False
 
@@ -58,19 +58,19 @@ class ActionMeans(MeanReward):
         return self.table.tobytes()
 
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest mean of an action; those of configurations are not known."""
+        """The smallest and the largest mean of an action; means of configurations are unknown."""
         return float(self.table.min()), float(self.table.max())
 
 
 def refuse_mechanism(missing_part: str) -> NoReturn:
-    """Say what a step function has not."""
+    """Raise an error for a quantity that a step function does not provide."""
     raise ProblemError(
         f"A step function has {missing_part}. Use an Environment with a reward, whose mechanism is known."
     )
 
 
 def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> int:
-    """How often each action is tried beforehand."""
+    """The number of trials of each action from which its mean is measured."""
     if (means is None) == (samples is None):
         raise ProblemError(
             "Regret requires the mean reward of each action. Pass means=, or samples=1000 to estimate them, and not "
@@ -91,7 +91,7 @@ def parse_samples(problem: Problem, means: StepMeans | None, samples: Any) -> in
 
 
 def parse_means(problem: Problem, means: StepMeans) -> Array:
-    """What was said of every action, in the order of their numbers; a row for each context."""
+    """The given mean of every action, in the order of their numbers; a row for each context."""
     space, contexts = problem.actions, problem.contexts
     contexts_values = (
         [contexts.values(contexts.at(number)) for number in range(contexts.size)] if problem.context else []
@@ -124,13 +124,13 @@ def parse_means(problem: Problem, means: StepMeans) -> Array:
 
 
 CONTEXTS_TRIED = 2**16
-"""So many contexts may be passed over until one agrees with what is known."""
+"""The maximum number of sampled contexts that are rejected until one agrees with the known values."""
 
 Step = Callable[..., tuple[Mapping[str, State], float]]
-"""What happens: from an intervention and a generator, and the context where there is one, to parents and reward."""
+"""A function of an intervention and a generator (and the context, if any) that returns parents and reward."""
 
 DrawContext = Callable[[np.random.Generator], Mapping[str, State]]
-"""How a context comes about."""
+"""A function that samples a context."""
 
 
 class BlackBoxEnvironment(Environment):
@@ -196,11 +196,11 @@ class BlackBoxEnvironment(Environment):
         self.samples = parse_samples(problem, means, samples)
         table, self.standard_error = (parse_means(problem, means), 0.0) if means is not None else self._measure_means()
         self._by_context = table
-        """What actions are worth, a row for each context."""
+        """The mean reward of each action, a row for each context."""
         self.mean: ActionMeans = self._action_means(problem)
 
     def _action_means(self, problem: Problem) -> ActionMeans:
-        """What actions are worth where so much is known."""
+        """The mean reward of each action given the known context values."""
         if not problem.context:
             return ActionMeans(problem.actions, self._by_context[0])
         number = problem.context_number
@@ -320,7 +320,7 @@ class BlackBoxEnvironment(Environment):
         return codes, number
 
     def _complete_context(self, rng: np.random.Generator) -> Z:
-        """A context that agrees with the part of it that is known: others that come are passed over."""
+        """A context that agrees with the known values, by rejection sampling."""
         if self._draw_context is None:
             return self.problem.contexts.sample(rng)
         known_codes = self.problem.context_codes or (-1,) * len(self.problem.context)
@@ -334,7 +334,7 @@ class BlackBoxEnvironment(Environment):
         )
 
     def _measure_means(self) -> tuple[Array, float]:
-        """Averages of every action's rewards, and the largest of their standard errors; the same every time."""
+        """Averages of every action's rewards, and the largest of their standard errors; deterministic."""
         problem, means, errors = self.problem, [], []
         for codes in map(problem.contexts.at, range(problem.contexts.size)):
             here = problem.condition_codes(codes) if problem.context else problem
@@ -348,7 +348,8 @@ class BlackBoxEnvironment(Environment):
 
 
 class BlackBoxReward(Reward):
-    """What a step gives; parents and reward come together, so that none can be drawn for given parents."""
+    """The reward of a step function; parents and reward are sampled together, so no reward can be sampled given the
+    parents."""
 
     def __init__(self, step: Step, draw_context: DrawContext | None = None) -> None:
         self._step, self._draw_context = step, draw_context

@@ -22,10 +22,10 @@ from causalbandits.problem import (
 
 
 class BudgetedRegret:
-    """`shortfall(number)`: the mean reward of the best mixture at an allowance a round, less that of an action.
+    """`shortfall(number)`: the mean reward of the best mixture at a budget per round, minus that of an action.
 
-    Negative where an action costs more than the allowance and brings more: over the rounds these make up for others.
-    In a context, given by its codes, it is the mixture that the context plays where all of them share the money.
+    It is negative if the action costs more than the budget per round and has a higher mean; such rounds offset others.
+    In a context, given by its codes, the mixture is that context's part of the mixture for all contexts together.
 
     >>> from causalbandits import Problem, Environment, zoo
     >>> free = zoo.email_campaign()
@@ -58,7 +58,7 @@ class BudgetedRegret:
             values, costs = _means_and_costs(env)
             self.mixture = best_mixture(values, costs, self._allowance)
             self.best = self._best.store(None, self.mixture.mean(values))
-            """The most that a round can bring in the mean."""
+            """The largest mean reward of a round."""
         else:
             shares = self._frequencies.frequencies({}).tolist()
             self._menus = [Menu(share, *_means_and_costs(world)) for share, world in zip(shares, worlds, strict=True)]
@@ -74,19 +74,19 @@ class BudgetedRegret:
         if regret is None:
             here = self._env if context_codes is None else self._env.condition_codes(context_codes)
             best = self._best.get(context_codes)
-            if best is None:  # a context that was not weighed
+            if best is None:  # a context without a weight
                 best = self._best.store(context_codes, self._best_mean_in_rare_context(here))
             regret = self._regrets.store((action, context_codes), best - here.mean_reward(action))
         return regret
 
     def _best_mean_in_rare_context(self, here: Environment) -> float:
-        """What is best in a context that comes so seldom that it does not change the price of money."""
+        """The best mean in a context that is too rare to change the shadow price of the budget."""
         menu = Menu(0.0, *_means_and_costs(here))
         return Mixture.mean(solve_knapsack([menu, *self._menus], self._allowance)[0], menu.values)
 
 
 def affordable_means(env: Environment, allowance: float) -> Array:
-    """The mean rewards of the actions that an allowance pays for in every round; of the cheapest if of none."""
+    """The mean rewards of the actions that the budget pays for in every round; of the cheapest if there is none."""
     values, costs = _means_and_costs(env)
     return np.asarray(values[CostCap(costs, allowance).allowed])
 
@@ -96,7 +96,7 @@ def _situation(env: Environment) -> Situation:
 
 
 def _means_and_costs(env: Environment) -> tuple[Array, Array]:
-    """Mean rewards and costs of the actions among which the best are found."""
+    """Mean rewards and costs of the actions that are compared."""
     situation = _situation(env)
     assert situation.costs is not None
     return env.means_in(situation), situation.costs

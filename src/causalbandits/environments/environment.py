@@ -1,4 +1,4 @@
-"""Environment: a problem together with the mechanism of its reward, which only a simulator knows."""
+"""Environment: a problem together with the mechanism of its reward, which policies never see."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from causalbandits.problem.actions import ENUMERATION_LIMIT, Choices, Manipulabl
 from causalbandits.problem.inference import ConditionedBlocks
 from causalbandits.problem.projection import Projection
 
-# How a world unfolds: every variable on the way to the parents, drawn one by one, causes first.
+# Ancestral sampling: the parents of the reward and their ancestors are sampled one by one, in causal order.
 
 CONDITIONAL_CDF_CACHE_SIZE = 2**16
-"""So many distributions, given what is known, are remembered."""
+"""The maximum number of cached conditional distributions."""
 
 
 class Mechanism(NamedTuple):
-    """How a variable comes about: by which knob, if that is set, or else by its causes."""
+    """The mechanism of a variable: its intervention, or its distribution given its parents."""
 
     name: str
     knob: int | None
     causes: tuple[tuple[str, int], ...]
     cdfs: list[list[float]]
-    """For every configuration of the causes, P(value or less)."""
+    """For every configuration of the parents, the cumulative distribution of the variable."""
 
 
 class AncestralSampler:
-    """How variables come about where some may be set, and some are known beforehand."""
+    """Ancestral sampling in which some variables may be set and some values are known."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -48,7 +48,7 @@ class AncestralSampler:
         )
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
-        """What every variable on the way to the parents, and to what is required, turns out to be."""
+        """Sample the reward's parents, the constrained variables and their ancestors."""
         codes: dict[str, int] = {}
         known_codes = self._problem.context_codes_by_name
         for name, knob, causes, cdfs in self.mechanisms:
@@ -68,7 +68,8 @@ class AncestralSampler:
         return codes
 
     def _conditional_cdf(self, name: str, known_codes: Mapping[str, int]) -> list[float]:
-        """How a cause of what is known comes about, given that and the causes before it."""
+        """The cumulative distribution of an ancestor of a known variable, given the known values and earlier
+        ancestors."""
         key = name, tuple(known_codes.items())
         cdf = self._conditional_cdfs.get(key)
         if cdf is None:
@@ -78,7 +79,7 @@ class AncestralSampler:
 
     @cached_property
     def _causes_of_known(self) -> dict[str, ConditionedBlocks]:
-        """The causes of what is known, which are no knobs: by name, how each is distributed given others."""
+        """The ancestors of known variables that are not manipulable: by name, the conditional distribution of each."""
         model, known_codes = self._problem.model, self._problem.context_codes_by_name
         return {
             name: ConditionedBlocks(model, (), (name,))
@@ -88,7 +89,7 @@ class AncestralSampler:
 
     @cached_property
     def mechanisms(self) -> list[Mechanism]:
-        """How each variable on the way to the parents, and to what is required, comes about: causes first."""
+        """The mechanisms of the reward's parents, of constrained variables and of their ancestors, in causal order."""
         problem = self._problem
         model, knobs = problem.model, problem.manipulable
         on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.constrained_variables))
@@ -108,13 +109,13 @@ class AncestralSampler:
 
 
 LISTED = 2**16
-"""Up to this many actions the best is found among all of them."""
+"""The maximum number of actions among which the best is found by enumeration."""
 
 CONTEXT_CACHE_SIZE = 2**12
-"""A world is remembered in so many contexts."""
+"""The maximum number of contexts for which a conditioned environment is cached."""
 
 MEAN_CACHE_SIZE = 2**16
-"""So many gaps of actions, and means of configurations, are remembered."""
+"""The maximum number of cached gaps of actions, and of cached means of configurations."""
 
 
 class Observation(NamedTuple):
@@ -163,7 +164,7 @@ class Environment(Cached):
         ProblemError: If the arguments do not fit together, or the problem has no parents.
     """
 
-    cache_size = 16  # what truly happens in a problem that is believed may take megabytes
+    cache_size = 16  # the environment of an assumed problem may take megabytes
 
     def __init__(self, problem: Problem, reward: Reward) -> None:
         if not isinstance(problem, Problem) or not isinstance(reward, Reward):
@@ -384,23 +385,23 @@ class Environment(Cached):
         return self.means if lists_all_actions else self.mean.of_actions(situation.candidates.projection)
 
     def _is_beyond_listing(self) -> bool:
-        """Whether blocks are chosen freely of each other, and so many ways that only each can be looked at alone."""
+        """Whether blocks are chosen independently, in so many combinations that only each block can be enumerated."""
         space = self.problem.actions
         return space.is_free and space.size > LISTED and self.problem.candidates.size > ENUMERATION_LIMIT
 
     def _best_by_block(self, mean: AdditiveMean) -> Choices:
-        """An additive mean is a sum over blocks, each of which can be maximised alone."""
+        """An additive mean is a sum over blocks, each of which can be maximised separately."""
         space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
         choices = list(space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices()))
-        choices_by_block = [space.within(block.knobs).array() for block in blocks]
+        choices_by_block = [space.within(block.manipulable).array() for block in blocks]
         rows = [block.rows(allowed) for block, allowed in zip(blocks, choices_by_block, strict=True)]
         for block, allowed, contributions in zip(blocks, choices_by_block, mean.by_row(rows), strict=True):
             scores = Scores.of(contributions)
             if costs is not None:
-                row_costs = costs.costs_of(allowed, block.knobs)
+                row_costs = costs.costs_of(allowed, block.manipulable)
                 scores = scores.subtract_costs(row_costs, float(row_costs.max()))
             best = scores.best_position()
-            for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
+            for knob, choice in zip(block.manipulable, allowed[best].tolist(), strict=True):
                 choices[knob] = choice
         return tuple(choices)
 
@@ -451,7 +452,7 @@ class Environment(Cached):
 
     @cached_property
     def _lists_gaps(self) -> bool:
-        """Whether the actions are few enough for a table of all gaps."""
+        """Whether the actions are few enough to list all gaps."""
         return self.problem.actions.size <= LISTED
 
     @cached_property
@@ -513,7 +514,7 @@ class Environment(Cached):
 
         Args:
             choices: The position of each manipulable variable's choice.
-            rng: The generator: one uniform number per variable that is not set, causes first, then the reward's own.
+            rng: The generator: one uniform number per variable that is not set, in causal order, then the reward's own.
 
         Returns:
             The positions of all sampled values by variable, those of the parents, and the reward.
@@ -543,7 +544,7 @@ class Environment(Cached):
 
     @property
     def mechanisms(self) -> list[Mechanism]:
-        """The mechanisms of the parents, of constrained variables and of their ancestors, causes first."""
+        """The mechanisms of the parents, of constrained variables and of their ancestors, in causal order."""
         return self._ancestral_sampler.mechanisms
 
     @cached_property
@@ -553,7 +554,7 @@ class Environment(Cached):
     def _sample_parents(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)
         for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
-            block_choices = tuple([choices[k] for k in block.knobs])
+            block_choices = tuple([choices[k] for k in block.manipulable])
             cdf = cdfs.get(block_choices)
             if cdf is None:
                 self.problem.actions.validate_choices(choices)

@@ -1,4 +1,4 @@
-"""The reward's mechanism: E[Y | z] and a draw around it."""
+"""Reward mechanisms: E[Y | z], and a sample from the distribution given z."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from causalbandits.problem.actions import Choices
 from causalbandits.problem.projection import Projection
 
 GAIN_CACHE_SIZE = 2**14
-"""What so many choices of a block add to the mean is remembered."""
+"""The maximum number of cached choices of a block, with their contribution to the mean."""
 
 SAMPLER_CACHE_SIZE = 16
-"""For the parents of so many problems a sampler remembers how it takes them."""
+"""The maximum number of problems for which a sampler caches how its parameters match the parents."""
 
 Means = npt.ArrayLike | Callable[..., float]
 
 
 class MeanReward(ABC):
-    """E[Y | z] on a problem, and its average under actions."""
+    """E[Y | z] of a problem, and its average under actions."""
 
     by_configuration: ClassVar[bool] = True
-    """Whether E[Y | z] is known at all, or only what actions are worth."""
+    """Whether E[Y | z] is known, instead of the means of actions alone."""
 
     @abstractmethod
     def at(self, z: Z) -> float:
-        """E[Y | z], z given by the parents' codes."""
+        """E[Y | z], where z is given by the parents' codes."""
 
     @abstractmethod
     def under(self, choices: Choices) -> float:
@@ -57,7 +57,7 @@ class MeanReward(ABC):
 
     @abstractmethod
     def content(self) -> bytes:
-        """All numbers that define it."""
+        """All numbers that define the mean reward."""
 
     @abstractmethod
     def range(self) -> tuple[float, float]:
@@ -88,7 +88,7 @@ class TabulatedMean(MeanReward):
 
 
 class LinearMean(MeanReward):
-    """E[Y | z] = <theta, f(z)> for features that look at several parents at once."""
+    """E[Y | z] = <theta, f(z)> for features that depend on several parents at once."""
 
     def __init__(self, theta: Array, features: Features) -> None:
         self.theta, self.features = theta, features
@@ -100,7 +100,7 @@ class LinearMean(MeanReward):
         return float(dot_in_order(self.features.mean(choices)[None], self.theta)[0])
 
     def of_actions(self, projection: Projection) -> Array:
-        # Summed in order: an action's mean must not depend, in its last bit, on the set it is computed with.
+        # Summed in order, so that the last bit of an action's mean does not depend on the set of actions.
         return dot_in_order(self.features.means(projection), self.theta)
 
     def content(self) -> bytes:
@@ -113,15 +113,15 @@ class LinearMean(MeanReward):
 class AdditiveMean(MeanReward):
     """E[Y | z] = <theta, f(z)> with additive features: a sum over parents, and for an action a sum over blocks.
 
-    Neither a table over the configurations nor one over the actions is ever made. All sums run in order, so that they
-    are the same, bit for bit, wherever they are formed.
+    No array over the configurations or over the actions is ever made. All sums run in order, so that they are
+    bit-identical wherever they are formed.
     """
 
     def __init__(self, theta: Array, features: AdditiveFeatures) -> None:
         self.theta, self.features = theta, features
         tables = zip(features.tables, features.slices, strict=True)
         self.by_parent = [dot_in_order(table, theta[where]).tolist() for table, where in tables]
-        """What each state of each parent contributes."""
+        """The contribution of each state of each parent."""
         self._by_choice: list[BoundedCache[Choices, float]] = [BoundedCache(GAIN_CACHE_SIZE) for _ in features.blocks]
 
     def at(self, z: Z) -> float:
@@ -133,7 +133,7 @@ class AdditiveMean(MeanReward):
     def under(self, choices: Choices) -> float:
         total = 0.0
         for block, contributions in zip(self.features.blocks, self._by_choice, strict=True):
-            block_choices = tuple([choices[k] for k in block.knobs])
+            block_choices = tuple([choices[k] for k in block.manipulable])
             part = contributions.get(block_choices)
             if part is None:
                 where, means = self.features.block_mean(block, block.row(block_choices)[None])
@@ -142,7 +142,7 @@ class AdditiveMean(MeanReward):
         return total
 
     def by_row(self, rows: Sequence[Array]) -> list[Array]:
-        """For each block, given rows of its distribution: what it contributes in every row."""
+        """For each block, given rows of its distribution: the contribution of every row."""
         return [dot_in_order(means, self.theta[where]) for where, means in self.features.block_means(rows)]
 
     def of_actions(self, projection: Projection) -> Array:
@@ -168,7 +168,7 @@ class Reward(ABC):
     """
 
     bounded: bool | None = None
-    """Whether rewards always lie in [0, 1]; None if that is not known."""
+    """Whether rewards always lie in [0, 1]; None if unknown."""
 
     @abstractmethod
     def mean_on(self, problem: Problem) -> MeanReward:
@@ -303,7 +303,7 @@ class LinearReward(Reward):
 
 
 class CustomReward(Reward):
-    """A reward that your own function samples.
+    """A reward that is sampled by a custom function.
 
     >>> mean = {"short": 0.3, "long": 0.1}
     >>> CustomReward(lambda subject: mean[subject], sample=lambda subject, rng: rng.exponential(mean[subject]))
@@ -396,24 +396,22 @@ LARGEST_SD = 1e150
 
 
 def validate_sd(sd: float, name: str = "sd") -> float:
-    """How far rewards are from their mean, as a number; refused if it is none."""
+    """The standard deviation of rewards given the parents, as a number; other values raise an error."""
     if not is_real(sd) or not 0 <= sd <= LARGEST_SD:
         raise ProblemError(f"{name} must be a finite number, 0 or more; got {sd!r}.")
     return float(sd)
 
 
 def format_mean(mean: Means) -> str:
-    """What the mean reward was given as, in a word."""
+    """A short description of the form in which the mean reward was given."""
     return "<function>" if callable(mean) else f"<array {np.shape(mean)}>"
 
 
-# Rewards with heavy tails: Student's t around the mean.
-#
-# With three degrees of freedom the variance is finite and the fourth moment is not: one reward in a thousand is ten
-# times as far from its mean as usual.
+# Heavy-tailed rewards: Student's t around the mean. With three degrees of freedom the variance is finite and the fourth
+# moment is not: one reward in a thousand deviates ten times as far from its mean as usual.
 
 MOST_DEGREES = 100
-"""Beyond, it is a Gaussian for all that anybody could see."""
+"""The largest number of degrees of freedom; beyond it, the distribution is practically Gaussian."""
 
 
 class StudentReward(Reward):
@@ -449,7 +447,8 @@ class StudentReward(Reward):
         return TabulatedMean(problem, self.mean)
 
     def draw(self, mean: float, values: Callable[[], Mapping[str, State]], rng: np.random.Generator) -> float:
-        # By definition, from normals, and not rng.standard_t: compiled rounds then have the same bits.
+        # Computed from normal variables by definition, instead of by rng.standard_t, so that compiled rounds have the
+        # same bits.
         normal, squares = rng.standard_normal(), 0.0
         for _ in range(self.degrees):
             normal_term = rng.standard_normal()

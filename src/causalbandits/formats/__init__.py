@@ -1,6 +1,6 @@
 """Models and graphs in files and in other libraries: BIF, XMLBIF, DOT and JSON; pgmpy and pyAgrum.
 
-A format is a module with `loads` and `dumps`; files are read whole, within the limits of `_check_limits`.
+A format is a module with `loads` and `dumps`; files are read completely, within the limits of `_check_limits`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Format(NamedTuple):
     dumps: Callable[[Any], str]
     kind: str
     recognises: Callable[[bytes], object]
-    """Whether a file is of this kind, by its beginning."""
+    """Whether the start of a file belongs to this format."""
 
 
 def _text_loader(loads: Callable[[str, str], Any]) -> Callable[[bytes, str], Any]:
@@ -103,12 +103,12 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def read_json(text: str, file: str = "JSON") -> CausalModel | LatentModel | CausalGraph:
-    """The model or graph that a text in JSON describes; `file` names it in errors."""
+    """The model or graph in a JSON text; `file` names it in errors."""
     return json.loads(text, file)
 
 
 def read_dot(text: str) -> CausalGraph:
-    """The graph that a text in DOT or in dagitty's language draws."""
+    """The graph in a text in DOT or in dagitty's language."""
     return dot.loads(text)
 
 
@@ -154,7 +154,7 @@ def write(model: CausalModel | LatentModel | CausalGraph | graphs.Graph, path: s
     if len(content) > FILE_LIMIT:
         raise SizeError(f"{file.name}: the limit of a file is {FILE_LIMIT:,} bytes; this model needs {len(content):,}.")
     if file.suffix.lower() == ".gz":
-        content = gzip.compress(content, mtime=0)  # the same model gives the same bytes, whatever the time
+        content = gzip.compress(content, mtime=0)  # the same model gives the same bytes at any time
     refuse_other_kind(file, format.kind, format.recognises, compressed=file.suffix.lower() == ".gz")
     write_atomically(file, content)
 
@@ -184,7 +184,7 @@ def _read_content(file: Path) -> bytes:
 
 
 def _check_limits(model: CausalModel) -> None:
-    """What is written can be read."""
+    """Raise if the model exceeds the limits of `read`."""
     entries = sum(v.table.size for v in model.variables.values())
     axes = max(v.table.ndim for v in model.variables.values())
     if entries > NUMBER_LIMIT or axes > AXES_LIMIT:

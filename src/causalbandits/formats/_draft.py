@@ -1,4 +1,4 @@
-"""A network while it is read from a file; it is checked, and made into a model at the end."""
+"""A network while it is parsed; it is checked and converted to a model at the end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Refuse: TypeAlias = Callable[[Place, str], NoReturn]
 
 
 UNNAMED = "unknown"
-"""What a network is called that has no name."""
+"""The name of a network without one."""
 
 
 class PlacedTable(NamedTuple):
-    """Numbers with the variable's own axis last, and the places of rows that have their own."""
+    """A CPT with the variable's own axis last, and the places of rows that have their own."""
 
     numbers: Array
     places: Mapping[int, Place] = {}
@@ -66,7 +66,7 @@ class Draft:
         place: Place,
         fill: Callable[[Sequence[Sequence[str]]], PlacedTable],
     ) -> None:
-        """A variable's parents and the function that fills its table, given the states of parents and variable."""
+        """Store a variable's parents and the function that fills its CPT, given the states of parents and variable."""
         if name in self._definitions:
             self.refuse(place, f"expected one definition of {clip(name)}, found a second.")
         self._definitions[name] = _Definition(place, parents, fill)
@@ -76,12 +76,12 @@ class Draft:
         self.properties.setdefault(name, []).append(text)
 
     def name_network(self, name: str) -> None:
-        """The network's name, the first of its properties."""
+        """Set the network's name, which is the first of its properties."""
         if name != UNNAMED:
             self.add_property("", f"name = {name}")
 
     def model(self) -> CausalModel:
-        """The model; the sizes of all tables are checked before the first is made."""
+        """The model; the sizes of all CPTs are checked before the first is created."""
         for name, place in self._places.items():
             if name not in self._definitions:
                 self.refuse(place, f"expected a definition of {clip(name)}, found none.")
@@ -122,7 +122,7 @@ class Draft:
             self.refuse(place, unknown_name_message("variable", short_name, declared))
 
     def _normalise_rows(self, v: Variable, variables: Mapping[str, Variable], places: Mapping[int, Place]) -> Variable:
-        """The variable with its rows renormalised where the file rounded them."""
+        """The variable with its rows renormalised if the file rounded them."""
         rows = v.table.reshape(-1, len(v.states))
         with np.errstate(over="ignore", invalid="ignore"):
             sums = rows.sum(axis=1)
@@ -134,7 +134,7 @@ class Draft:
             if not (rows[row] >= 0).all():
                 violation = f"{row_name(v, variables, row)} has {rows[row].min():.12g}"
             self.refuse(places.get(row, self._definitions[v.name].place), f"{rule}: {violation}.")
-        rounded = np.abs(sums - 1) > ROW_SUM_TOLERANCE  # smaller differences are the model's own business
+        rounded = np.abs(sums - 1) > ROW_SUM_TOLERANCE  # the model itself handles smaller differences
         if not rounded.any():
             return v
         table = np.where(rounded[:, None], rows / sums[:, None], rows).reshape(v.table.shape)
@@ -142,7 +142,7 @@ class Draft:
 
 
 def state_labels(v: Variable) -> list[str]:
-    """The states as text, for formats that know nothing else."""
+    """The states as text, for formats without types."""
     texts: dict[str, Any] = {}
     for state in v.states:
         text = str(state)

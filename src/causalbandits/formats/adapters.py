@@ -1,4 +1,4 @@
-"""Models of other libraries, which are imported only to make one of theirs."""
+"""Conversion to and from other libraries, which are imported only when one of their models is created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from causalbandits.model import CausalModel, Variable
 
 
 def from_pgmpy(network: Any) -> CausalModel:
-    """The model of a pgmpy DiscreteBayesianNetwork, whose every node must have its CPD."""
+    """Convert a pgmpy DiscreteBayesianNetwork, in which every node must have a CPD."""
     variables = []
     for name in _query_network(network, "pgmpy", lambda: list(network.nodes())):
         cpd = _query_network(network, "pgmpy", lambda name=name: network.get_cpds(name))
@@ -36,7 +36,7 @@ def from_pgmpy(network: Any) -> CausalModel:
 
 
 def to_pgmpy(model: CausalModel) -> Any:
-    """The model as a pgmpy DiscreteBayesianNetwork; states keep their types."""
+    """Convert a model to a pgmpy DiscreteBayesianNetwork; states keep their types."""
     models, factors = _import_library("pgmpy", "pgmpy.models"), _import_library("pgmpy", "pgmpy.factors.discrete")
     network_class = getattr(models, "DiscreteBayesianNetwork", None) or models.BayesianNetwork  # its name before 1.0
     bayes_net = network_class()
@@ -58,19 +58,19 @@ def to_pgmpy(model: CausalModel) -> Any:
 
 
 def from_pyagrum(network: Any) -> CausalModel:
-    """The model of a pyAgrum BayesNet; states are its labels, variables stand in its own order."""
+    """Convert a pyAgrum BayesNet; states are its labels, variables keep its order."""
     variables = []
     for node in _query_network(network, "pyAgrum", lambda: sorted(network.nodes())):
         variable, cpt = network.variable(node), network.cpt(node)
         parents = list(cpt.names)[1:]
-        # The axes of its arrays are its names backwards, so that its own comes last.
+        # The axes of its arrays are its names in reverse order, so that its own axis comes last.
         table = np.asarray(cpt.toarray(), dtype=np.float64).transpose([*range(len(parents))[::-1], len(parents)])
         variables.append(Variable(variable.name(), variable.labels(), parents=parents, table=table))
     return CausalModel(variables)
 
 
 def to_pyagrum(model: CausalModel) -> Any:
-    """The model as a pyAgrum BayesNet; states that are not text become text."""
+    """Convert a model to a pyAgrum BayesNet; states that are not text are converted to text."""
     library = _import_library("pyagrum", "pyagrum")
     network = library.BayesNet()
     for v in model.variables.values():

@@ -4,9 +4,9 @@
     variable tub { type discrete [ 2 ] { yes, no }; }
     probability ( tub | asia ) { (yes) 0.05, 0.95; (no) 0.01, 0.99; }
 
-Instead of rows there may be one `table`, in which the variable itself moves slowest and its last parent fastest, and
-`default` stands for the rows that are not there. Commas are white space. Names with white space, commas, brackets
-and the like stand in double quotes, in which \\" is a quote and \\\\ a backslash.
+Instead of rows there may be one `table`, in which the variable itself changes slowest and its last parent fastest, and
+`default` stands for missing rows. Commas are white space. Names with white space, commas, brackets and similar
+characters are enclosed in double quotes, in which \\" is a quote and \\\\ a backslash.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from causalbandits.formats._draft import Draft, PlacedTable, network_name, state
 from causalbandits.formats._scanner import Scanner, Token, clip
 from causalbandits.model import LABEL_LIMIT, CausalModel
 
-# What a probability block of BIF says, and the table that it makes.
+# The content of a BIF probability block, and its conversion to a CPT.
 
 
 @dataclass
 class ProbabilityEntries:
-    """What a probability block says: a table or rows, each with its place, and perhaps a default."""
+    """The content of a probability block: a table or rows, each with its place, and an optional default."""
 
     table: tuple[array[float], int] | None = None
     default: tuple[array[float], int] | None = None
@@ -39,7 +39,7 @@ class ProbabilityEntries:
 def fill_table(
     scanner: Scanner, entries: ProbabilityEntries, axes: Sequence[Sequence[str]], name: Token
 ) -> PlacedTable:
-    """The table with one axis for each parent, then the variable's own."""
+    """The CPT with one axis for each parent, followed by the variable's own."""
     *parent_sizes, state_count = (len(states) for states in axes)
 
     def validate_length(numbers: array[float], at: int, count: int) -> array[float]:
@@ -71,7 +71,7 @@ def fill_table(
 def _index_rows(
     scanner: Scanner, entries: ProbabilityEntries, parents: Sequence[Sequence[str]], name: Token
 ) -> dict[int, tuple[array[float], int]]:
-    """The numbers and the place of each row that is there, by its position in the table."""
+    """The numbers and the place of each given row, by its position in the CPT."""
     codes = [{state: code for code, state in enumerate(states)} for states in parents]
     rows: dict[int, tuple[array[float], int]] = {}
     for states, values, at in entries.rows:
@@ -95,12 +95,12 @@ BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+" + _SKIP.pattern.encode() + rb"netw
 _WORD = re.compile(r'(?:[^\s,;|{}()\[\]"/]|/(?![/*]))++')
 _TOKEN = re.compile(rf'(?P<quoted>"(?:[^"\\]|\\.)*+")|(?P<mark>[{{}}()\[\];|])|(?P<word>{_WORD.pattern})', re.DOTALL)
 _BLANK = re.compile(r"(\s*+)")
-# Up to the next semicolon that is not in quotes; a quote that nothing on its line closes is a letter.
+# Up to the next semicolon outside of quotes; a quote without a partner on its line is an ordinary character.
 _PROPERTY = re.compile(r'((?>"[^"\n]*+"|[^;\n])*+);')
 
 
 def loads(text: str, file: str = "BIF") -> CausalModel:
-    """The model that a text in BIF describes; `file` names it in errors.
+    """The model in a BIF text; `file` names it in errors.
 
     >>> loads("network n {} variable x { type discrete [2] {a, b}; } probability (x) { table 0.25, 0.75; }")
     CausalModel(1 variables, 0 edges)
@@ -174,7 +174,7 @@ def _read_probability(scanner: Scanner, draft: Draft) -> None:
 
 
 def _read_property(scanner: Scanner) -> str:
-    """What follows the word `property`: one string in quotes, or anything up to a semicolon on the same line."""
+    """The text after the word `property`: one quoted string, or anything up to a semicolon on the same line."""
     scanner.raw(_BLANK)
     start = scanner.at
     quoted = scanner.label("a property") if scanner.text.startswith('"', start) else None
@@ -196,7 +196,7 @@ def _quote(text: str) -> str:
 
 
 def dumps(model: CausalModel) -> str:
-    """The model in BIF, every number with all its digits; states that are not text become text."""
+    """The model in BIF, numbers with all their digits; states that are not text are converted to text."""
     return "".join(_format_lines(model))
 
 
@@ -222,7 +222,7 @@ def _format_properties(texts: Sequence[str]) -> str:
 
 
 def _format_property(text: str) -> str:
-    """A property as it is where that reads back the same, else in quotes."""
+    """A property without quotes if that is read back unchanged, otherwise in quotes."""
     property_match = _PROPERTY.fullmatch(text + ";")
     plain = property_match is not None and text == text.strip() != "" and not text.startswith('"')
     return text if plain else _quote(text)

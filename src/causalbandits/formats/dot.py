@@ -1,9 +1,10 @@
 """DOT, the language of Graphviz, and that of dagitty: the graph without CPTs.
 
-Read are `digraph`s and dagitty's `dag`s: names, chains a -> b <- c, groups {a b} -> c and subgraphs. `a <-> b`, or an
-edge with dir=both, says that both have a hidden cause; dir=back turns an arrow. A node is hidden if it says `latent`,
-`unobserved`, `hidden` or `observed=no`, in a `dag` also `l` or `u`. Other attributes, and ports, are skipped. HTML
-labels, strings joined with +, edges without direction, and dagitty's other kinds of graph are refused.
+`digraph`s and dagitty's `dag`s are read: names, chains a -> b <- c, groups {a b} -> c and subgraphs. `a <-> b`, or an
+edge with dir=both, means an unobserved confounder of both; dir=back reverses an arrow. A node is unobserved if it has
+the attribute `latent`, `unobserved`, `hidden` or `observed=no`, in a `dag` also `l` or `u`. Other attributes, and
+ports, are skipped. HTML labels, strings joined with +, undirected edges, and dagitty's other kinds of graph are
+refused.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _OTHER_KINDS = {
     "pdag": "a partially directed graph, which represents many graphs",
 }
 _FLAGS = {"latent": True, "unobserved": True, "hidden": True, "observed": False}
-"""What a node may say of itself, and whether it is hidden if that is so."""
+"""The attributes of a node that state whether it is unobserved."""
 _DAGITTYS_SHORT = {"l": "latent", "u": "unobserved", "s": "selected"}
 _NO = ("no", "false", "0")
 CAUSE = "cause"
-"""`hidden=cause`: a node without a name, there to draw a hidden cause of three variables or more."""
+"""`hidden=cause`: an unnamed node that represents an unobserved confounder of three variables or more."""
 
 
 @dataclass(frozen=True)
 class _Attributes:
-    """What attributes say of edges (`dir`) and of nodes: hidden or not, and without a name; None where nothing."""
+    """The attributes of edges (`dir`) and of nodes: unobserved or not, and unnamed; None if not stated."""
 
     dir: str = "forward"
     at: int = 0
@@ -54,7 +55,7 @@ class _Attributes:
 
 
 def loads(text: str, file: str = "DOT") -> CausalGraph:
-    """The graph that a text in DOT or dagitty's language draws; `file` names it in errors.
+    """The graph in a text in DOT or dagitty's language; `file` names it in errors.
 
     >>> loads("digraph { season -> {visits price} -> sales; visits -> sales [dir=both] }")
     CausalGraph('season -> visits; season -> price; {visits, price} -> sales; visits <-> sales')
@@ -75,7 +76,7 @@ class _DotReader:
         self.nameless: dict[str, None] = {}
 
     def graph(self) -> CausalGraph:
-        """What was read."""
+        """The parsed graph."""
         causes: dict[str, list[str]] = {name: [] for name in self.nameless}
         for name, before in self.parents.items():
             for cause in before:
@@ -109,7 +110,7 @@ class _DotReader:
         return token.kind == "word" and token.text.lower() in words
 
     def statements(self, depth: int, inherited: _Attributes) -> dict[str, None]:
-        """A list of statements in braces; the nodes in it, in order. `inherited` attributes hold for all of them."""
+        """A list of statements in braces; returns its nodes in order. `inherited` attributes apply to all of them."""
         scanner = self.scanner
         if depth > DEPTH_LIMIT:
             scanner.fail(scanner.next.at, f"at most {DEPTH_LIMIT} groups within each other")
@@ -146,7 +147,7 @@ class _DotReader:
         return {name: None for group in groups for name in group}
 
     def add(self, nodes: dict[str, None], inherited: _Attributes) -> None:
-        """Nodes that are named, perhaps for the first time."""
+        """Add named nodes, some of which may be new."""
         for name in nodes:
             if name not in self.parents:
                 self.parents[name] = {}
@@ -160,7 +161,7 @@ class _DotReader:
                 self.nameless[name] = None
 
     def join(self, before: dict[str, None], arrow: Token, after: dict[str, None], attributes: _Attributes) -> None:
-        """The edges of an arrow between groups."""
+        """Add the edges of an arrow between groups."""
         self.edges += len(before) * len(after)
         if self.edges > EDGE_LIMIT:
             self.scanner.fail(arrow.at, f"at most {EDGE_LIMIT:,} edges", "more")
@@ -174,7 +175,7 @@ class _DotReader:
                 self.parents[a][b] = None
 
     def direction(self, arrow: Token, attributes: _Attributes) -> str:
-        """What an arrow says together with `dir`."""
+        """The direction of an edge by its arrow and `dir`."""
         if arrow.text == "->":
             return {"both": "<->", "back": "<-"}.get(attributes.dir, "->")
         if attributes.dir in ("back", "both") and (arrow.text, attributes.dir) != ("<->", "both"):
@@ -199,7 +200,7 @@ class _DotReader:
         return {name.text: None}
 
     def attributes(self, current: _Attributes, *, of: str) -> _Attributes:
-        """What holds after the attributes that follow, of nodes, edges or the graph."""
+        """The attributes in effect after an attribute list, of nodes, edges or the graph."""
         scanner = self.scanner
         while scanner.accept("["):
             while not scanner.accept("]"):
@@ -271,7 +272,8 @@ def _format_hidden_cause(graph: graphs.Graph, node: Hashable, number: int) -> It
 
 
 def _unquote(text: str) -> str:
-    # As Graphviz reads names: a quote is escaped, a backslash is not, and a line that ends in one goes on.
+    # Names as Graphviz reads them: a quote is escaped, a backslash is not, and a line that ends in a backslash
+    # continues.
     return re.sub(r"\\(?:(\\)|(\")|\n)", lambda m: "\\\\" if m[1] else (m[2] or ""), text[1:-1])
 
 

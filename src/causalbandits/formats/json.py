@@ -1,4 +1,4 @@
-"""Our JSON: everything a model holds, the types of its states, every bit of its numbers and the counts of a fit."""
+"""The JSON format of this library: the complete model, with types of states, all bits of numbers and fit counts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OTHER_KINDS: dict[str, type[CausalGraph] | type[LatentModel]] = {
 
 
 def loads(text: str, file: str = "JSON") -> Readable:
-    """The model or graph that a text in JSON describes; `file` names it in errors."""
+    """The model or graph in a JSON text; `file` names it in errors."""
     for string in _STRING.finditer(text):
-        # Two for every \u: a letter beyond the first 65536 is written as a pair.
+        # Two for every \u: a character above U+FFFF is written as a surrogate pair.
         if len(string[1]) > LABEL_LIMIT and len(_ESCAPED.sub("x", string[1])) > 2 * LABEL_LIMIT:
             message = f"expected at most {LABEL_LIMIT:,} characters, found {clip(string[1])}."
             line, column = text.count("\n", 0, string.start()) + 1, string.start() - text.rfind("\n", 0, string.start())
@@ -50,9 +50,9 @@ def _refuse_broken(text: str, file: str) -> None:
         message = f"expected JSON, found {error.msg!r}."
         raise FormatError(message, file=file, line=error.lineno, column=error.colno) from None
     except (ValueError, RecursionError):
-        return  # what the model said is all there is to say
+        return  # the model's own message is sufficient
 
 
 def dumps(model: Readable) -> str:
-    """What its `to_json` writes, with a line at the end."""
+    """The output of the model's `to_json`, followed by a newline."""
     return model.to_json() + "\n"

@@ -1,8 +1,8 @@
 """XMLBIF 0.3, the Interchange Format in XML.
 
-A TABLE's numbers move through the states of the variable itself fastest, then through those of its last parent (the
-last GIVEN). White space around names and states is layout, unless the element says xml:space="preserve". Declared
-entities are refused: they can make a small file endless, or reach for other files.
+In a TABLE, the states of the variable itself change fastest, followed by those of its last parent (the last GIVEN).
+White space around names and states is ignored, unless the element has xml:space="preserve". Declared
+entities are refused, because they can expand without limit or refer to other files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INSIDE = {
     "VARIABLE": ("NAME", "OUTCOME", "PROPERTY"),
     "DEFINITION": ("FOR", "GIVEN", "TABLE", "PROPERTY"),
 }
-"""Which elements an element may hold; all others hold text."""
+"""The elements that an element may contain; all others contain text."""
 
 _ENTRY = re.compile(r"[^\s,]+")
 BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?+(?s:\s++|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*+)?+>)*+<BIF\b")
@@ -39,7 +39,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def loads(content: bytes, file: str = "XMLBIF") -> CausalModel:
-    """The model that a file in XMLBIF describes; `file` names it in errors."""
+    """The model in an XMLBIF file; `file` names it in errors."""
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
@@ -50,13 +50,13 @@ def loads(content: bytes, file: str = "XMLBIF") -> CausalModel:
         raise
     except expat.ExpatError as error:
         reader.refuse((error.lineno, error.offset + 1), f"expected XML, found {expat.ErrorString(error.code)!r}.")
-    except (LookupError, ValueError) as error:  # an encoding that Python does not have
+    except (LookupError, ValueError) as error:  # an encoding unknown to Python
         raise FormatError(f"expected an encoding such as UTF-8, found {error}.", file=file, line=1, column=1) from None
     return reader.draft.model()
 
 
 class _XmlReader:
-    """What the parser calls, element by element."""
+    """The parser's callbacks, element by element."""
 
     def __init__(self, parser: XMLParserType, file: str) -> None:
         self.parser, self.file = parser, file
@@ -168,7 +168,7 @@ class _XmlReader:
 
 
 def dumps(model: CausalModel) -> str:
-    """The model in XMLBIF, every number with all its digits; states that are not text become text."""
+    """The model in XMLBIF, numbers with all their digits; states that are not text are converted to text."""
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<BIF VERSION="0.3">\n' + "".join(_format_elements(model)) + "</BIF>\n"
     )

@@ -1,4 +1,4 @@
-"""The experiments of Lu, Meisami, Tewari and Yan (UAI 2020), one file a figure; settings are constants."""
+"""The experiments of Lu, Meisami, Tewari and Yan (UAI 2020), one file per figure; settings are constants."""
 
 from causalbandits.paper.experiment import Experiment
 from causalbandits.paper.registry import EXPERIMENTS

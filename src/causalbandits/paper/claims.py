@@ -1,8 +1,8 @@
-"""What the paper claims, how each claim is tested, and the verdict that the data give.
+"""The claims of the paper, their tests, and the verdicts on the data.
 
 A claim makes statements, each with one test. Holm's correction runs over the statements of all claims at once. A
 statement holds if its adjusted p-value is at most `LEVEL`, fails if that of its contrary is, and is open otherwise.
-Nothing here knows an outcome.
+This module does not depend on any outcome.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INCONCLUSIVE = "inconclusive at these replications"
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing that a claim says, and its test."""
+    """One statement of a claim, and its test."""
 
     text: str
     test: Callable[[AllRuns], StatementTest]
@@ -47,7 +47,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, in our words; `remedy` is a change with which it may hold where it does not."""
+    """A claim of the paper, paraphrased; `remedy` is a change under which a failed claim may hold."""
 
     id: str
     section: str
@@ -60,7 +60,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class StatementVerdict:
-    """A statement with what came out."""
+    """A statement with its test result."""
 
     statement: str
     test: StatementTest
@@ -69,13 +69,13 @@ class StatementVerdict:
 
     @property
     def verdict(self) -> str:
-        """Whether it holds, fails, or stays open, at `LEVEL` after correction."""
+        """Whether the statement holds, fails, or is open, at `LEVEL` after correction."""
         return HOLDS if self.p_for <= LEVEL else FAILS if self.p_against <= LEVEL else OPEN
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its judged statements."""
+    """A claim with the verdicts on its statements."""
 
     claim: Claim
     statements: Sequence[StatementVerdict]
@@ -83,12 +83,12 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """The claim as a whole."""
+        """The verdict on the whole claim."""
         return overall_verdict([statement.verdict for statement in self.statements])
 
     @property
     def with_remedy(self) -> str:
-        """The claim as a whole, with the change; empty where there is none."""
+        """The verdict on the whole claim with the change; empty without one."""
         return (
             overall_verdict([statement.verdict for statement in self.remedy_statements])
             if self.remedy_statements
@@ -97,7 +97,7 @@ class Verdict:
 
 
 def overall_verdict(verdicts: Sequence[str]) -> str:
-    """From the verdicts on its statements to that on the claim.
+    """Combine the verdicts on the statements into a verdict on the claim.
 
     >>> overall_verdict([HOLDS, HOLDS]), overall_verdict([HOLDS, FAILS, OPEN])
     ('holds', 'holds in part')
@@ -110,7 +110,7 @@ def overall_verdict(verdicts: Sequence[str]) -> str:
 
 
 def judge(runs: AllRuns, claims: Iterable[Claim] | None = None) -> list[Verdict]:
-    """Every claim whose experiment has been run."""
+    """Judge every claim whose experiment has been run."""
     tested_claims = [claim for claim in (CLAIMS if claims is None else claims) if claim.experiment in runs]
     for experiment in {claim.experiment for claim in tested_claims}:
         if any(run.replications < 2 for run in runs[experiment].values()):

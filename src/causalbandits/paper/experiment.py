@@ -1,4 +1,4 @@
-"""What an experiment is: settings, each of them one simulation, and figures drawn from their results."""
+"""Experiments: settings, each of them one simulation, and figures of their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AllRuns = Mapping[str, Runs]
 
 @dataclass(frozen=True)
 class Setting:
-    """One simulation: every policy on one environment, or on one drawn anew each replication."""
+    """One simulation: every policy on one environment, or on a new one in each replication."""
 
     name: str
     source: Source
@@ -34,14 +34,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of the paper (or its Section 4): what is run, and what is drawn."""
+    """One figure of the paper (or its Section 4): simulations and figures."""
 
     name: str
     title: str
     about: str
     settings: Callable[[], Sequence[Setting]]
     figures: Callable[[Runs], Mapping[str, Figure]]
-    """Figures by name; the first is the paper's, others come beside it."""
+    """Figures by name; the first is the paper's, the others are additional."""
     captions: Mapping[str, str]
 
 
@@ -57,9 +57,9 @@ def build_printed_policies(ids: Iterable[str]) -> dict[str, AnyPolicy]:
 
 
 def build_improved_policies(ids: Iterable[str], *, tabular: float, coarse: float) -> dict[str, AnyPolicy]:
-    """The same at the true noise scales, and the linear ones regressing on what was observed.
+    """The policies at the true noise scales; the linear ones regress on the observed values.
 
-    `tabular` is the scale of the reward given the parents, `coarse` given the action only.
+    `tabular` is the scale of the reward given the parents, `coarse` given the action alone.
     """
     policies: dict[str, AnyPolicy] = {}
     for id in ids:
@@ -70,5 +70,5 @@ def build_improved_policies(ids: Iterable[str], *, tabular: float, coarse: float
 
 
 def final_regrets(run: Run, name: str) -> np.ndarray:
-    """A policy's final regrets, one a replication."""
+    """A policy's final regrets, one per replication."""
     return run.regret(name)[:, -1]

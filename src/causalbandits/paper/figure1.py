@@ -1,4 +1,4 @@
-"""Figure 1: the graph of the simulations. Pairs X_i -> W_i -> Y; only the X_i can be set."""
+"""Figure 1: the graph of the simulations. Pairs X_i -> W_i -> Y; only the X_i are manipulable."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def sample_environment(rng: np.random.Generator) -> Environment:
 
 
 def settings() -> list[Setting]:
-    """The fixed instance, and theta drawn anew each time."""
+    """The fixed instance, and instances with sampled theta."""
     env = zoo.figure2()
     tabular, coarse = noise_scales(env)
     ids = UCB_FAMILY + TS_FAMILY
@@ -46,7 +46,7 @@ def settings() -> list[Setting]:
 
 
 BAYESIAN_SCALE = float(np.sqrt(NOISE_SD**2 + 4 * PRIOR_SD**2 / 4))
-"""Given the action: each of four parents adds theta_i^2 / 4, PRIOR_SD^2 / 4 in the mean."""
+"""The noise scale given the action: each of four parents adds theta_i^2 / 4, on average PRIOR_SD^2 / 4."""
 
 
 def figures(runs: Runs) -> dict[str, Figure]:

@@ -29,7 +29,7 @@ TABULAR, COARSE = 0.1, float(np.sqrt(0.1**2 + sum(np.square(THETA)) / 4))
 
 
 def random_environments(m: int) -> Callable[[np.random.Generator], Environment]:
-    """The paper's draw: P(X) ~ Dirichlet(1), P(W = 1 | X = j) uniform, for each j anew."""
+    """The paper's distribution: P(X) ~ Dirichlet(1), P(W = 1 | X = j) uniform, independent for each j."""
     return partial(_sample_random, m)
 
 
@@ -38,9 +38,10 @@ def _sample_random(m: int, rng: np.random.Generator) -> Environment:
 
 
 def clean_environments(m: int) -> Callable[[np.random.Generator], Environment]:
-    """The clean draw: the two extreme P(W = 1 | X) are the same for every m, further values lie between them.
+    """The controlled distribution: the two extreme P(W = 1 | X) are the same for every m, further values lie between
+    them.
 
-    So only the number of actions changes with m, not the gaps between the best ones.
+    With it only the number of actions changes with m, while the gaps between the best ones stay equal.
     """
     return partial(_sample_clean, m)
 
@@ -53,7 +54,7 @@ def _sample_clean(m: int, rng: np.random.Generator) -> Environment:
 
 
 def settings() -> list[Setting]:
-    """Each m, drawn as in the paper and cleanly."""
+    """Each m, with the paper's and with the controlled distribution."""
     policies = build_printed_policies(PRINTED_POLICIES) | build_improved_policies(
         PRINTED_POLICIES, tabular=TABULAR, coarse=COARSE
     )
@@ -64,7 +65,7 @@ def settings() -> list[Setting]:
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
-    """Final regret against m: as printed, improved, and in the clean experiment."""
+    """Final regret against m: as printed, improved, and in the controlled experiment."""
     from causalbandits.results.plots import plot_final
 
     paper = {m: runs[f"m = {m}"] for m in MS}

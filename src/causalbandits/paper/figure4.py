@@ -1,4 +1,4 @@
-"""Figure 4: regret against n, the number of parents; only the first matters to the reward."""
+"""Figure 4: regret against n, the number of parents; only the first parent affects the reward."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABULAR, COARSE = 0.1, float(np.sqrt(0.1**2 + 1 / 4))
 
 
 def random_environments(n: int) -> Callable[[np.random.Generator], Environment]:
-    """The paper's draw, with theta = (1, 0, ..., 0)."""
+    """The paper's distribution, with theta = (1, 0, ..., 0)."""
     return partial(_sample_random, n)
 
 
@@ -37,7 +37,7 @@ def _sample_random(n: int, rng: np.random.Generator) -> Environment:
 
 
 def settings() -> list[Setting]:
-    """Each n."""
+    """A setting for each n."""
     policies = build_printed_policies(PRINTED_POLICIES) | build_improved_policies(
         PRINTED_POLICIES, tabular=TABULAR, coarse=COARSE
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HORIZON = 5000
 CAMPAIGN_POLICIES = ("ucb", "c-ucb", "ts(prior=beta)", "c-ts(prior=beta)")
 CLICK_SCALE = 0.5
-"""A coin's flip is 1/2-sub-Gaussian."""
+"""A Bernoulli variable is 1/2-sub-Gaussian."""
 
 
 def settings() -> list[Setting]:
@@ -31,7 +31,7 @@ def settings() -> list[Setting]:
 
 
 def figures(runs: Runs) -> dict[str, Figure]:
-    """Regret, as printed and with indices made for coins."""
+    """Regret, as printed and with indices for Bernoulli rewards."""
     from causalbandits.results.plots import plot_panels
 
     run = runs["campaign"]

@@ -1,4 +1,4 @@
-"""Section 4: an environment in which all but one variable are irrelevant, and UCB tries them all the same."""
+"""Section 4: an environment in which all variables except one are irrelevant, while UCB explores all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPARED_POLICIES = ("ucb", "ts(scales=given)", "c-ucb", "c-ts(scales=given)")
 
 
 def hard_gap(N: int) -> float:
-    """The gap at which 3^N actions are hardest to tell apart in the horizon."""
+    """The gap at which 3^N actions are hardest to distinguish within the horizon."""
     return C * math.sqrt(3**N / HORIZON)
 
 

@@ -1,4 +1,4 @@
-"""What the report of the reproduction says."""
+"""The content of the reproduction report."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _experiment_parts(experiment: Experiment, runs: Runs) -> Iterable[Part]:
 
 
 def _improvement_rows(runs: AllRuns) -> Iterable[tuple[str, ...]]:
-    """Each policy's final regret as printed and improved, where both were run."""
+    """Each policy's final regret as printed and improved, if both were run."""
     for experiment, settings in runs.items():
         for setting, run in settings.items():
             mean = {row.policy: row.mean for row in run.summary()}

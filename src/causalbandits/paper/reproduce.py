@@ -1,11 +1,11 @@
-"""Run the paper's experiments into a folder, and leave a report there. Interrupted, the same call goes on.
+"""Run the paper's experiments into a folder, and write a report. After an interruption, the same call continues.
 
-folder/run.json            what this folder is a run of
+folder/run.json            the seed, replications and experiments of the run
 folder/report.html, .md    the report
 folder/claims.json         each claim of the paper with its verdict
 folder/figures/*.svg, .pdf, .png
 folder/data/*.csv          every number of the figures, with seed, versions and the command that makes it again
-folder/.replications/      what has been run so far
+folder/.replications/      finished replications
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from causalbandits.results import Run, provenance, write_data, write_figures, wr
 
 FOLDER_FORMAT, FOLDER_VERSION = "causalbandits-reproduction", 1
 QUICK = 5
-"""Replications of a quick look."""
+"""The number of replications of a quick run."""
 REPLICATIONS = 20
-"""The paper's."""
+"""The number of replications in the paper."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with the experiment, the rounds done since the last call, and all of its rounds."""
+"""Called with the experiment, the rounds since the last call, and the total number of its rounds."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was run, drawn and judged."""
+    """The results, figures and verdicts of a reproduction."""
 
     folder: Path
     runs: AllRuns
@@ -55,7 +55,7 @@ def reproduce(
     workers: int | None = None,
     progress: OnProgress = lambda experiment, rounds, total: None,
 ) -> Reproduction:
-    """Run some of the experiments, or all, into a folder; what is there already of the same run is kept and used."""
+    """Run some or all of the experiments into a folder; existing results of the same run are kept and used."""
     if replications < 2:
         raise CausalBanditsError(
             f"replications must be 2 or more, so that uncertainty can be estimated; got {replications}."
@@ -85,7 +85,7 @@ def _parse_names(names: Iterable[str]) -> list[str]:
 
 
 def _claim_folder(folder: Path, names: list[str], replications: int, seed: int) -> list[Experiment]:
-    """Make the folder this run's, or find that it is; the experiments asked for now and before."""
+    """Assign the folder to this run, or check that it belongs to it; return all experiments requested so far."""
     path = folder / "run.json"
     before: list[str] = []
     if path.exists():

@@ -1,6 +1,6 @@
-"""Tests of the paper's statements: each gives an estimate, an interval, and two p-values, for it and against it.
+"""Tests of the paper's statements: each gives an estimate, an interval, and two p-values, for and against it.
 
-Replications are the sample. Policies meet the same worlds in a replication, so comparisons are paired.
+Replications are the sample. In a replication all policies face the same environment, so comparisons are paired.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EQUIVALENT = (0.8, 1.25)
 
 @dataclass(frozen=True)
 class StatementTest:
-    """What the data say of one statement: small `p_for` speaks for it, small `p_against` against it."""
+    """The evidence on one statement: a small `p_for` supports it, a small `p_against` contradicts it."""
 
     statistic: str
     estimate: float
@@ -68,7 +68,7 @@ def growth_exponent_test(logs: Sequence[float], regrets: Sequence[Array]) -> Sta
     without = (table.sum(axis=1, keepdims=True) - table) / (n - 1)
     low, high = EQUIVALENT
     statistic = f"power of growth, inside [{low:g}, {high:g}]"
-    if (without <= 0).any():  # no power of anything
+    if (without <= 0).any():  # not a power function
         return StatementTest(statistic, math.nan, math.nan, math.nan, 0.90, 1.0, 1.0)
     powers = centred @ np.log(without) / (centred @ centred)
     estimate = float(centred @ np.log(table.mean(axis=1)) / (centred @ centred))
@@ -83,7 +83,7 @@ def growth_exponent_test(logs: Sequence[float], regrets: Sequence[Array]) -> Sta
 
 
 def identity_test(regrets: Sequence[Array]) -> StatementTest:
-    """All are the same numbers: no statistics needed."""
+    """All numbers are identical, which needs no statistical test."""
     differences = max(float(np.abs(series - regrets[0]).max()) for series in regrets)
     is_identical = differences == 0.0
     return StatementTest(

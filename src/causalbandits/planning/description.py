@@ -1,4 +1,4 @@
-"""What a problem is like before anything is tried: which knobs can matter, what the graph saves, what to use."""
+"""Description of a problem before the first decision: relevant variables, savings by the graph, and a policy."""
 
 from __future__ import annotations
 
@@ -40,36 +40,39 @@ from causalbandits.results import (
 )
 from causalbandits.theory import Comparison, compare, validate_horizon
 
-# What may stand in for the reward's parents, and what each such set is worth: in use, its own, the cheapest.
+# Sets that can replace the reward's parents, and the size of each: the set in use, the parents themselves, the
+# smallest.
 
 MAX_JOINT_VALUES = 2**20
-"""The reward's spread given a separator is computed up to this many joint values of it, the reward and the knobs."""
+"""The spread of the reward given a separator is computed up to this many joint values of separator, reward and
+manipulable variables."""
 
 
 class Separator(NamedTuple):
-    """A set that stands in for the reward's parents: how many configurations, and how far rewards vary given it."""
+    """A set that can replace the reward's parents: its number of configurations, and the reward's spread given it."""
 
     name: str
     variables: tuple[str, ...]
     configurations: int
     spread: float | None
-    """The largest standard deviation of the reward given a value of the set that some action leads to.
+    """The largest standard deviation of the reward given a value of the set that some action can produce.
 
-    None if the reward's states are no numbers, or the table too large.
+    None if the reward's states are not numbers, or the array would be too large.
     """
 
 
 def find_separators(problem: Problem) -> tuple[Separator, ...]:
-    """The reward's own parents, the set in use, and the cheapest; only where the reward is in the model."""
+    """The reward's own parents, the set in use, and the smallest; only if the reward is in the model."""
     reward = problem.reward_node
     if reward is None or not isinstance(problem.knowledge, CausalModel) or not problem.parents:
-        return ()  # where causes are hidden, the route says what there is
+        return ()  # with unobserved confounders, the route lists the options
     model = problem.knowledge
     sets = {"in use": problem.parents, "the reward's own parents": model[reward].parents}
     always = problem.actions.variables_always_set()
-    # Where no knob leads to the reward, nothing needs to be separated from it.
+    # If no manipulable variable affects the reward, there is nothing to separate.
     if ancestors(without_causes_of(model.graph, always), [reward]) & set(problem.manipulable):
-        with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said already, of the problem itself
+        # already reported for the problem itself
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):
             cheapest = Problem(
                 model,
                 manipulable=problem.manipulable,
@@ -92,17 +95,18 @@ def find_separators(problem: Problem) -> tuple[Separator, ...]:
 
 
 def _conditional_deviation(problem: Problem, reward: str, separator: tuple[str, ...]) -> float | None:
-    """The largest standard deviation of the reward given what any action can make of these variables."""
+    """The largest standard deviation of the reward given any value of these variables that an action can produce."""
     states: Sequence[Any] = problem.model[reward].states
     if not all(isinstance(s, int | float) for s in states):
         return None
     blocks = find_blocks(problem.model, problem.manipulable, [*separator, reward])
-    block = next(block for block in blocks if len(separator) in block.parents)  # what is elsewhere says nothing of it
+    # other blocks do not affect the separator
+    block = next(block for block in blocks if len(separator) in block.parents)
     if block.choices * block.configurations > MAX_JOINT_VALUES:
         return None
     weights = _reachable_rows(problem, block).reshape(
         -1, len(states)
-    )  # the reward, which was named last, moves fastest
+    )  # the reward, as the last variable, changes fastest
     weights = weights[weights.sum(axis=1) > 0]
     weights /= weights.sum(axis=1, keepdims=True)
     values = np.array(states, dtype=float)
@@ -111,11 +115,11 @@ def _conditional_deviation(problem: Problem, reward: str, separator: tuple[str, 
 
 
 def _reachable_rows(problem: Problem, block: Block) -> Array:
-    """A block's distribution under every choice of its knobs that some action makes."""
+    """A block's distribution under every choice of its manipulable variables that occurs in an action."""
     space = problem.actions
     if space.is_product or space.size > LISTED:
         return block.table.copy()
-    return block.rows(np.unique(space.array()[:, block.knobs], axis=0))
+    return block.rows(np.unique(space.array()[:, block.manipulable], axis=0))
 
 
 CAPTION = (
@@ -124,10 +128,10 @@ CAPTION = (
 )
 
 MAX_CONTEXTS = 64
-"""Of up to so many contexts each is looked at."""
+"""The maximum number of contexts that are examined one by one."""
 
 MAX_SETS = 8
-"""So many sets of knobs are named."""
+"""The maximum number of intervention sets that are listed."""
 
 NO_EFFECT_ADVICE = (
     "uniform",
@@ -137,22 +141,22 @@ NO_EFFECT_ADVICE = (
 
 @dataclass(frozen=True)
 class Description:
-    """What `describe` found; prints as text, shows as a page with the graph in notebooks."""
+    """The result of `describe`; prints as text, and shows as a page with the graph in notebooks."""
 
     problem: Problem
     horizon: int
     matter: tuple[str, ...]
-    """The knobs that can change the reward's parents."""
+    """The manipulable variables that can affect the reward's parents."""
     idle: tuple[str, ...]
     reachable: int
-    """How many configurations of the parents can occur."""
+    """The number of reachable configurations of the parents."""
     separators: tuple[Separator, ...]
     bounds: Comparison = field(repr=False)
     policy: str
-    """The policy to start with."""
+    """The recommended policy."""
     reason: str
     route: Route = NO_ROUTE
-    """What is possible with what is known, where causes are hidden or a number per action is learnt."""
+    """The options for learning, with unobserved confounders or a mean per action."""
 
     def __repr__(self) -> str:
         return as_text(self._parts)
@@ -208,7 +212,7 @@ class Description:
 
     @property
     def _learning_sentence(self) -> str:
-        """Of what a number is learnt, in a sentence."""
+        """A sentence that says for which units (configurations or actions) means are estimated."""
         if self.problem.unit == "actions":
             return f"Learned: one mean reward per action{' and context' if self.problem.context else ''}."
         return (
@@ -225,13 +229,13 @@ class Description:
                 f"Means to learn: {format_count(self.reachable)} with the graph, {format_count(means)} without it. "
                 f"Search: {_format_search_size(self.problem)}."
             ),
-            # What each removed choice is a mixture of is for problem.reduction() itself to say.
+            # The mixture of actions that replaces a removed choice is listed by problem.reduction().
             Code("\n".join(line for line in _format_reduction(self.problem).splitlines() if not line.startswith("  "))),
         ]
 
 
 def write_description(description: Description, folder: Path) -> None:
-    """The same as a page, `report.html` and `report.md`, with the graph in three formats."""
+    """Write the description as `report.html` and `report.md`, with the graph in three formats."""
     from causalbandits.results.plots import plot_graph
 
     write_figures(folder / "figures", {"graph": plot_graph(description.problem)})
@@ -240,7 +244,7 @@ def write_description(description: Description, folder: Path) -> None:
 
 
 def _hidden_parts(problem: Problem) -> list[Part]:
-    """What hidden causes tie together, where there are some."""
+    """The unobserved confounders and the variables that they affect, if any."""
     confounded = (
         [", ".join(district) for district in problem.graph.districts() if len(district) > 1]
         if problem.graph.hidden
@@ -282,7 +286,7 @@ def _context_parts(problem: Problem) -> list[Part]:
 
 
 def _contexts_without_actions(problem: Problem) -> list[str]:
-    """The contexts in which what is required leaves no action."""
+    """The contexts in which the constraints leave no action."""
     if problem.requirements is None or problem.contexts.size > MAX_CONTEXTS:
         return []
     conditioned_problems = (problem.condition_codes(codes) for codes, _ in problem.contexts.by_probability())
@@ -290,7 +294,8 @@ def _contexts_without_actions(problem: Problem) -> list[str]:
 
 
 def _format_reduction(problem: Problem) -> str:
-    """Of the likeliest context, where there are some: without one, actions may be too many that are few given it."""
+    """The reduction in the most likely context, if there are contexts: actions may be too many overall but few in one
+    context."""
     if problem.unknown_cpts:
         return (
             f"CPTs to learn online: {_format_names(problem.unknown_cpts)}. Until they are learned, only the graph "
@@ -305,9 +310,9 @@ def _format_reduction(problem: Problem) -> str:
 
 
 def _format_search_size(problem: Problem) -> str:
-    """How many actions, in the contexts that there are if these are few."""
+    """The number of actions, by context if contexts are few."""
     if problem.unknown_cpts:
-        return f"{format_count(problem.situation(any_tables=True).size)} actions"
+        return f"{format_count(problem.situation(any_cpts=True).size)} actions"
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return f"{format_count(problem.candidates.size)} actions"
     likely = feasible_contexts(problem, problem.contexts.by_probability())
@@ -331,7 +336,7 @@ def _format_knobs(description: Description) -> str:
 
 
 def _format_intervention_sets(problem: Problem) -> str:
-    """What the actions set, each set once; the first few if there are many."""
+    """The intervention sets, each once; the first few if there are many."""
     space = problem.actions
     rows = space.array()[: 2**12] if space.explicit_choices is not None or space.size <= LISTED else space.array()[:0]
     sets = dict.fromkeys(tuple(bool(choice) for choice in row) for row in rows.tolist())
@@ -342,12 +347,12 @@ def _format_intervention_sets(problem: Problem) -> str:
 
 
 def _format_costs(problem: Problem) -> str:
-    """What is to be paid, in a sentence after others."""
+    """A sentence about costs, to follow other sentences."""
     return "" if problem.costs is None else f" Costs, subtracted from the reward: {problem.costs.prices_text}."
 
 
 def _bound_parts(bounds: Comparison) -> list[Part]:
-    """The bounds that say something, and in a line the policies of those that do not."""
+    """The informative bounds, and a line with the policies whose bounds are vacuous."""
     vacuous = [row.policy for row in bounds if row.vacuous]
     broken = [row.policy for row in bounds if row.broken and not row.vacuous]
     informative = Comparison(row for row in bounds if not row.vacuous and not row.broken)
@@ -411,14 +416,14 @@ def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Descript
 
 
 def _influential_variables(problem: Problem) -> set[str]:
-    """What leads to the parents, or, where there are none, to the reward."""
+    """The variables that affect the parents or, without parents, the reward."""
     if problem.unit == "actions":
         return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
-    return {knob for block in problem.blocks for knob in block.knob_names}
+    return {knob for block in problem.blocks for knob in block.manipulable_names}
 
 
 def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:
-    """What an agent takes where no policy is chosen, and why."""
+    """The default policy of an agent, with the reason."""
     default = default_with_reason(problem, horizon=horizon)
     if problem.unit == "actions":
         size = problem.actions.size * problem.contexts.size

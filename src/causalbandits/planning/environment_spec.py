@@ -1,11 +1,11 @@
-"""Environments from specifications: a problem and the reward that only the simulation knows, or a world of the zoo.
+"""Environments from specifications: a problem with a reward mechanism, or an environment of the zoo.
 
     entries of the problem                                        environment
     {}                                                            { zoo = "random_parallel", m = 3, n = 2 }
     { max_set = 1 }                                               { zoo = "email_campaign" }
     { model = "model.json", manipulable = ["x"], reward = "y" }   { reward = "bernoulli", mean = [0.3, 0.1] }
 
-A world of the zoo takes its parameters, and the entries of a problem that narrow its actions.
+An environment of the zoo takes its parameters, and the entries of a problem that restrict its actions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from causalbandits.model.graph import ancestors
 from causalbandits.problem import SPEC_ENTRIES, Problem, SpecTerms, is_path, parse_knowledge
 
 REWARD_ENTRIES = ("graph", "model", "reward", "reward_parents", "adjust", "can_observe", "values")
-"""Entries that say what the reward depends on; a world of the zoo has all of that."""
+"""Entries that define the reward's dependence; an environment of the zoo defines all of them itself."""
 
 ESTIMATION_ENTRIES = ("data", "bins", "interventions", "missing", "prior")
 
@@ -51,10 +51,10 @@ def parse_environment(
     terms: SpecTerms | None = None,
     inspecting: bool = False,
 ) -> Problem | Environment:
-    """The environment of a specification, or its problem alone where nothing says how the reward comes about.
+    """The environment of a specification, or its problem alone if the specification has no reward mechanism.
 
-    Files are looked for in `folder`; errors name entries in `terms`, those of a file by default. With `inspecting`, a
-    graph need not have manipulable variables (all that lead to the reward are), nor their values (two).
+    Files are searched in `folder`; errors name entries in `terms`, by default those of a file. With `inspecting`, a
+    graph needs neither manipulable variables (default: all that affect the reward) nor values (default: two).
 
     >>> parse_environment({"max_set": 1}, {"zoo": "lower_bound", "N": 3, "delta": 0.1}).problem
     Problem(7 actions on X1, X2, X3; 2 configurations of X1; observe X1)
@@ -98,13 +98,13 @@ def _environment_from_zoo(entries: Mapping[str, Any], environment: Mapping[str, 
             )
         if entry not in restricting:
             raise CausalBanditsError(unknown_name_message("entry", entry, restricting))
-    defaults = {"rng": 0} if "rng" in accepted else {}  # the same settings give the same world
+    defaults = {"rng": 0} if "rng" in accepted else {}  # equal settings give equal environments
     env: Environment = factory(**defaults | parameters)
     return _restrict_actions(env, entries, terms) if entries else env
 
 
 def _restrict_actions(env: Environment, restrictions: Mapping[str, Any], terms: SpecTerms) -> Environment:
-    """The same world with fewer actions."""
+    """The environment with fewer actions."""
     problem = env.problem
     defaults: dict[str, Any] = {
         "model": problem.model,
@@ -114,12 +114,13 @@ def _restrict_actions(env: Environment, restrictions: Mapping[str, Any], terms: 
     }
     if not problem.actions.always_set and "max_set" not in restrictions:
         defaults["optional"] = True
-    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # a world of the zoo is as it is meant
+    # environments of the zoo are intended as they are
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         return Environment(Problem.from_spec(defaults | dict(restrictions), terms=terms), env.reward)
 
 
 def _add_inspection_defaults(entries: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """All that leads to the reward can be set, unless something is said, and to two values, unless these are."""
+    """Defaults for inspection: all variables that affect the reward are manipulable, with two values each."""
     source = entries.get("graph", entries.get("model"))
     if not isinstance(source, str) or "data" in entries:
         return entries
@@ -162,10 +163,10 @@ def _add_reward(problem: Problem, kind: str, environment: Mapping[str, Any]) -> 
 
 
 def _writable_parameters(factory: Callable[..., Any]) -> tuple[list[str], list[str]]:
-    """The parameters of a function that can be written down, and those of them without a default."""
+    """The parameters of a function that can be written in a file, and those of them without a default."""
     parameters = [
         parameter for parameter in inspect.signature(factory).parameters.values() if parameter.name != "features"
-    ]  # these are functions
+    ]  # these parameters are functions
     return [parameter.name for parameter in parameters], [
         parameter.name for parameter in parameters if parameter.default is parameter.empty
     ]

@@ -1,4 +1,4 @@
-"""A specification in a file: a problem, how its reward comes about, which policies, how long.
+"""A specification in a file: a problem, its reward mechanism, policies, and the horizon.
 
 model = "model.json"              # the entries of a problem: model or graph, reward, manipulable, values, costs, ...
 reward = "click"                  # (cb.problem.problem_schema() has all of them)
@@ -12,7 +12,7 @@ purpose = { promo = 0.02 }
 [environment]                     # how the reward comes about in a simulation
 reward = "bernoulli"              # bernoulli, gaussian, linear or student
 mean = [0.3, 0.1]                 # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
-# zoo = "email_campaign"          # or a world of the zoo with its parameters, without model, graph and reward
+# zoo = "email_campaign"          # or an environment of the zoo with its parameters, without model, graph and reward
 
 [simulation]
 horizon = 5000
@@ -26,7 +26,7 @@ c-ts = { prior = "beta" }         # families, or names of your own with policy =
 narrow = { policy = "ucb", noise_scale = 0.5 }
 # mine = { policy = "my_module:MyPolicy", epsilon = 0.1 }     # a class of your own, in my_module.py beside this file
 
-A comparison needs all of it, a study or a look at the problem only the problem. JSON files have the same entries.
+A comparison needs all tables; a study or an inspection needs only the problem. JSON files have the same entries.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ from causalbandits.results import (
     write_page,
 )
 
-# Policies of your own in a specification: `policy = "my_module:MyPolicy"`, beside the file or installed.
+# Custom policies in a specification: `policy = "my_module:MyPolicy"`, beside the file or installed.
 
 
 def load_custom_policy(place: str, parameters: Mapping[str, Any], folder: Path) -> AnyPolicy:
-    """The policy that `module:Class` and its parameters make; modules are looked for in `folder`, too."""
+    """The policy given by `module:Class` and its parameters; modules are also searched in `folder`."""
     module_name, _, class_name = place.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise PolicyError(f'A custom policy is written "module:Class", such as "my_module:MyPolicy"; got {place!r}.')
@@ -95,10 +95,10 @@ def _find_policy_class(module: ModuleType, name: str) -> type[AnyPolicy]:
 
 
 def _import_module(name: str, folder: Path) -> ModuleType:
-    """The module, from the folder or from wherever Python finds it.
+    """The module, from the folder or from Python's path.
 
-    The folder stays on Python's path, because worker processes have to import the module, too; at its end, because
-    files that happen to lie beside a specification must not take the place of installed modules.
+    The folder stays on Python's path, because worker processes have to import the module, too. It is appended, so that
+    files beside a specification cannot shadow installed modules.
     """
     folder_path = str(folder.resolve())
     if folder_path not in sys.path:
@@ -117,7 +117,7 @@ def _import_module(name: str, folder: Path) -> ModuleType:
 
 
 def _validate_module_file(module: ModuleType, name: str, folder: Path) -> None:
-    """A module in the folder is the one that is meant; another of its name must not be taken for it."""
+    """Check that a module in the folder is the imported one, and not shadowed by another module of that name."""
     expected_file = folder.joinpath(*name.split(".")).with_suffix(".py")
     module_file = getattr(module, "__file__", None)
     if expected_file.exists() and (module_file is None or Path(module_file).resolve() != expected_file):
@@ -125,12 +125,12 @@ def _validate_module_file(module: ModuleType, name: str, folder: Path) -> None:
 
 
 MINIMUMS = {"horizon": 1, "replications": 1, "seed": 0}
-"""The entries of [simulation] that are whole numbers, with the least that each may be."""
+"""The integer entries of [simulation], with their minimum."""
 
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """A comparison that a file asks for."""
+    """A comparison that a file specifies."""
 
     name: str
     environment: Environment
@@ -141,7 +141,7 @@ class ExperimentSpec:
     budget: float | None = None
 
     def run(self, workers: int | None = None, checkpoint: Path | None = None) -> Run:
-        """The simulation."""
+        """Run the simulation."""
         return simulate(
             self.environment,
             self.policies,
@@ -156,7 +156,7 @@ class ExperimentSpec:
 
 @dataclass(frozen=True)
 class SpecFile:
-    """The content of a file: the entries of its problem, and its tables; those that are not there are empty."""
+    """The content of a file: the entries of its problem, and its tables; missing tables are empty."""
 
     path: Path
     entries: Mapping[str, Any]
@@ -172,7 +172,7 @@ class SpecFile:
         return parse_environment(entries, self.environment, folder=self.path.parent, terms=terms)
 
     def build_spec(self) -> ExperimentSpec:
-        """The comparison, for which nothing may be missing."""
+        """The comparison; raise if a required part is missing."""
         env = self.parse_environment()
         if not isinstance(env, Environment):
             kinds = ", ".join(map(repr, REWARD_CLASSES))
@@ -190,12 +190,12 @@ class SpecFile:
 
 
 def read_spec(path: Path) -> ExperimentSpec:
-    """The comparison that a file asks for."""
+    """The comparison that a file specifies."""
     return read_spec_file(path).build_spec()
 
 
 def read_spec_file(path: Path) -> SpecFile:
-    """The content of a file; an error names the line or the entry that is wrong."""
+    """The content of a file; errors name the offending line or entry."""
     content = read_spec_content(path)
     validate_names(content, (*SPEC_ENTRIES, *EXPERIMENT_TABLES), "entry")
     tables = {name: require_table(content, name) for name in EXPERIMENT_TABLES if name in content}
@@ -215,7 +215,7 @@ def require_table(content: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def parse_simulation(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What [simulation] says, checked."""
+    """The validated table [simulation]."""
     validate_names(entries, (*MINIMUMS, "budget"), "entry of [simulation]:")
     for name, value in entries.items():
         if name == "budget":
@@ -229,7 +229,7 @@ def parse_simulation(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_policy(name: str, entries: Any, folder: Path) -> AnyPolicy:
-    """The policy that a line of [policies] describes."""
+    """The policy of a line of [policies]."""
     if not isinstance(entries, dict) or not isinstance(entries.get("policy", name), str):
         raise CausalBanditsError(
             f'[policies] {name}: expected a table of options ({{}} for none), optionally with policy = "c-ucb"; got '
@@ -243,17 +243,17 @@ def parse_policy(name: str, entries: Any, folder: Path) -> AnyPolicy:
 
 
 def validate_names(entries: Mapping[str, Any], names: Iterable[str], kind: str) -> None:
-    """Raise if there is an entry that nobody knows."""
+    """Raise if an entry is unknown."""
     for name in entries:
         if name not in names:
             raise CausalBanditsError(unknown_name_message(kind, name, names))
 
 
-# A comparison run into a folder, with its report.
+# Run a comparison into a folder, with its report.
 
 
 def write_comparison(spec: ExperimentSpec, folder: Path, workers: int | None = None) -> Run:
-    """Run a comparison into a folder: report, figures, data. Interrupted, the same call goes on."""
+    """Run a comparison into a folder: report, figures, data. After an interruption, the same call continues."""
     from causalbandits.results.plots import plot_graph, plot_panels
 
     if folder.exists() and not (folder / ".replications").exists() and any(folder.iterdir()):
@@ -290,7 +290,7 @@ def write_comparison(spec: ExperimentSpec, folder: Path, workers: int | None = N
 
 
 def _format_cost_note(spec: ExperimentSpec) -> str:
-    """What costs do to that."""
+    """A note on the effect of costs."""
     if spec.environment.problem.costs is None:
         return ""
     if spec.budget is None:

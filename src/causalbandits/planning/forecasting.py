@@ -1,9 +1,9 @@
-"""Before launch: what would each policy lose, and how soon would it know what to do?
+"""Forecasts before launch: each policy's regret, and the number of rounds until it finds the best action.
 
-Worlds are drawn from a prior on the reward, and from the tables' posterior where the model was fitted to data; the
-policies know the problem as it is given. Each is played on the same worlds. What it would recommend at a checkpoint
-counts as found if its true mean is within `tolerance` of the best, and as found for good from the first checkpoint
-after which that stays so, up to the horizon.
+Environments are drawn from a prior over rewards, and from the posterior of the CPTs if the model was fitted to data.
+The policies receive the problem as given, and all are played in the same environments. A recommendation at a checkpoint
+counts as correct if its true mean is within `tolerance` of the best. The best action counts as found for good from the
+first checkpoint after which all recommendations are correct up to the horizon.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Worlds that may be, before launch: drawn from what is thought of the reward, and from what data leave open.
+# Sampled environments: rewards from a prior, CPTs from the posterior given data.
 
 RewardPrior = tuple[float, float] | Callable[[Problem, np.random.Generator], Reward]
 
 STAKE_SAMPLES = 50
-"""What is at stake is the median of so many worlds."""
+"""The number of sampled environments whose median is the expected loss of a random action."""
 
 ACTION_SAMPLES = 1000
-"""Where there are too many actions to look at each, so many are drawn instead."""
+"""The number of sampled actions if there are too many to enumerate."""
 
 
 @dataclass(frozen=True)
 class BernoulliStep:
-    """A step of a world that learns by actions: the reward is 1 with the action's own probability."""
+    """The step of an environment for learning by actions: the reward is 1 with the action's own probability."""
 
     problem: Problem
     means: Array
@@ -67,7 +67,7 @@ class BernoulliStep:
 
 @dataclass(frozen=True)
 class EnvironmentPrior:
-    """Draws worlds that may be: the reward from its prior, the tables from their posterior if they have one."""
+    """A distribution over environments: rewards from their prior, CPTs from their posterior if they have one."""
 
     problem: Problem
     reward_prior: RewardPrior
@@ -97,7 +97,8 @@ class EnvironmentPrior:
         return Environment(truth, self._sample_reward(truth, rng))
 
     def _sample_by_actions(self, rng: np.random.Generator) -> Environment:
-        """A world in which every action's mean, in every context, is drawn for itself: no table ties them together."""
+        """An environment in which every action's mean, in every context, is sampled independently, without a CPT in
+        common."""
         if callable(self.reward_prior):
             raise CausalBanditsError(
                 "reward_prior: this problem learns one mean per action, and a function draws rewards given parents. "
@@ -124,19 +125,20 @@ class EnvironmentPrior:
         return reward
 
     def default_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
-        """What an agent takes by default, Thompson sampling without the graph, and a uniform test."""
-        by_actions = self.problem.unit == "actions"  # of coins
+        """The default policy of an agent, Thompson sampling without the graph, and uniform sampling."""
+        by_actions = self.problem.unit == "actions"  # binary rewards
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
         ts = policy("ts", prior="beta") if bounded else policy("ts", scales="given")
         default = default_with_reason(self.problem, horizon=horizon).policy
         return [default] if self.problem.unknown_limits else [default, ts, "uniform"]
 
     def at_stake(self, seed: int, allowance: float | None = None) -> float:
-        """What an action chosen blindly loses against the best one, in the mean: the median of some worlds.
+        """The expected loss of a uniformly random action relative to the best one: the median over sampled
+        environments.
 
-        With an allowance, of those that it pays for in every round.
-        The median, because worlds in which nothing or everything is at stake must not decide for the others. The
-        number of worlds is fixed, so that it does not depend on how many are played.
+        With a budget per round, only actions within it count. The median limits the influence of environments in which
+        actions are all equal or extremely different. The number of environments is fixed, so that it does not depend on
+        the number of replications.
         """
         return float(np.median([self._mean_gap(seed, number, allowance) for number in range(STAKE_SAMPLES)]))
 
@@ -167,17 +169,17 @@ class EnvironmentPrior:
         size = self.problem.actions.size
         if size <= LISTED:
             return float(env.gaps().mean())
-        length = size.bit_length() // 8 + 9  # more bytes than its numbers have
+        length = size.bit_length() // 8 + 9  # more bytes than the number has
         return float(
             np.mean([env.gap(int.from_bytes(rng.bytes(length), "little") % size) for _ in range(ACTION_SAMPLES)])
         )
 
 
 CHECKPOINTS = 100
-"""So many checkpoints, each some percent later than the one before."""
+"""The number of checkpoints, each some percent later than the previous one."""
 
 DEFAULT_TOLERANCE_SHARE = 0.1
-"""An action is good enough, unless told otherwise, if it loses no more than this share of what is at stake."""
+"""The default tolerance as a share of the expected loss of a random action."""
 
 
 class Needed(NamedTuple):
@@ -306,7 +308,7 @@ class Forecast:
 
     @property
     def good_enough(self) -> str:
-        """The tolerance in words."""
+        """The tolerance as a phrase."""
         share = (
             f" ({self.tolerance / self.at_stake:.0%} of the median loss of a random action)" if self.at_stake else ""
         )
@@ -328,7 +330,7 @@ class Forecast:
 
 
 def _wilson_interval(events: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
-    """How often something is so, over the first axis, and its 95% interval (Wilson's)."""
+    """The frequency of True over the first axis, and its 95% Wilson interval."""
     n, p, z = len(events), events.mean(axis=0), 1.96
     centre, scale = p + z * z / (2 * n), 1 + z * z / n
     half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))

@@ -1,13 +1,15 @@
-"""What is possible with what is known: by configurations, with a knob that is always set, or by actions.
+"""Options for learning: by configurations, by configurations with a variable that is always set, or by actions.
 
-1. Some observed variables separate every action from the reward, and P(z | do(a)) is known or can be computed from what
-   is observed: a number per configuration, for every policy.
-2. They would if some knob were always set: leaving alone is what hidden causes spoil.
-3. They do, and P(z | do(a)) cannot be computed: what to observe, or what to set at random in some rows.
-4. Whatever is known, a number per action, on the actions worth trying.
+1. By configurations: observed variables separate every action from the reward, and P(z | do(a)) is known or identified
+   from observations. All policies with a mean per configuration apply.
+2. By configurations with a variable always set: the variables would separate if some manipulable variable were set in
+  every action, because unobserved confounders only matter when it is not set.
+3. By configurations after further measurement: the variables separate, but P(z | do(a)) is not identified. The option
+  names variables to observe, or to randomise in some rows.
+4. By actions: always possible, a mean per action, for the actions worth trying.
 
-The way with the fewest numbers is the one to go, of those on which no action is lost that may be the best: a knob that
-is always set is never left alone, and that may be what is best.
+The recommended option has the fewest parameters among those that exclude no possibly optimal action. Always setting a
+variable excludes the actions that do not set it, which may be optimal.
 """
 
 from __future__ import annotations
@@ -27,32 +29,33 @@ from causalbandits.problem.inference import build_conditioned_blocks
 from causalbandits.results import Grid, Heading, Part, Text
 
 MAX_SETS_CHECKED = 2**10
-"""So many sets of knobs are asked for at most, whether what setting them leads to can be computed."""
+"""The maximum number of intervention sets whose effect is checked for identification."""
 
 
 class Strategy(NamedTuple):
-    """One way to learn: how many numbers it takes, None if it cannot be gone; and what to write, or why not."""
+    """One option for learning: its number of parameters (None if it is impossible), and the code to write or the
+    obstacle."""
 
     name: str
     numbers: int | None
     text: str
     gives_up: bool = False
-    """Whether actions are lost that may be the best."""
+    """Whether the option excludes possibly optimal actions."""
 
 
 class Route(NamedTuple):
-    """The ways that there are, and the one to go."""
+    """The available options, and the recommended one."""
 
     ways: tuple[Strategy, ...]
 
     @property
     def best(self) -> Strategy | None:
-        """The way with the fewest numbers on which nothing is lost; of several, the first."""
+        """The option with the fewest parameters that excludes no possibly optimal action; the first of several."""
         feasible = [way for way in self.ways if way.numbers is not None and not way.gives_up]
         return min(feasible, key=lambda way: way.numbers or 0, default=None)
 
     def parts(self) -> list[Part]:
-        """The same for people."""
+        """The options as parts of a report."""
         rows = [(way.name, "-" if way.numbers is None else format_count(way.numbers)) for way in self.ways]
         advice = (
             [
@@ -73,11 +76,11 @@ class Route(NamedTuple):
 
 
 NO_ROUTE = Route(())
-"""Where nothing is hidden, or the reward is not in the graph, there is nothing to choose."""
+"""The route if there are no unobserved variables, or the reward is not in the graph: no options."""
 
 
 def route_of(problem: Problem) -> Route:
-    """The ways for a problem whose reward is in its graph; none where it is not."""
+    """The options for a problem whose reward is in its graph; otherwise none."""
     reward = problem.reward
     if reward is None or reward not in problem.graph.parents:
         return NO_ROUTE
@@ -88,7 +91,7 @@ def route_of(problem: Problem) -> Route:
 
 
 class _StrategySearch(NamedTuple):
-    """What is known, what may be done, and to what end."""
+    """The inputs of the search for options: known distributions, possible actions, and the reward."""
 
     knowledge: Knowledge
     space: ActionSpace
@@ -106,7 +109,7 @@ class _StrategySearch(NamedTuple):
         yield self._action_strategy()
 
     def _always_set_strategies(self, always_set: Collection[str]) -> Iterator[Strategy]:
-        """The ways on which knobs are always set: first those that every action worth trying sets anyhow."""
+        """The options that always set variables: first those variables that every action worth trying sets anyway."""
         free = [name for name in self.space.names if name not in always_set]
         implied = [name for name in free if name in self._always_set_by_candidates()]
         candidates = [implied] if implied else []
@@ -134,7 +137,8 @@ class _StrategySearch(NamedTuple):
             return ()
 
     def _candidate_actions(self) -> ActionSpace:
-        with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # said of the problem itself
+        # already reported for the problem itself
+        with warnings.catch_warnings(action="ignore", category=ProblemWarning):
             return possibly_optimal_actions(
                 as_causal_graph(self.knowledge), self.space, self.reward, self.costs, self.context
             )
@@ -161,7 +165,7 @@ class _StrategySearch(NamedTuple):
         return augmented.cheapest_separator(self.reward, self.can_observe or None, self.context)[0]
 
     def _with_values(self) -> Knowledge:
-        """Where nothing is said of a variable's values, it counts as one of two."""
+        """The graph in which variables without given values have two."""
         if not isinstance(self.knowledge, CausalGraph):
             return self.knowledge
         missing = [name for name in self.knowledge.parents if name not in self.knowledge.states]
@@ -171,7 +175,7 @@ class _StrategySearch(NamedTuple):
         return len(self._with_values()[name].states)
 
     def _nonidentification_reason(self, separator: tuple[str, ...], always: Sequence[str]) -> str:
-        """Why P(z | do(a)) cannot be computed for some action; empty if it can."""
+        """The reason why P(z | do(a)) is not identified for some action; empty if it is."""
         if isinstance(self.knowledge, CausalModel):
             return ""
         targets = list(dict.fromkeys((*separator, *self.context)))
@@ -191,7 +195,7 @@ class _StrategySearch(NamedTuple):
                 graph.effect(outcomes, do=intervened)
 
     def _space_always_setting(self, always: Sequence[str]) -> ActionSpace:
-        """The actions where these knobs are always set; in a list, to some value."""
+        """The actions that set these variables; a listed action sets them to some value."""
         space = self.space
         if space.explicit_choices is None:
             return ActionSpace(space.variables, max_set=space.max_set, always_set=always, values=space.values)
@@ -205,7 +209,7 @@ class _StrategySearch(NamedTuple):
         return space.only_choices(list(dict.fromkeys(rows)))
 
     def _intervention_sets(self, always: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """The sets of knobs that some action sets."""
+        """The sets of variables that some action sets."""
         if self.space.explicit_choices is not None:
             rows = self.space.explicit_choices
             sets = ((n for n, c in zip(self.space.names, row, strict=True) if c or n in always) for row in rows)

@@ -214,7 +214,7 @@ def _policy_id(policy: AnyPolicy | str) -> str:
 
 
 def _citation_keys(id: str) -> tuple[str, ...]:
-    """What to cite for a policy's text; nothing for policies that are not this library's."""
+    """The citation keys of a policy's text; none for policies outside this library."""
     try:
         text = parse_policy_text(id)
     except PolicyError:
@@ -224,7 +224,8 @@ def _citation_keys(id: str) -> tuple[str, ...]:
 
 
 def _policy_ids(run: Run) -> list[str]:
-    """The ids of what was played; where the run did not note them, names are trusted that begin with a family."""
+    """The ids of the played policies; if the run did not record them, names that begin with a policy's family are
+    used."""
     if run.origin is not None and run.origin.ids is not None:
         return [run.origin.ids[name] for name in run.policies]
     ids = {name: name if _citation_keys(name) else name.split("(")[0].strip() for name in run.policies}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Heading:
-    """A section's title."""
+    """The title of a section."""
 
     text: str
     level: int = 2
@@ -41,14 +41,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be read letter by letter."""
+    """Preformatted lines."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the folder, by name."""
+    """A figure in the report's folder, by name."""
 
     name: str
     caption: str
@@ -64,7 +64,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture that is no file: SVG."""
+    """An inline SVG picture."""
 
     svg: bytes
     caption: str
@@ -74,7 +74,7 @@ Part = Heading | Text | Code | Picture | Drawing | Grid
 
 
 def write_page(folder: str | Path, parts: Sequence[Part]) -> None:
-    """`report.html` and `report.md`; the first part is the title."""
+    """Write `report.html` and `report.md`; the first part is the title."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "report.html", as_html(parts, folder).encode())
@@ -82,7 +82,7 @@ def write_page(folder: str | Path, parts: Sequence[Part]) -> None:
 
 
 def format_number(value: object) -> str:
-    """A cell's text: numbers with three digits, or whole from 100 on.
+    """The text of a cell: numbers with three digits, or whole from 100 on.
 
     >>> format_number(0.12345), format_number(1234.5), format_number(1234), format_number("ucb")
     ('0.123', '1,234', '1,234', 'ucb')
@@ -93,7 +93,7 @@ def format_number(value: object) -> str:
 
 
 def final_regret_grid(runs: Mapping[str, Run]) -> Grid:
-    """Every setting's and policy's final regret."""
+    """The final regret of every setting and policy."""
     rows = [
         (setting, row.policy, f"{row.mean:.1f}", f"{row.standard_error:.1f}", f"{row.lower:.1f} to {row.upper:.1f}")
         for setting, run in runs.items()
@@ -103,7 +103,7 @@ def final_regret_grid(runs: Mapping[str, Run]) -> Grid:
 
 
 def provenance(command: str, seed: int, replications: int) -> dict[str, Any]:
-    """What made the numbers; nothing that changes from one such run to the next."""
+    """The origin of the numbers, without anything that differs between identical runs."""
     return {
         "command": command,
         "seed": seed,
@@ -117,13 +117,14 @@ def provenance(command: str, seed: int, replications: int) -> dict[str, Any]:
 
 
 def format_versions(about: Mapping[str, Any]) -> str:
-    """Commit and versions, in a line."""
+    """Commit and versions, in one line."""
     numbers = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return f"commit {about['commit']}; {numbers}"
 
 
 def _commit() -> str:
-    """The commit of this source's own repository, marked if files differ from it; "unknown" where it is not in one."""
+    """The commit of the repository of this source, marked if files differ from it; "unknown" outside of a
+    repository."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return "unknown"
@@ -136,7 +137,7 @@ def _commit() -> str:
 
 
 def write_data(folder: Path, name: str, runs: Mapping[str, Run], about: Mapping[str, Any]) -> None:
-    """The curves, and the final regrets of every replication."""
+    """Write the curves, and the final regrets of every replication."""
     folder.mkdir(parents=True, exist_ok=True)
     curves: list[tuple[Any, ...]] = []
     finals: list[tuple[Any, ...]] = []
@@ -153,7 +154,7 @@ def write_data(folder: Path, name: str, runs: Mapping[str, Run], about: Mapping[
 
 
 def write_csv(path: Path, about: Mapping[str, Any], head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    """Comma-separated, after lines with `#` that say what made it."""
+    """Write comma-separated values after `#` lines with the provenance."""
     text = io.StringIO(newline="")
     for line in (about["command"], f"seed {about['seed']}, {format_versions(about)}"):
         text.write(f"# {line}\n")
@@ -164,16 +165,16 @@ def write_csv(path: Path, about: Mapping[str, Any], head: tuple[str, ...], rows:
 
 
 def write_figures(folder: str | Path, figures: Mapping[str, Figure]) -> None:
-    """Each figure as SVG, PDF and PNG, by name."""
+    """Write each figure as SVG, PDF and PNG, by name."""
     import matplotlib
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # The same picture is the same file: no dates, no random ids.
+    # Identical pictures give identical files: no dates, no random ids.
     fixed: Any = {"svg.hashsalt": "causalbandits", "pdf.fonttype": 42}
     for name, figure in figures.items():
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # it is laid out, once for all three
+        figure.set_layout_engine("none")  # the layout is computed once for all three
         for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None}), ("png", None)):
             picture = io.BytesIO()
             with matplotlib.rc_context(fixed):
@@ -241,12 +242,12 @@ def _figure_html(svg: bytes, caption: str) -> str:
 
 
 def as_html_body(parts: Iterable[Part]) -> str:
-    """The parts as a piece of a page, for notebooks."""
+    """The parts as an HTML fragment, for notebooks."""
     return "\n".join(_part_html(part, Path()) for part in parts)
 
 
 def as_text(parts: Iterable[Part]) -> str:
-    """The parts as plain text; pictures are left out."""
+    """The parts as plain text, without pictures."""
     lines: list[str] = []
     for part in parts:
         match part:
@@ -267,7 +268,7 @@ def _cell_html(cell: str) -> str:
 
 
 def _numeric_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns are set to the right, heads and all: those of numbers."""
+    """The columns that are aligned right, headers included: those of numbers."""
     return [_is_number(cell) for cell in (rows[0] if rows else head)]
 
 
@@ -276,7 +277,7 @@ def _is_number(cell: str) -> bool:
 
 
 LONG = 30
-"""Tables of more rows scroll in a window of their own."""
+"""Tables with more rows scroll in an area of their own."""
 
 KINDS = {
     "holds": "yes",
@@ -297,7 +298,8 @@ body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; background: 
   font: 1rem/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { margin-top: 2.6rem; border-bottom: 1px solid var(--line); }
 h3 { margin-top: 1.8rem; font-size: 1.05rem; }
-pre { background: var(--shade); padding: .7rem .9rem; overflow-x: auto; border-radius: .4rem; font-size: .85rem; }
+pre { background: var(--shade); padding: .7rem .9rem; overflow-x: auto; white-space: pre-wrap; border-radius: .4rem;
+  font-size: .85rem; }
 figure { margin: 1.2rem 0; } figure img { max-width: 100%; height: auto; background: #fff; border-radius: .4rem;
   padding: .5rem; }
 figcaption { color: var(--soft); font-size: .9rem; }

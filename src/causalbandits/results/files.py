@@ -43,7 +43,7 @@ TABLES = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
 def write_run(run: Run, path: FilePath) -> None:
-    """All of a run, in one file."""
+    """Write a run to one file."""
     where = parse_path(path, "run.npz")
     if method := TABLES.get(where.suffix.lower()):
         raise StateError(f"save() writes a .npz file; for a table, use {method}(...); got {str(path)!r}.")
@@ -66,7 +66,7 @@ def write_run(run: Run, path: FilePath) -> None:
 
 
 def read_run(path: FilePath) -> dict[str, Any]:
-    """The parts of the run that `write_run` wrote."""
+    """Read the parts of a run from a file of `write_run`."""
     where = parse_path(path, "run.npz")
     arrays = read_arrays(where)
     about = _pop_metadata(where, arrays)
@@ -84,7 +84,7 @@ def read_run(path: FilePath) -> dict[str, Any]:
 
 
 def _pop_metadata(path: Path, arrays: dict[str, Values]) -> dict[str, Any]:
-    """What a file says about its arrays, taken out from among them; refused if it is not true."""
+    """Remove the metadata from the arrays and return it; raise if it contradicts the arrays."""
     try:
         about = json.loads(str(arrays.pop("about", "")))
     except (ValueError, RecursionError):
@@ -112,12 +112,12 @@ AXES = ("replication", "round", "action")
 
 
 def table_measures(run: Run, measure: str | None) -> list[str]:
-    """The measures of the table: the one asked for, or all that are one number a checkpoint."""
+    """The measures of the table: the requested one, or all with one number per checkpoint."""
     return [name for name in SCALARS if name in run.measures] if measure is None else [measure]
 
 
 def policy_columns(run: Run, policy: str, measures: list[str]) -> dict[str, Values]:
-    """The part of the table that is about one policy."""
+    """The columns of one policy."""
     values = {name: run.measure(name, policy) for name in measures}
     shape = values[measures[0]].shape
     places = (np.array(run.numbers), run.rounds, np.arange(shape[-1]))[: len(shape)]
@@ -138,12 +138,12 @@ def all_columns(run: Run, measure: str | None) -> dict[str, Values]:
 
 
 def build_frame(run: Run, measure: str | None) -> pandas.DataFrame:
-    """The table in memory."""
+    """The table as a DataFrame."""
     return import_pandas().DataFrame(all_columns(run, measure))
 
 
 def write_csv(run: Run, path: FilePath, measure: str | None) -> None:
-    """The table as text, policy by policy."""
+    """Write the table as text, policy by policy."""
     names = table_measures(run, measure)
     where = parse_path(path, "run.csv")
     refuse_saved_file(where, "a table")
@@ -154,11 +154,11 @@ def write_csv(run: Run, path: FilePath, measure: str | None) -> None:
         for policy in run.policies:
             part = policy_columns(run, policy, names)
             writer.writerows(zip(*(column.tolist() for column in part.values()), strict=True))
-        text.detach()  # flushed, and left open
+        text.detach()  # flushed, but left open
 
 
 def write_parquet(run: Run, path: FilePath, measure: str | None) -> None:
-    """The table as Parquet; what made it is in the file's metadata."""
+    """Write the table as Parquet, with the provenance in the file's metadata."""
     pyarrow, parquet = _import_arrow()
     about = {
         "horizon": run.horizon,

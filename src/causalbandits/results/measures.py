@@ -1,4 +1,4 @@
-"""The measures at the checkpoints of a run, and the form of their arrays."""
+"""The measures at the checkpoints of a run, and the shape of their arrays."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy.typing as npt
 from causalbandits.errors import CausalBanditsError, unknown_name_message
 
 SCALARS = ("regret", "simple regret", "error probability", "reward")
-"""One number a checkpoint: the pseudo-regret so far, how much worse than the best the action is that the policy would
-recommend, the least delta at which it might stop and recommend it, and the sum of rewards so far."""
+"""Measures with one number per checkpoint: the cumulative pseudo-regret, the simple regret of the action that the
+policy would recommend, the smallest delta at which the policy may stop and recommend it, and the sum of rewards."""
 
 MEASURES = (*SCALARS, "plays")
-""""plays" is a number per action: how often it was played so far."""
+"""All measures; "plays" is a number per action: its plays so far."""
 
 Values = npt.NDArray[Any]
-"""Replications x checkpoints (x actions); floating-point numbers, but plays are whole."""
+"""Replications x checkpoints (x actions); floats, except that plays are integers."""
 
 Measures = Mapping[str, Mapping[str, Values]]
 """By measure, then policy."""
 
 
 def validate_measures(measures: Measures, checkpoints: int) -> dict[str, dict[str, Values]]:
-    """The same in the order of `MEASURES`, read-only; refused where policies or shapes do not fit together."""
+    """The measures in the order of `MEASURES`, read-only; raise if policies or shapes do not fit together."""
     if not isinstance(measures, Mapping) or not measures.get("regret"):
         raise CausalBanditsError(
             f"measures must have the regret of a policy: {{'regret': {{'ucb': an array}}}}; got {measures!r}."

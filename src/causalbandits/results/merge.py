@@ -1,4 +1,4 @@
-"""Runs put together: more replications of the same policies, more policies on the same replications, or both."""
+"""Merging of runs: more replications of the same policies, more policies on the same replications, or both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def merge_runs(runs: Sequence[Run]) -> Run:
-    """One run of them all; refused unless each policy was played once in each replication, and all on one world."""
+    """Merge runs; raise unless each policy was played exactly once in each replication, all in the same environment."""
     origins = [_require_origin(run) for run in runs]
     for run in runs:
         _check_compatible(runs[0], run)
@@ -65,7 +65,7 @@ def _check_compatible(first: Run, second: Run) -> None:
 
 
 def _consecutive_runs(policy: str, runs: Sequence[Run], numbers: range) -> list[Run]:
-    """The runs that have the policy, in the order of their replications, one after the other from first to last."""
+    """The runs that contain the policy, in the order of their replications, without gaps from first to last."""
     parts = sorted((run for run in runs if policy in run.policies), key=lambda run: run.first)
     reached = numbers.start
     for run in parts:

@@ -1,4 +1,4 @@
-"""The origin of a run in a short text, so that only compatible runs are merged."""
+"""The origin of a run as a short text, so that only compatible runs are merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Origin(NamedTuple):
     ids: Mapping[str, str] | None = None
 
     def only(self, names: Iterable[str]) -> Origin:
-        """The same for some of the policies, in this order."""
+        """The origin for some of the policies, in this order."""
         policies = list(names)
         ids = None if self.ids is None else {name: self.ids[name] for name in policies}
         return Origin(self.world, {name: self.policies[name] for name in policies}, ids)

@@ -105,7 +105,7 @@ class Run:
         return f"Run({names}; {numbers} of {self.horizon} rounds, seed {self.seed}; {measure_names})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether all is the same, the measures in every bit."""
+        """Whether all parts are equal, the measures in every bit."""
         if not isinstance(other, Run):
             return NotImplemented
         return self._metadata() == other._metadata() and all(
@@ -115,7 +115,7 @@ class Run:
         )
 
     def _metadata(self) -> tuple[object, ...]:
-        """All but the measures' values."""
+        """Everything except the measures' values."""
         rounds = self.rounds.tolist()
         provenance = self.seed, self.environment, self.origin, self.tolerance
         return rounds, self.policies, self.numbers, [*self.measures], *provenance
@@ -193,7 +193,7 @@ class Run:
         return self.measure("plays", policy)
 
     def _scalar_measure(self, name: str, policy: str) -> Array:
-        """A measure that is one number a checkpoint; plays are refused."""
+        """A measure with one number per checkpoint; plays raise an error."""
         if isinstance(name, str) and name == "plays":
             raise CausalBanditsError(
                 "plays is a number per action, not a single value per round. Use run.plays(policy) or "

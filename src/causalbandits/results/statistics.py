@@ -1,4 +1,4 @@
-"""How sure a mean is: standard errors, t intervals, t-tests of paired differences, Holm's correction."""
+"""The uncertainty of means: standard errors, t intervals, t-tests of paired differences, Holm's correction."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 
 
 def standard_error(values: Array) -> Array:
-    """Of the mean over the first axis; NaN for a single value."""
+    """The standard error of the mean over the first axis; NaN for a single value."""
     n = len(values)
     return np.asarray(values.std(axis=0, ddof=1) / math.sqrt(n)) if n > 1 else np.full(values.shape[1:], np.nan)
 
 
 def half_width(values: Array) -> Array:
-    """How far the 95% t interval of the mean over the first axis reaches; NaN for a single value."""
+    """The half-width of the 95% t interval of the mean over the first axis; NaN for a single value."""
     n = len(values)
     return np.asarray(student_quantile(0.975, n - 1) * standard_error(values)) if n > 1 else standard_error(values)
 
 
 def t_statistic(differences: Array) -> float:
-    """The mean in units of its standard error; infinite where nothing varies but the mean is not 0."""
+    """The mean divided by its standard error; infinite if the values are constant and not 0."""
     return standard_score(float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences)))
 
 
 def standard_score(value: float, error: float) -> float:
-    """How many standard errors from 0; infinitely many, with its sign, where the error is 0 but the value is not."""
+    """A value divided by its standard error; infinite, with the value's sign, if the error is 0 and the value is
+    not."""
     if error == 0.0:
         return 0.0 if value == 0.0 else math.copysign(math.inf, value)
     return value / error
@@ -50,14 +51,14 @@ def student_cdf(t: float, df: int) -> float:
 
 
 def student_quantile(probability: float, df: int) -> float:
-    """The t below which T lies with this probability."""
+    """The t quantile of this probability."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: the chance of any false rejection among all of them stays at the level.
+    """Adjusted p-values that control the probability of any false rejection (Holm).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -70,11 +71,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# One policy against another on the same worlds and random numbers: differences, replication by replication.
-#
-# The test is the two-sided paired t-test: T = mean / standard error of the differences is Student's t with one degree
-# of
-# freedom less than replications, if the policies are equally good on average.
+# Paired comparison of policies on the same environments and random numbers: differences, replication by replication.
+# The test is the two-sided paired t-test: if the policies are equally good on average, T = mean / standard error of the
+# differences follows Student's t with one degree of freedom less than replications.
 
 
 class Difference(NamedTuple):
@@ -148,18 +147,18 @@ class Differences(tuple[Difference, ...]):
 
 
 def compute_difference(policy: str, other: str, measure: str, values: Array, other_values: Array) -> Difference:
-    """From the final values of both, one a replication."""
+    """The difference of two policies' final values, one pair per replication."""
     gaps = values - other_values
     mean, n = float(gaps.mean()), len(gaps)
     half, p = math.nan, math.nan
-    if not (gaps == gaps[0]).all():  # always so for a single one
+    if not (gaps == gaps[0]).all():  # always true for a single one
         half, p = float(half_width(gaps)), 2 * student_cdf(-abs(t_statistic(gaps)), n - 1)
     lower, equal = int((values < other_values).sum()), int((values == other_values).sum())
     return Difference(policy, other, measure, mean, mean - half, mean + half, p, lower, equal, n)
 
 
 def correct_differences(differences: Iterable[Difference]) -> Differences:
-    """The same with p-values that hold for all of them together; where nothing was tested, there is none."""
+    """The differences with p-values adjusted for multiple comparisons; differences without a test have none."""
     corrected_differences = list(differences)
     tested_positions = [i for i, difference in enumerate(corrected_differences) if not math.isnan(difference.p_value)]
     for i, p in zip(tested_positions, holm([corrected_differences[i].p_value for i in tested_positions]), strict=True):
@@ -185,7 +184,7 @@ def _format_each_replication(replications: int) -> str:
     return "a single replication" if replications == 1 else f"each of {replications} replications"
 
 
-# Where the policies of a run ended: means over the replications, with their uncertainty.
+# Final means of a run's policies over the replications, with their uncertainty.
 
 
 class FinalMean(NamedTuple):
@@ -238,7 +237,7 @@ class Summary(tuple[FinalMean, ...]):
         return import_pandas().DataFrame(list(self), columns=list(FinalMean._fields))
 
 
-# When the policies of a run stopped, and how often they were wrong.
+# Stopping times of a run's policies, and the frequency of wrong recommendations.
 
 
 class StoppedPolicy(NamedTuple):
@@ -286,7 +285,7 @@ class Stopping(tuple[StoppedPolicy, ...]):
     __str__ = __repr__
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a DataFrame."""
+        """The stopping times as a DataFrame."""
         return import_pandas().DataFrame(list(self), columns=list(StoppedPolicy._fields))
 
 
@@ -297,13 +296,13 @@ def _stopping_row(policy: StoppedPolicy) -> tuple[str, ...]:
 
 
 def validate_delta(delta: object) -> None:
-    """Refuse anything but a chance of being wrong."""
+    """Raise unless the value is an error probability."""
     if not is_real(delta) or not 0 < delta < 1:
         raise CausalBanditsError(f"delta, the error probability, must lie between 0 and 1; got {delta!r}.")
 
 
 def stopping_rounds(rounds: npt.NDArray[np.int64], error_probability: Array, delta: float) -> Array:
-    """The first checkpoint of each replication at which the rule says stop; infinite where it never does."""
+    """The first checkpoint of each replication at which the rule stops; infinite if it never does."""
     stops = error_probability <= delta
     return np.where(stops.any(axis=1), rounds[stops.argmax(axis=1)], math.inf)
 
@@ -316,7 +315,7 @@ def summarise_stopping(
     delta: float,
     tolerance: float,
 ) -> StoppedPolicy:
-    """One policy, from its error probability and its simple regret at each checkpoint."""
+    """Summarise one policy from its error probability and its simple regret at each checkpoint."""
     stopping_times, n = stopping_rounds(rounds, error_probability, delta), len(error_probability)
     has_stopped = np.isfinite(stopping_times)
     at = (error_probability <= delta).argmax(axis=1)

@@ -1,7 +1,7 @@
-"""The ASGI application: it dispatches requests to the handlers of `ROUTES` and `PAGES`, and there are no others.
+"""The ASGI application: it dispatches requests to the handlers of `ROUTES` and `PAGES`; there are no other endpoints.
 
 A request is authorized for the role that its route needs, its body is decoded by the route's schema, the handler is
-called with it, and what that returns is encoded.
+called, and its result is encoded.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ STUDY_PATH = re.compile(f"{STUDY_ROUTE.format(study='(?P<study>[^/]+)')}/(?P<wor
 MAX_BODY_BYTES, MAX_FORM_BYTES = 2**20, 10_000
 
 REFUSAL_DELAY = 1.0
-"""Seconds until a request is refused whose address sends too many without a key: its connection is taken as long."""
+"""Delay in seconds of the refusal of an address that sends too many requests without a key; its connection stays
+occupied."""
 
 HEALTH_ROUTES = ("/livez", "/readyz")
-"""Whoever asks whether a service is well is answered, however many others ask without a key."""
+"""Health checks are exempt from the rate limit of requests without a key."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -72,15 +73,15 @@ class Service:
             writers, keys, directory, unavailable, msgspec.json.encode(build_document(ROUTES))
         )
         self.anonymous_rates = RateLimit()
-        """Requests without a key that is known, by address."""
+        """The rate limit of requests without a known key, by address."""
         endpoints = {(route.method, route.path): self._endpoint(route) for route in ROUTES}
         self._direct_endpoints = {
             (method, path.removeprefix(f"{STUDY_ROUTE}/")): endpoint
             for (method, path), endpoint in endpoints.items()
             if path.startswith(f"{STUDY_ROUTE}/")
         }
-        """The endpoints of a study, by method and last segment of the path: called directly, because Starlette's router
-        took a third of the time of a response."""
+        """The endpoints of a study, by method and last segment of the path. They are called directly, because
+        Starlette's router took a third of the response time."""
         self.app = Starlette(
             routes=[
                 *(Route(path, endpoint, methods=[method]) for (method, path), endpoint in endpoints.items()),
@@ -89,17 +90,17 @@ class Service:
             ],
             exception_handlers={404: _not_found, 405: _not_found},
         )
-        self.app.router.redirect_slashes = False  # which fails where a query is not text
+        self.app.router.redirect_slashes = False  # redirects fail if a query is not text
 
     def close(self) -> None:
-        """Write what waits, then close every study."""
+        """Write queued requests, then close every study."""
         self.context.closing.set()
-        with ExitStack() as stack:  # one that fails keeps no other open
+        with ExitStack() as stack:  # a failure to close one study does not prevent closing the others
             for writer in self.context.writers.values():
                 stack.callback(writer.close)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, with its id in a header; count and log it."""
+        """Respond to a request, with its id in a header; count and log it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -167,7 +168,7 @@ class Service:
             raise
 
     async def _limit_anonymous(self, request: Request) -> None:
-        """Raise an error if an address sends too many requests without a key; it waits for the answer."""
+        """Raise an error if an address sends too many requests without a key; the error is raised after a delay."""
         keys = self.context.keys
         if not keys.are_needed or self.anonymous_rates.allows(client_address(request), time.monotonic()):
             return
@@ -223,13 +224,13 @@ class Service:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    """The response where no route matches: a page for a browser, unless it asked for a path of programs."""
+    """The response if no route matches: a page for browsers, except for paths of the API."""
     is_for_reader = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
     return not_found_response(request, error, error_page if is_for_reader else None)
 
 
 async def _decode_body(request: Request, schema: type) -> Any:
-    """A request's body, decoded strictly; where all fields are optional, an empty one is an empty object."""
+    """A request's body, decoded strictly; if all fields are optional, an empty body is an empty object."""
     body = await _read_body(request, MAX_BODY_BYTES)
     if not body:
         with suppress(msgspec.ValidationError):
@@ -245,7 +246,7 @@ async def _decode_body(request: Request, schema: type) -> Any:
         raise decode_error(body, schema, error) from None
     if has_duplicate_keys(body):
         errors = duplicate_key_errors(body)
-        if schema is RawTellRequest:  # whose items are refused one by one
+        if schema is RawTellRequest:  # its items are refused individually
             errors = [error for error in errors if error.field == pointer("items")]
         if errors:
             raise RequestError("invalid-value", summary_of(errors), errors)
@@ -253,13 +254,13 @@ async def _decode_body(request: Request, schema: type) -> Any:
 
 
 async def _decode_form(request: Request) -> dict[str, str]:
-    """The fields of a form; of several with one name, the first."""
+    """The fields of a form; if a name occurs more than once, the first value."""
     body = (await _read_body(request, MAX_FORM_BYTES)).decode("utf-8", "replace")
     return {name: values[0] for name, values in parse_qs(body).items()}
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    """The whole body, or an error as soon as it is too long."""
+    """The whole body; an error is raised as soon as it exceeds the size limit."""
     body, more = b"", True
     while more:
         message = await request.receive()

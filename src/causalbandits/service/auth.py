@@ -4,16 +4,16 @@ Keys are random; a file holds their SHA-256 hashes, which are compared in consta
 for some studies only:
 
     reader   reads
-    writer   also asks for decisions and tells outcomes
+    writer   also requests decisions and reports outcomes
     admin    also corrects, verifies, changes the policy and the mode, and creates studies
 
-Keys are created and revoked while a service runs: before each request it looks whether the file has changed. While the
-file is damaged, the keys stay as they were. While it is missing, nobody may do anything, and a service that had keys
-does not start without them: a marker beside the file says that there were some. Where the last key was revoked, nobody
-may do anything either.
+The service checks the file for changes before each request, so keys can be created and revoked while it runs. While the
+file is damaged, the loaded keys stay valid. While it is missing, every request is refused, and a service that had keys
+does not start without them; a marker beside the file records that keys existed. After the last key is revoked, every
+request is refused as well.
 
-A service that has never had a key answers to this machine only, and everybody there may do everything, unless the
-operator says twice that everybody may. A request that came through a proxy is none of this machine.
+A service that has never had a key accepts only requests from its own machine, with all permissions, unless the operator
+opens it to everybody by two settings. A request that came through a proxy does not count as local.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ logger = logging.getLogger("causalbandits.service")
 
 Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
-"""In ascending order: each includes those before it."""
+"""Roles in ascending order; each includes the previous ones."""
 
 COOKIE = "causalbandits_key"
-"""Where a browser keeps its key."""
+"""The cookie that holds a browser's key."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip")
 PROXY_HEADER_PREFIXES = (b"x-forwarded", b"x-original-forwarded", b"x-envoy", b"x-amzn")
-"""Headers that a proxy adds, and how others begin: the request may come from anywhere."""
+"""Headers that proxies add, or their prefixes: such a request may come from any machine."""
 
 UNKNOWN_KEY_MESSAGE = (
     "The service does not know this key: the key was mistyped or revoked, or belongs to another service."
@@ -58,7 +58,7 @@ KEYS_FORMAT = "causalbandits-keys"
 
 
 class AuthorizationError(Exception):
-    """A request that is not allowed, with the type of its problem."""
+    """A request that is not allowed, with its problem type."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
@@ -66,16 +66,16 @@ class AuthorizationError(Exception):
 
 
 class KeyRecord(NamedTuple):
-    """What the file has of a key: not the key itself."""
+    """The stored data of a key, without the key itself."""
 
     name: str
     role: Role
     hash: str
     studies: tuple[str, ...] | None = None
-    """The studies that it opens; None: all."""
+    """The studies that the key gives access to; None means all."""
 
     def opens(self, study: str | None) -> bool:
-        """Whether it opens a study; None stands for what concerns all studies."""
+        """Whether the key gives access to a study; None stands for operations on all studies."""
         return self.studies is None or study in self.studies
 
 
@@ -91,21 +91,21 @@ class RateLimit:
     def __init__(self, per_second: float = 20.0, burst: float = 200.0) -> None:
         self._per_second, self._burst = per_second, burst
         self._missing: dict[str, tuple[float, float]] = {}
-        """How many tokens each bucket lacked, and when; a bucket that is not here is full."""
+        """The number of missing tokens of each bucket, and the time of that count; unlisted buckets are full."""
 
     def allows(self, address: str, now: float) -> bool:
-        """Whether a bucket has a token, which is then taken."""
+        """Take a token from a bucket; return whether it had one."""
         missing, since = self._missing.pop(address, (0.0, now))
         missing = max(0.0, missing - self._per_second * (now - since))
         is_allowed = missing + 1.0 <= self._burst
         if len(self._missing) >= self.MAX_ADDRESSES:
-            del self._missing[next(iter(self._missing))]  # whose last request was the earliest
+            del self._missing[next(iter(self._missing))]  # the bucket with the earliest last request
         self._missing[address] = missing + is_allowed, now
         return is_allowed
 
 
 def client_address(request: Request) -> str:
-    """The address that a request is counted for: of IPv6, the network, whose addresses one client has all."""
+    """The address for rate limits: for IPv6 the network prefix, because one client has all of its addresses."""
     host = "" if request.client is None else request.client.host
     try:
         address = ipaddress.ip_address(host)
@@ -121,14 +121,14 @@ class Keys:
     """The keys of a service, in a file."""
 
     admits_everybody = False
-    """Whether a service without keys answers to other machines than its own."""
+    """Whether a service without keys accepts requests from other machines."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.marker = path, path.with_name(f"{path.name}.required")
         self._file_version = _file_version(path)
         self._records = _load_records(path)
         self.are_needed = bool(self._records)
-        """Whether there has been a key: revoking the last one does not open the service to everybody."""
+        """Whether a key has existed: revoking the last one does not open the service."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -137,7 +137,8 @@ class Keys:
         return iter(self._records)
 
     def create(self, name: str, role: str, studies: Iterable[str] = ()) -> str:
-        """Create a key and return it, this once; for some studies, or, where none is named, for all."""
+        """Create a key and return it; it cannot be read again. It is valid for the named studies, by default for
+        all."""
         if role not in ROLES:
             raise StateError(f"The role of a key must be one of {', '.join(ROLES)}; got {role!r}.")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_KEY_NAME_LENGTH or not name.isprintable():
@@ -153,7 +154,7 @@ class Keys:
         return key
 
     def revoke(self, name: str) -> None:
-        """Delete a key: from now on it opens nothing."""
+        """Delete a key, which becomes invalid immediately."""
         self._reload_if_changed()
         remaining = [record for record in self._records if record.name != name]
         if len(remaining) == len(self._records):
@@ -162,17 +163,17 @@ class Keys:
         self._save()
 
     def role_of(self, key: str | None) -> Role | None:
-        """The role of a key; None if it is unknown. A service without keys allows everything."""
+        """The role of a key; None if it is unknown. Without keys, every request has full permissions."""
         record = self.record_of(key)
         return None if record is None else record.role
 
     def are_missing(self) -> bool:
-        """Whether there have been keys, and their file is not there."""
+        """Whether keys have existed and their file is missing."""
         self._reload_if_changed()
         return self.are_needed and self._file_version is None
 
     def mark_required(self) -> None:
-        """Leave a marker beside the file, so that the service does not start without keys should the file be lost."""
+        """Write a marker beside the file, so that the service does not start without keys if the file is lost."""
         try:
             self.marker.touch(mode=0o600)
         except OSError as error:
@@ -222,7 +223,7 @@ class Keys:
 
 
 def _file_version(path: Path) -> tuple[int, int, int] | None:
-    """A value that changes whenever the file does; None where there is no file."""
+    """A value that changes whenever the file does; None without a file."""
     try:
         status = path.stat()
     except OSError:
@@ -236,7 +237,7 @@ def allows(role: Role | None, required_role: Role) -> bool:
 
 
 def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: bool) -> None:
-    """Raise an error unless a request's key has a role that is enough; `request.state.key` becomes the key's record."""
+    """Raise an error unless a request's key has a sufficient role; `request.state.key` becomes the key's record."""
     headers = dict(reversed(request.scope["headers"]))  # the first of each name
     if not keys.are_needed and not keys.admits_everybody:
         _refuse_other_machines(headers, request.scope.get("http_version", "1.1"))
@@ -261,10 +262,10 @@ def authorize(keys: Keys, required_role: Role, request: Request, *, by_cookie: b
 
 
 def _proxy_sign(headers: Mapping[bytes, bytes], http_version: str) -> str | None:
-    """By what it shows that a proxy has passed a request on; None where nothing does.
+    """The evidence that a proxy forwarded a request; None if there is none.
 
-    Nginx, unless it is told otherwise, adds no header, names this machine as the host, and speaks HTTP/1.0, which
-    neither browsers nor clients have spoken for decades.
+    By default, Nginx adds no header, sends this machine's name as the host, and speaks HTTP/1.0, which current browsers
+    and clients do not use.
     """
     for name in headers:
         if name in PROXY_HEADERS or name.startswith(PROXY_HEADER_PREFIXES):
@@ -273,7 +274,7 @@ def _proxy_sign(headers: Mapping[bytes, bytes], http_version: str) -> str | None
 
 
 def _refuse_other_machines(headers: Mapping[bytes, bytes], http_version: str) -> None:
-    """Raise an error unless a request names this machine, and nothing shows that a proxy passed it on."""
+    """Raise an error unless a request names this machine as host and shows no sign of a proxy."""
     if (sign := _proxy_sign(headers, http_version)) is not None:
         raise AuthorizationError(
             "forbidden",
@@ -289,10 +290,10 @@ def _refuse_other_machines(headers: Mapping[bytes, bytes], http_version: str) ->
 
 
 def is_same_origin(request: Request) -> bool | None:
-    """Whether a page of this service sent a request, as the browser says; None where no browser says anything.
+    """Whether a page of this service sent a request, according to the browser's headers; None without such headers.
 
-    Scripts can set neither header. `Sec-Fetch-Site` comes first, because a proxy may rewrite `Host`, with which an
-    `Origin` is compared; browsers send it over HTTPS and to the machine that they run on.
+    Scripts cannot set either header. `Sec-Fetch-Site` is checked first, because a proxy may rewrite `Host`, which is
+    compared with `Origin`; browsers send it over HTTPS and to localhost.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -301,13 +302,13 @@ def is_same_origin(request: Request) -> bool | None:
 
 
 def refuse_cross_site(request: Request) -> None:
-    """Raise an error if a page of another site sent a request that may change something."""
+    """Raise an error if a page of another site sent a request that may change data."""
     if request.method not in ("GET", "HEAD") and is_same_origin(request) is False:
         raise AuthorizationError("cross-site-request", "A page of another site sent this request. Nothing was changed.")
 
 
 def is_reader(keys: Keys, request: Request) -> bool:
-    """Whether a request's key allows it to read: it may have been revoked since."""
+    """Whether a request's key still allows reading; it may have been revoked since."""
     try:
         authorize(keys, "reader", request, by_cookie=True)
     except AuthorizationError:
@@ -316,7 +317,7 @@ def is_reader(keys: Keys, request: Request) -> bool:
 
 
 def _hash_key(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()  # keys are random, so that no salt is needed
+    return hashlib.sha256(key.encode()).hexdigest()  # keys are random and need no salt
 
 
 def _decode_record(entry: Mapping[str, Any]) -> KeyRecord:

@@ -1,4 +1,4 @@
-"""Handlers that write to a study, or create one: they respond when the change is on disk."""
+"""Handlers that write to a study or create one; they respond after the change is on disk."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ Result = TypeVar("Result")
 
 MAX_STUDY_NAME_LENGTH, MAX_REMARK_LENGTH = 100, 1000
 RESERVED_NAMES = ("login", "static", "v1", "livez", "readyz", "metrics", "openapi", "problems")
-"""Paths of other routes."""
+"""Names that are paths of other routes."""
 
 NEW_STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-"""The name of a study that is created over HTTP, which becomes a file's: it cannot lead out of the directory."""
+"""The pattern for names of studies created over HTTP: the name becomes a file name and cannot leave the directory."""
 
 
 def validate_study_name(name: str) -> None:
-    """Raise an error if a study cannot be served by this name."""
+    """Raise an error if a study cannot be served under this name."""
     if name in (*RESERVED_NAMES, ".", "..") or len(name) > MAX_STUDY_NAME_LENGTH or not name.isprintable():
         raise StateError(
             f"The name of a study's file must be printable, have at most {MAX_STUDY_NAME_LENGTH} characters, and not "
@@ -85,7 +85,7 @@ def validate_study_name(name: str) -> None:
 
 
 def create_study(directory: Path, request: CreateStudyRequest) -> Study:
-    """A new study in a directory."""
+    """Create a study in a directory."""
     if not NEW_STUDY_NAME.fullmatch(request.name) or request.name in RESERVED_NAMES:
         detail = (
             "The name of a study must have at most 64 characters from small letters, digits, - and _, begin with a "
@@ -125,12 +125,12 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
 
 
 class RequestTerms(SpecTerms):
-    """Entries of a problem's specification as fields of a request."""
+    """Names of entries of a problem specification as fields of a request."""
 
     reads_files = False
 
     def example(self, entry: str, value: Any = None) -> str:
-        """An entry with a value."""
+        """An example of an entry with a value."""
         example = SPEC_ENTRIES[entry].example if value is None else value
         return f"{json_text(entry)}: {json_text(example, 200)}"
 
@@ -221,7 +221,7 @@ def _outcome_response(receipt: Receipt, study: Study, item: Any, place: str = ""
 
 
 def _decode_outcome(raw: msgspec.Raw, place: str) -> OutcomeItem | OutcomeResponse:
-    """An outcome, or the response to one that cannot be decoded."""
+    """An outcome, or the response to an undecodable one."""
     try:
         item = msgspec.json.decode(raw, type=OutcomeItem)
         errors = duplicate_key_errors(raw) if has_duplicate_keys(bytes(raw)) else []
@@ -280,7 +280,7 @@ async def expire(writer: Writer, request: Request) -> ExpireResponse:
 
 
 async def _submit_command(writer: Writer, command: Callable[[Study], Result]) -> Result:
-    """The result of a command without a body: what it refuses is a matter of state, not of a field."""
+    """The result of a command without a body; errors refer to the study's state instead of a field."""
 
     def work(study: Study) -> Result:
         try:
@@ -358,7 +358,7 @@ async def create(context: ServiceContext, request: Request, body: CreateStudyReq
             (f"A study named {body.name!r:.80} exists already. Choose another name."),
             [FieldError("/name", "is taken.")],
         )
-    with collect_warnings() as warnings:  # of this task alone, whose context the thread has as well
+    with collect_warnings() as warnings:  # only of this task, whose context the thread shares
         study = await asyncio.to_thread(create_study, context.directory, body)
     context.writers[body.name] = Writer(study, name=body.name)
     return StudyResponse(body.name, str(study.policy), list(map(request_terms, warnings)))

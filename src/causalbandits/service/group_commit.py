@@ -1,10 +1,10 @@
 """The threads of a study: one writes, with group commit, and three read.
 
-The writer takes all requests that wait (`MAX_GROUP_COMMIT` at most), executes them in one transaction, and answers them
-when that is on disk: where the disk takes 8 ms, a commit for each request would allow 120 requests a second. Readers
-have a connection each, so that they neither wait for the writer nor delay it: one for what reads the statistic, and is
-quick; one for what looks at many decisions; one for the verification, which reads the whole log. The last two are
-interrupted when the service stops.
+The writer takes all queued requests (`MAX_GROUP_COMMIT` at most), executes them in one transaction, and answers them
+when it is on disk. If the disk takes 8 ms, a commit for each request would allow only 120 requests a second. Readers
+have a connection each, so that they neither wait for the writer nor delay it: one for quick reads of the statistic, one
+for scans of many decisions, and one for the verification, which reads the whole log. The last two are interrupted when
+the service stops.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from causalbandits.service.telemetry import Histogram, logger
 from causalbandits.study import Study, Verification
 
 READ_QUEUE_LIMIT = 1000
-"""Where so many requests wait to read, further ones are refused."""
+"""The maximum number of queued read requests; further ones are refused."""
 
 STORAGE_FAILURE_LOG_SECONDS = 1.0
-"""Seconds from one line about a database that fails to the next: a log may be on the disk that is full."""
+"""Seconds between two log lines about a failing database, because the log may be on the same full disk."""
 
 Result = TypeVar("Result")
 
 
 class BusyError(CausalBanditsError):
-    """A queue is full: the client may try again later."""
+    """A queue is full; the client may retry later."""
 
 
 class StorageFailures:
-    """Requests of a study that its database could not do, logged once a second at most, with their number."""
+    """Requests that failed because of the database, logged at most once a second, with their number."""
 
     def __init__(self, study: str) -> None:
         self._study, self._requests, self._logged_at = study, 0, -math.inf
@@ -55,7 +55,7 @@ class StorageFailures:
 
 
 class StudyReader:
-    """A thread that reads a study, on a connection of its own, which it opens when it is first needed."""
+    """A thread that reads a study on its own connection, opened at first use."""
 
     def __init__(self, study: Study, failures: StorageFailures) -> None:
         self._source, self._failures, self._is_interrupted = study, failures, False
@@ -64,7 +64,7 @@ class StudyReader:
         self.waiting = 0
 
     async def read(self, work: Callable[[Study], Result]) -> Result:
-        """The result of `work`, from what was on disk when it began."""
+        """The result of `work`, on the data that was on disk when it began."""
         if self.waiting >= READ_QUEUE_LIMIT:
             raise BusyError(f"{READ_QUEUE_LIMIT} read requests are queued, which is the limit. Try again in a second.")
         self.waiting += 1
@@ -85,13 +85,13 @@ class StudyReader:
         return work(self._study)
 
     def interrupt(self) -> None:
-        """Let the read that runs fail, and those that wait."""
+        """Make the running read and the queued ones fail."""
         self._is_interrupted = True
         if self._study is not None:
             self._study.interrupt()
 
     def close(self) -> None:
-        """Finish the read that runs, and close the connection."""
+        """Finish the running read, and close the connection."""
         self._thread.shutdown(cancel_futures=True)
         if self._study is not None:
             self._study.close()
@@ -99,9 +99,9 @@ class StudyReader:
 
 MAX_GROUP_COMMIT = 512
 SLOW_COMMIT_SECONDS = 1.0
-"""A transaction that takes longer is logged."""
+"""Longer transactions are logged."""
 QUEUE_LIMIT = 10_000
-"""Where so many requests wait to be written, further ones are refused."""
+"""The maximum number of queued write requests; further ones are refused."""
 
 Work = Callable[[Study], Any]
 
@@ -113,48 +113,49 @@ class _WriteRequest(NamedTuple):
 
 
 class LastVerification(NamedTuple):
-    """When the log was last folded again, and the result."""
+    """The time and the result of the last replay of the log."""
 
     at: float
     verification: Verification
 
 
 class Writer:
-    """The one thread that writes a study."""
+    """The only thread that writes a study."""
 
     def __init__(self, study: Study, limit: int = QUEUE_LIMIT, name: str = "") -> None:
         self._study, self._limit, self._name = study, limit, name
         self._failures = StorageFailures(name)
         self.reader, self.scanner, self.verifier = (StudyReader(study, self._failures) for _ in range(3))
-        """For what reads the statistic; what looks at many decisions; and the verification, which takes longest."""
+        """Reader threads for quick reads of the statistic, for scans of many decisions, and for the verification, which
+        takes longest."""
         self.is_stopping = False
         self.damage = ""
-        """Why the study cannot decide, if what it has stored is damaged; found when it was warmed up."""
+        """The reason why the study cannot decide, if its stored data are damaged; detected at warm-up."""
         self._queue: queue.SimpleQueue[_WriteRequest | None] = queue.SimpleQueue()
         self.completed = self.rejected = self.duplicates = 0
         self.commit_durations = Histogram()
         self.last_verification: LastVerification | None = None
-        """None: not since the service was started."""
+        """None until the first verification since the service started."""
         self._thread = threading.Thread(target=self._write_loop, name="study writer", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait to be written."""
+        """The number of queued write requests."""
         return self._queue.qsize()
 
     @property
     def commits(self) -> int:
-        """The number of transactions that were written."""
+        """The number of written transactions."""
         return self.commit_durations.count
 
     @property
     def is_alive(self) -> bool:
-        """Whether anything can be written."""
+        """Whether the writer thread can still write."""
         return self._thread.is_alive()
 
     async def submit(self, work: Callable[[Study], Result]) -> Result:
-        """The result of `work`, once all that it wrote is on disk."""
+        """The result of `work`, once all its writes are on disk."""
         if self.waiting >= self._limit:
             self.rejected += 1
             raise BusyError(f"{self._limit} requests are queued, which is the limit. Try again in a second.")
@@ -164,13 +165,13 @@ class Writer:
         return await answer
 
     def stop_scans(self) -> None:
-        """End what takes long: the service is to stop."""
+        """Interrupt long reads, because the service stops."""
         self.is_stopping = True
         self.scanner.interrupt()
         self.verifier.interrupt()
 
     def close(self) -> None:
-        """Write what waits, then stop, and close the study."""
+        """Write queued requests, then stop, and close the study."""
         self.stop_scans()
         self._queue.put(None)
         self._thread.join()
@@ -188,17 +189,17 @@ class Writer:
                 return
 
     def _warm_up(self) -> None:
-        """Before anything is written, so that a study gets no traffic before it decides quickly."""
+        """Warm up before the first write, so that a study receives requests only when it can decide quickly."""
         try:
             self._study.warm_up()
         except Exception as error:
-            if not isinstance(error, StorageError):  # which may pass
+            if not isinstance(error, StorageError):  # a storage error may be temporary
                 self.damage = repr(error)
             fields = {"event": "error", "study": self._name}
             logger.error("Warm-up of study %r failed: %r", self._name, error, extra={"fields": fields})
 
     def _take_batch(self) -> tuple[list[_WriteRequest], bool]:
-        """All requests that wait by now, one at least; and whether the writer is to stop after them."""
+        """All queued requests, waiting for at least one; and whether the writer stops after them."""
         first = self._queue.get()
         if first is None:
             return [], True
@@ -206,7 +207,7 @@ class Writer:
         return batch, self._add_waiting(batch)
 
     def _add_waiting(self, batch: list[_WriteRequest]) -> bool:
-        """Add the requests that wait by now to a batch; whether the writer is to stop after them."""
+        """Add the queued requests to a batch; return whether the writer stops after them."""
         while len(batch) < MAX_GROUP_COMMIT and not self._queue.empty():
             next_request = self._queue.get()
             if next_request is None:
@@ -215,17 +216,17 @@ class Writer:
         return False
 
     def _write_batch(self, batch: list[_WriteRequest], *, extend: bool = True) -> list[Any]:
-        """The results, after the commit; if that fails, its error is the result of all.
+        """The results after the commit; if the commit fails, its error is the result of every request.
 
-        Other processes' transactions may have been waited for: what came meanwhile is added to the batch, so that more
-        processes make larger batches, not more commits.
+        The transaction may wait for other processes. Requests that arrive meanwhile are added to the batch, so that
+        more processes lead to larger batches instead of more commits.
         """
         answers: list[Any] = []
         started = time.perf_counter()
         try:
             with self._study.together():
                 if extend and self._add_waiting(batch):
-                    self._queue.put(None)  # it is to stop, after these
+                    self._queue.put(None)  # stop after these
                 answers = [self._run(request.work) for request in batch]
         except StorageError as error:
             self._failures.add(error, len(batch))
@@ -235,7 +236,7 @@ class Writer:
                 return [error]
             return [
                 answer for request in batch for answer in self._write_batch([request], extend=False)
-            ]  # the others are not to blame
+            ]  # the other requests are not affected
         self._record_commit(time.perf_counter() - started, len(batch))
         return answers
 
@@ -258,7 +259,8 @@ class Writer:
             )
 
     def _run(self, work: Work) -> Any:
-        """The result of one request; an error of the library's is a result too, and leaves the others alone."""
+        """The result of one request; an error of this library is also a result, without effect on the other
+        requests."""
         try:
             return work(self._study)
         except StorageError:
@@ -268,12 +270,12 @@ class Writer:
 
 
 def _deliver_answers(batch: list[_WriteRequest], answers: list[Any]) -> None:
-    """Each request its result; an event loop is woken once for all that wait on it."""
+    """Deliver the results; an event loop is woken once for all requests that wait on it."""
     answers_by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for request, answer in zip(batch, answers, strict=True):
         answers_by_loop.setdefault(request.loop, []).append((request.answer, answer))
     for loop, pairs in answers_by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+        with suppress(RuntimeError):  # the loop is closed, so no task waits on it
             loop.call_soon_threadsafe(_resolve_futures, pairs)
 
 

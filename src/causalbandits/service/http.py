@@ -1,4 +1,4 @@
-"""HTTP for handlers: the context that they share, pages of lists, and errors as problem details (RFC 9457)."""
+"""HTTP for handlers: the shared context, pages of lists, and errors as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from causalbandits.study import Study
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 ProblemRenderer = Callable[[ProblemDetails, Request, Mapping[str, str]], Response]
-"""Problem details, the request that failed, and headers, as a response."""
+"""A function that renders problem details, for the failed request and with headers, as a response."""
 
 
 READINESS_SECONDS = 0.5
-"""How long a probe of readiness counts: whoever asks needs no key, and each probe waits for the disk."""
+"""The lifetime in seconds of a readiness probe: clients need no key for it, and each probe waits for the disk."""
 
 
 class Readiness:
-    """The latest probe of all studies, which everybody who asks in the meantime shares."""
+    """The latest readiness probe of all studies, shared by concurrent and recent requests."""
 
     def __init__(self) -> None:
         self._probe: asyncio.Task[list[str]] | None = None
         self._finished_at = -math.inf
         self.unavailable: list[str] = []
-        """The studies that could not be written, by then."""
+        """The studies that were not writable in the latest probe."""
 
     async def latest(self, probe: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
-        """The result of the probe that runs or has just run, else of another one."""
+        """The result of the running or most recent probe; an outdated one is replaced by a new probe."""
         is_over = self._probe is None or self._probe.done()
         if self._probe is None or (is_over and time.monotonic() - self._finished_at >= READINESS_SECONDS):
             self._probe = asyncio.ensure_future(self._run(probe))
-        return await asyncio.shield(self._probe)  # which one who hangs up does not end for the others
+        return await asyncio.shield(self._probe)  # a client that disconnects does not cancel it for the others
 
     async def _run(self, probe: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
         try:
@@ -69,31 +69,31 @@ class Readiness:
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What the handlers of a service share: its studies, its keys, and the description of its interface."""
+    """The shared objects of the handlers of a service: its studies, its keys, and its OpenAPI document."""
 
     writers: dict[str, Writer]
-    """The studies that are served, by name; a study that is created over HTTP is added."""
+    """The served studies by name; studies created over HTTP are added."""
     keys: Keys
     directory: Path | None
-    """Where studies that are created over HTTP are stored; None: none can be created."""
+    """The directory for studies created over HTTP; None if none can be created."""
     unavailable: Mapping[str, str]
-    """The files of the directory that could not be opened, by the names of their studies, and why."""
+    """The studies of the directory whose files could not be opened, with the reasons."""
     openapi: bytes
-    """The OpenAPI document, encoded once: it is for everybody, and costs milliseconds."""
+    """The OpenAPI document, encoded once: it is the same for all clients, and building it takes milliseconds."""
     requests: RequestStatistics = field(default_factory=RequestStatistics)
     readiness: Readiness = field(default_factory=Readiness)
     draining: threading.Event = field(default_factory=threading.Event)
-    """Set when the service is to stop: it answers requests, and is not ready any more."""
+    """Set when the service begins to stop: it still answers requests, but is not ready."""
     closing: threading.Event = field(default_factory=threading.Event)
-    """Set when no more requests are accepted, so that pages which stay connected end."""
+    """Set when no more requests are accepted, so that streams of open pages end."""
 
     def accessible_writers(self, request: Request) -> dict[str, Writer]:
-        """The studies that a request's key opens, by name."""
+        """The studies that a request's key gives access to, by name."""
         return {name: writer for name, writer in sorted(self.writers.items()) if request.state.key.opens(name)}
 
 
 def error_response(error: Exception, request: Request, render: ProblemRenderer | None = None) -> Response:
-    """The response to a request that failed: problem details, unless they are rendered otherwise."""
+    """The response to a failed request: problem details, or the output of another renderer."""
     if isinstance(error, AuthorizationError):
         error = RequestError(error.kind, str(error))
     elif isinstance(error, BusyError):
@@ -124,7 +124,7 @@ def _problem_response(problem: ProblemDetails, request: Request, headers: Mappin
 
 
 def not_found_response(request: Request, error: Exception, render: ProblemRenderer | None = None) -> Response:
-    """The response where no route matches: 404, or 405 where one matches with another method."""
+    """The response if no route matches: 404, or 405 if a route matches with another method."""
     if getattr(error, "status_code", 404) == 404:
         missing = RequestError("not-found", "No route has this path; /openapi.json lists them.")
         return error_response(missing, request, render)
@@ -140,7 +140,7 @@ def not_found_response(request: Request, error: Exception, render: ProblemRender
 
 
 MAX_ITEMS, MAX_RECOMMENDED_CONTEXTS = 1000, 100
-"""The most outcomes or decisions of one request, and the most contexts with a recommendation in one response."""
+"""The maximum number of outcomes or decisions of a request, and of contexts with a recommendation in a response."""
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -149,13 +149,13 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 
 
 def find_decision(study: Study, request: Request) -> Any:
-    """Which decision is meant, and by what: ?key= and ?number= are exact, and the path is whichever it is."""
+    """The requested decision: ?key= and ?number= are exact, while the path may hold either."""
     by = next((name for name in ("key", "number") if name in request.query_params), None)
     text = request.path_params["decision"] if by is None else request.query_params[by]
     try:
         id = study.id_of(text, by)
         if isinstance(id, str):
-            study.status(id)  # which refuses what cannot be a key
+            study.status(id)  # raises if the text cannot be a key
         return id
     except (StorageError, UnknownDecisionError):
         raise
@@ -165,14 +165,14 @@ def find_decision(study: Study, request: Request) -> Any:
         raise FieldsError(CausalBanditsError(detail), [FieldError(None, detail, by or "decision")]) from None
 
 
-# Lists come in pages: at most `limit` items after `cursor`, with the address of the next page in `next`.
+# Lists are paged: at most `limit` items after `cursor`, with the address of the next page in `next`.
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 PAGE_PARAMETERS = ("limit", "cursor")
 
 
 def refuse_unknown_parameters(request: Request, known: Sequence[str]) -> None:
-    """Refuse a query with a parameter that the route does not have: mistyped, it would change nothing."""
+    """Refuse a query with a parameter that the route does not have; otherwise a typing error would be ignored."""
     for name in request.query_params:
         if name not in known:
             detail = request_terms(unknown_name_message("query parameter", name, known))
@@ -180,7 +180,7 @@ def refuse_unknown_parameters(request: Request, known: Sequence[str]) -> None:
 
 
 def page_limit(request: Request) -> int:
-    """The number of items that a request wants at most."""
+    """The maximum number of items that a request wants."""
     text = request.query_params.get("limit", str(DEFAULT_LIMIT))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_LIMIT):
         raise _parameter_error("limit", f"must be a whole number from 1 to {MAX_LIMIT}; got {text!r:.40}.")
@@ -188,7 +188,7 @@ def page_limit(request: Request) -> int:
 
 
 def number_cursor(request: Request) -> int:
-    """The cursor of a list whose items are numbered: the number of the last item of the page before."""
+    """The cursor of a list of numbered items: the number of the previous page's last item."""
     text = request.query_params.get("cursor", "0")
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise _parameter_error(
@@ -198,14 +198,14 @@ def number_cursor(request: Request) -> int:
 
 
 def page(request: Request, items: Sequence[Any], limit: int, cursor_of: Callable[[Any], object]) -> dict[str, Any]:
-    """A page: at most `limit` of the items, of which one more was asked for, to see whether there is a next page."""
+    """A page of at most `limit` items; one more item was queried, to find out whether there is a next page."""
     shown = list(items[:limit])
     query = urlencode({"limit": limit, "cursor": str(cursor_of(shown[-1]))}) if len(items) > limit else None
     return {"items": shown, "next": None if query is None else f"?{query}"}
 
 
 def text_cursor(request: Request) -> str:
-    """The cursor of a list that is sorted by a text: the text of the last item of the page before, "" for the first."""
+    """The cursor of a list sorted by a text: the text of the previous page's last item, "" for the first page."""
     text = request.query_params.get("cursor", "")
     try:
         return base64.b64decode(text.encode(), b"-_", validate=True).decode()
@@ -219,7 +219,7 @@ def encode_cursor(text: str) -> str:
 
 
 def page_after(request: Request, items: Sequence[Any], key_of: Callable[[Any], str]) -> dict[str, Any]:
-    """A page of items that are sorted by a text, which the cursor holds: no item is lost or repeated by changes."""
+    """A page of items sorted by a text, which the cursor holds; concurrent changes neither lose nor repeat items."""
     limit, after = page_limit(request), text_cursor(request)
     remaining = [item for item in items if key_of(item) > after] if after else list(items)
     return page(request, remaining, limit, lambda item: encode_cursor(key_of(item)))

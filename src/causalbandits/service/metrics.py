@@ -1,6 +1,6 @@
 """Metrics in Prometheus' text format, by its naming rules: base units, `_total` for counters, `_seconds` for durations.
 
-They are counts that are stored anyway, so that reading them costs a few lookups, however long a study is.
+All of them are counts that are stored anyway, so that reading them takes a few lookups, however long a study is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Metric(NamedTuple):
     kind: str
     help: str
     source: str | None = None
-    """The name in `Study.counts`, where it comes from there."""
+    """The name in `Study.counts`, for metrics that come from there."""
 
 
 METRICS = {
@@ -91,7 +91,7 @@ async def format_metrics(writers: Mapping[str, Writer], requests: RequestStatist
 
 
 async def _read_samples(writer: Writer) -> list[Sample]:
-    """The counts of a study; one that is damaged, or whose readers are busy, keeps no other from being counted."""
+    """The counts of a study; damaged studies and studies with busy readers are skipped, and the others are counted."""
     try:
         return [*await writer.reader.read(_study_samples), ("study_readable", 1, ())]
     except CausalBanditsError:

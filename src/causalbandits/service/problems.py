@@ -1,7 +1,7 @@
 """Errors over HTTP: the types of problem details (RFC 9457), and the library's messages in terms of the request.
 
-Each type is a URI reference, `/problems/{name}`, at which the service itself documents it. The library's errors speak
-of Python (arguments, None, calls); a caller over HTTP knows fields and JSON only, so that messages are rewritten here.
+Each type is a URI reference, `/problems/{name}`, at which the service documents it. The library's errors use terms of
+Python (arguments, None, calls); HTTP clients know fields and JSON only, so messages are rewritten here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from causalbandits.service.schemas import FieldError, ProblemDetails
 from causalbandits.study.remote import ERRORS_BY_PROBLEM_TYPE, OPERATION, PROBLEM_TYPE_PREFIX
 
 MAX_FIELD_ERRORS = 20
-"""A request with more invalid fields is described by so many of them."""
+"""The maximum number of reported field errors of a request."""
 
 
 class ProblemType(NamedTuple):
-    """A kind of error, as its page documents it."""
+    """A kind of error, as documented on its page."""
 
     name: str
     status: int
@@ -318,7 +318,7 @@ _TYPES_BY_ERROR = {error: name for name, error in ERRORS_BY_PROBLEM_TYPE.items()
 
 
 def problem_type_of(error: CausalBanditsError) -> ProblemType:
-    """The type of the library's error: that of its class, or of the nearest class that has one."""
+    """The problem type of a library error: that of its class, or of the nearest base class that has one."""
     for kind in type(error).__mro__:
         if kind in _TYPES_BY_ERROR:
             return PROBLEM_TYPES[_TYPES_BY_ERROR[kind]]
@@ -326,7 +326,7 @@ def problem_type_of(error: CausalBanditsError) -> ProblemType:
 
 
 class RequestError(Exception):
-    """A request that is refused, with the type of its problem."""
+    """A refused request, with its problem type."""
 
     def __init__(self, kind: str, detail: str, errors: list[FieldError] | None = None) -> None:
         super().__init__(detail)
@@ -334,9 +334,10 @@ class RequestError(Exception):
 
 
 class FieldsError(CausalBanditsError):
-    """An error of the library's, and the fields of the request that caused it.
+    """A library error, with the fields of the request that caused it.
 
-    A library error itself, so that the writer takes it for the result of one request and leaves the others alone.
+    It is a library error itself, so that the writer treats it as the result of one request, without effect on the
+    others.
     """
 
     def __init__(self, error: CausalBanditsError, errors: list[FieldError], kind: str | None = None) -> None:
@@ -346,7 +347,7 @@ class FieldsError(CausalBanditsError):
 
 
 def problem_of(error: Exception) -> ProblemDetails | None:
-    """The problem details of an error; None where it is none that the service knows."""
+    """The problem details of an error; None for unexpected errors."""
     if isinstance(error, RequestError):
         return ProblemDetails(error.kind.uri, error.kind.title, error.kind.status, str(error), error.errors)
     if not isinstance(error, CausalBanditsError):
@@ -363,7 +364,7 @@ _POLICY_CALL = re.compile(rf"({_FAMILY})\(\)")
 _QUOTED = re.compile(
     rf"(\"(?:[^\"\\]|\\.)*\"|(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|{_FAMILY}\([a-z_]+=(?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*\))"
 )
-"""What is kept as it is: texts in quotes, and policies with their options, which a request names in this form."""
+"""Parts that are not rewritten: quoted texts, and policies with their options, which requests name in the same form."""
 
 _INTERVENTION = re.compile(r"\bdo\(([^()]*)\)")
 _PROBABILITY = re.compile(r"\bP\(([^()]*)\)")
@@ -378,10 +379,11 @@ _PLAIN_VALUE = re.compile(r"[^\s,;:()\[\]{}|]*[^\s,;:.?!()\[\]{}|]")
 
 
 def request_terms(message: str) -> str:
-    """A message of the library's in terms of the request: fields and JSON, no arguments, calls or constants of Python.
+    """A message of the library in terms of the request: fields and JSON, without arguments, calls or constants of
+    Python.
 
-    Arguments become fields, and calls that change an outcome become the operations that do. A sentence with another
-    call is left out; of one with several clauses, those before the call stay.
+    Arguments become fields, and calls that change an outcome become the corresponding operations. A sentence with
+    another call is removed; of a sentence with several clauses, those before the call are kept.
 
     >>> request_terms("'x' was set to None by the decision. What was set may be left out: cancel(id).")
     "'x' was set to null by the decision. What was set may be left out."
@@ -404,7 +406,7 @@ def request_terms(message: str) -> str:
 
 
 def _capitalised(text: str, match: re.Match[str]) -> str:
-    """A replacement, with a capital letter where it begins a sentence."""
+    """A replacement, capitalised at the start of a sentence."""
     begins = match.start() == 0 or match.string[: match.start()].endswith((". ", "? "))
     return text[:1].upper() + text[1:] if begins else text
 
@@ -420,7 +422,7 @@ def _probability_text(event: str) -> str:
 
 
 def _split(text: str, boundary: re.Pattern[str]) -> list[str]:
-    """The parts of a text between boundaries that are neither quoted nor in brackets."""
+    """The parts of a text between boundaries outside of quotes and brackets."""
     masked, parts, start = _mask(text), [], 0
     for match in boundary.finditer(masked):
         parts.append(text[start : match.start()])
@@ -442,7 +444,7 @@ def _mask(text: str, *, brackets: bool = True) -> str:
 
 
 def _without_calls(sentence: str) -> str:
-    """The clauses of a sentence before its first call of Python; empty where no main clause is before it."""
+    """The clauses of a sentence before its first Python call; empty if there is no main clause before it."""
     call = _CALL.search(_mask(sentence, brackets=False))
     if call is None:
         return sentence
@@ -452,7 +454,7 @@ def _without_calls(sentence: str) -> str:
 
 
 def _rewrite(sentence: str) -> str:
-    """A sentence without calls, its arguments as fields and its literals as JSON."""
+    """A sentence without calls, with arguments as fields and literals as JSON."""
     masked, parts, start = _mask(sentence, brackets=False), list[str](), 0
     while match := re.compile(rf"{_ARGUMENT.pattern}|(?=[\[{{])").search(masked, start):
         parts.append(_plain_words(sentence[start : match.start()]))
@@ -465,7 +467,7 @@ def _rewrite(sentence: str) -> str:
 
 
 def _literal_end(text: str, masked: str, start: int) -> int:
-    """Where a value that begins at `start` ends; `start` itself where there is none, as in `data=)`."""
+    """The end of a value that begins at `start`; `start` itself if there is none, as in `data=)`."""
     if start < len(text) and (masked[start] in _BRACKETS or masked[start] == "'"):
         if masked[start] == "'":
             quoted = _QUOTED.match(text, start)
@@ -483,7 +485,7 @@ def _literal_end(text: str, masked: str, start: int) -> int:
 
 
 def _json_literal(text: str) -> str:
-    """A literal of Python as JSON: double quotes, arrays, and its constants; examples keep their dots."""
+    """A Python literal as JSON: double quotes, arrays, and JSON constants; ellipses in examples are kept."""
     if text[-1] != _BRACKETS[text[0]]:
         return text  # an interval, such as [0, 1)
     parts = _QUOTED.split(text)
@@ -497,7 +499,7 @@ def _json_literal(text: str) -> str:
 
 
 def _plain_words(text: str) -> str:
-    """A text without literals and arguments, in the words of JSON; quoted texts stay as they are."""
+    """A text without literals and arguments, in JSON terms; quoted texts are unchanged."""
     parts = _QUOTED.split(text)
     for k in range(0, len(parts), 2):
         plain = re.sub(r"\b([Aa]) mapping\b", r"\1n object", parts[k])

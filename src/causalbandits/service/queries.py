@@ -1,4 +1,4 @@
-"""Handlers that read: they change nothing, and no writer waits for them."""
+"""Read-only handlers, which do not use the writer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from causalbandits.study.remote import (
 )
 
 READINESS_TIMEOUT = 5.0
-"""Seconds; a study whose writer takes longer is not ready."""
+"""Seconds after which a study whose writer does not respond is not ready."""
 
 
 async def modes(writer: Writer, request: Request) -> JSONRecord:
@@ -97,7 +97,7 @@ async def recommend(writer: Writer, request: Request, body: RecommendRequest) ->
 
 
 def _refusal(body: msgspec.Struct, error: CausalBanditsError) -> CausalBanditsError:
-    """An error, with the fields of the request that its message names."""
+    """An error, with the request fields that its message names."""
     if isinstance(error, StorageError):
         return error
     return FieldsError(error, argument_errors(msgspec.structs.asdict(body), error))
@@ -236,7 +236,7 @@ async def ready(context: ServiceContext, request: Request) -> ReadinessResponse:
 
 
 async def _unavailable_studies(context: ServiceContext) -> list[str]:
-    """The names of studies that cannot be written."""
+    """The names of studies that are not writable."""
     writers = dict(context.writers)
     responses = await asyncio.gather(*map(_is_responsive, writers.values()))
     unavailable = [name for name, is_responsive in zip(writers, responses, strict=True) if not is_responsive]
@@ -247,7 +247,7 @@ async def _unavailable_studies(context: ServiceContext) -> list[str]:
 
 
 def _log_readiness(unavailable: list[str]) -> None:
-    """A line whenever other studies than before cannot be written."""
+    """Log a line whenever the set of unwritable studies changes."""
     fields = {"event": "not_ready" if unavailable else "ready", "studies": unavailable}
     if unavailable:
         logger.error("Not ready: studies cannot be written: %s", ", ".join(unavailable), extra={"fields": fields})
@@ -256,7 +256,7 @@ def _log_readiness(unavailable: list[str]) -> None:
 
 
 async def _is_responsive(writer: Writer) -> bool:
-    """Whether a study can be written, in time."""
+    """Whether the writer of a study responds in time."""
     if not writer.is_alive:
         return False
     try:

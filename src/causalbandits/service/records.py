@@ -1,6 +1,7 @@
-"""Types of the library's records as they travel: built from the classes that the records are made of.
+"""JSON types of the library's records, derived from the record classes.
 
-They document responses (OpenAPI) and are never decoded: so a field that a class gains is documented at once.
+They document responses (OpenAPI) and are never used for decoding, so that new fields of a class are documented
+automatically.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ Number = float | Literal["inf", "-inf"]
 """JSON has no infinite numbers."""
 
 NOT_ENCODED = ("ranking", "intervention")
-"""Fields of the library's records that stay in the process, or have another name in JSON: `action`."""
+"""Fields of the library's records that are not sent, or have another name in JSON: `action`."""
 
 _Field = tuple[str, Any]
 
 
 def struct(name: str, description: str, /, **fields: Any) -> Any:
-    """A struct for the documentation."""
+    """A struct class for the documentation."""
     kind = msgspec.defstruct(name, list(fields.items()), forbid_unknown_fields=True)
     kind.__doc__ = description
     return kind
 
 
 def record_struct(name: str, kind: Any, description: str, /, **changes: Any) -> Any:
-    """A struct of a named tuple's or data class's fields, as JSON has them; `changes` add fields or replace types."""
+    """A struct with the fields of a named tuple or data class as in JSON; `changes` add fields or replace types."""
     hints = get_type_hints(kind)
     names = kind._fields if hasattr(kind, "_fields") else [field.name for field in dataclasses.fields(kind)]
     names = [name for name in names if name not in NOT_ENCODED]
@@ -73,7 +74,7 @@ def json_type(hint: Any) -> Any:
 
 @functools.cache
 def _nested_struct(kind: Any) -> Any:
-    """The struct of a record within others: one for each class, as OpenAPI names it once."""
+    """The struct of a nested record: one per class, because OpenAPI names it once."""
     return record_struct(kind.__name__, kind, " ".join((kind.__doc__ or "").split("\n\n")[0].split()))
 
 

@@ -1,6 +1,6 @@
-"""The fields of a request that are not valid, found after it was refused: by its schema, or by the study.
+"""The invalid fields of a request, determined after its refusal by the schema or by the study.
 
-Nothing here runs for a valid request. Fields are named by JSON pointers (RFC 6901) into the body.
+None of this code runs for a valid request. Fields are named by JSON pointers (RFC 6901) into the body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from causalbandits.service.problems import MAX_FIELD_ERRORS, FieldsError, Reques
 from causalbandits.service.schemas import FieldError
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by a body that is not JSON, or not of its schema, or nested too deeply."""
+"""Errors of decoding: the body is not JSON, does not match its schema, or is nested too deeply."""
 
 _JSON_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (type(None), "null"),
@@ -36,7 +36,7 @@ _JSON_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def json_text(value: Any, length: int = 60) -> str:
-    """A value as JSON, cut to a length.
+    """A value as JSON, truncated to a length.
 
     >>> json_text("a"), json_text(None), json_text([1, 2, 3], 4)
     ('"a"', 'null', '[1,2...')
@@ -55,7 +55,7 @@ def pointer(*parts: str | int) -> str:
 
 
 def decode_error(body: bytes | msgspec.Raw, schema: Any, error: Exception) -> RequestError:
-    """The error of a body that its schema refused: 400 if it is not JSON at all, else 422 with its fields."""
+    """The error for a body that its schema refused: 400 if it is not JSON, otherwise 422 with its fields."""
     if errors := _large_number_errors(body):
         return RequestError("invalid-value", summary_of(errors), errors)
     if not isinstance(error, msgspec.ValidationError):
@@ -69,7 +69,7 @@ def decode_error(body: bytes | msgspec.Raw, schema: Any, error: Exception) -> Re
 
 
 def _large_number_errors(body: bytes | msgspec.Raw) -> list[FieldError]:
-    """The numbers of a body that no float holds, such as 1e400; none where it is not JSON."""
+    """Errors for numbers of a body beyond the range of floats, such as 1e400; none if it is not JSON."""
 
     def refuse(constant: str) -> None:
         raise ValueError(constant)
@@ -88,7 +88,7 @@ def _large_number_errors(body: bytes | msgspec.Raw) -> list[FieldError]:
 
 
 def duplicate_key_errors(body: bytes | msgspec.Raw) -> list[FieldError]:
-    """The fields that an object of a body has more than once: a decoder would take the last and ignore the others."""
+    """Errors for duplicate fields of objects in a body; a decoder would use the last and ignore the others."""
     paths = itertools.islice(find_duplicate_keys(bytes(body)), MAX_FIELD_ERRORS)
     return [FieldError(pointer(*path), "occurs more than once. Send every key once.") for path in paths]
 
@@ -102,7 +102,7 @@ def _decode_message(error: Exception) -> str:
 
 
 def summary_of(errors: list[FieldError]) -> str:
-    """The first field error in a sentence, and how many there are besides."""
+    """The first field error as a sentence, with the number of further ones."""
     first = errors[0]
     place = f"{first.field}: " if first.field else f"{first.parameter}: " if first.parameter else ""
     more = f" {len(errors) - 1} more in errors." if len(errors) > 1 else ""
@@ -110,7 +110,7 @@ def summary_of(errors: list[FieldError]) -> str:
 
 
 def schema_errors(value: Any, schema: Any, place: str = "") -> list[FieldError]:
-    """All fields that are not of a schema, the first `MAX_FIELD_ERRORS` of them."""
+    """All fields that do not match a schema, limited to the first `MAX_FIELD_ERRORS`."""
     found = []
     for error in _check(value, inspect.type_info(schema), place):
         found.append(error)
@@ -156,7 +156,15 @@ def _check_struct(value: dict[str, Any], kind: inspect.StructType, place: str) -
         if name in value:
             yield from _check(value[name], field.type, place + pointer(name))
         elif field.required:
-            yield FieldError(place + pointer(name), "is required.")
+            may_be_null = _is_scalar_of_any(None, field.type)
+            yield FieldError(
+                place + pointer(name), f"is required{'; send null if it is not known' if may_be_null else ''}."
+            )
+
+
+def _is_scalar_of_any(value: Any, kind: Any) -> bool:
+    kind = kind.type if isinstance(kind, inspect.Metadata) else kind
+    return any(_is_scalar_of(value, member) for member in getattr(kind, "types", (kind,)))
 
 
 def _is_container_of(value: Any, kind: Any) -> bool:
@@ -216,11 +224,11 @@ def _unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
     return request_terms(unknown_name_message(kind, name, options))
 
 
-# After the study refused a request whose schema is right.
+# Refusals by the study of requests that match their schema.
 
 
 def decision_refusal(problem: Problem, body: Any, error: CausalBanditsError) -> FieldsError:
-    """A refusal of a request for decisions, with its fields: context, eligible actions, key."""
+    """A refused request for decisions, with its fields: context, eligible actions, key."""
     errors = list(_assignment_errors(problem, problem.context, body.context or {}, "/context"))
     for k, action in enumerate(body.eligible or ()):
         place = pointer("eligible", k)
@@ -237,7 +245,7 @@ def decision_refusal(problem: Problem, body: Any, error: CausalBanditsError) -> 
 def assignment_refusal(
     problem: Problem, names: Iterable[str], assignment: Mapping[str, Any], place: str, error: CausalBanditsError
 ) -> FieldsError:
-    """A refusal that names the variables of an assignment that do not exist, and the values that they do not have."""
+    """A refusal that names the unknown variables of an assignment, and the invalid values."""
     errors = list(_assignment_errors(problem, names, assignment, place))
     if errors:
         return FieldsError(error, errors, "unknown-variable")
@@ -245,7 +253,8 @@ def assignment_refusal(
 
 
 def outcome_errors(problem: Problem, outcome: Any, message: str, place: str = "") -> list[FieldError]:
-    """The fields of an outcome that a study refused: unknown variables and values, else those in its message."""
+    """The fields of an outcome that a study refused: unknown variables and values, otherwise those in the error's
+    message."""
     errors, values = list[FieldError](), list[tuple[str, str]]()
     record = msgspec.structs.asdict(outcome) if isinstance(outcome, msgspec.Struct) else dict(outcome)
     for field, assignment in record.items():
@@ -272,7 +281,7 @@ def outcome_errors(problem: Problem, outcome: Any, message: str, place: str = ""
 def _assignment_errors(
     problem: Problem, names: Iterable[str], assignment: Mapping[str, Any], place: str
 ) -> Iterator[FieldError]:
-    """The variables of an assignment that are not among `names`, and those whose value they do not have."""
+    """The variables of an assignment that are not among `names`, and those with an invalid value."""
     known = list(names)
     for name, value in assignment.items():
         if name not in known:
@@ -285,7 +294,7 @@ def _assignment_errors(
 
 
 def _action_errors(problem: Problem, action: Mapping[str, Any], place: str) -> Iterator[FieldError]:
-    """That an assignment of values that exist is no action."""
+    """The error for an assignment of existing values that is not an action."""
     try:
         problem.actions.find(action)
     except CausalBanditsError as error:
@@ -297,7 +306,7 @@ def _set_fields(body: msgspec.Struct) -> list[str]:
 
 
 def argument_errors(fields: Iterable[str], error: CausalBanditsError) -> list[FieldError]:
-    """The field to which the error's path leads; without a path, the fields whose names its message has."""
+    """The field at the error's path; without a path, the fields whose names occur in its message."""
     detail = request_terms(str(error)) or "is not valid."
     fields = list(fields)
     if error.path and error.path[0] in fields:

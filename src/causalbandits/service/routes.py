@@ -1,4 +1,4 @@
-"""The routes: for programs (`ROUTES`) and for people (`PAGES`), each with its handler and the role that it needs."""
+"""The routes: the API for programs (`ROUTES`) and the pages (`PAGES`), each with its handler and its required role."""
 
 from __future__ import annotations
 
@@ -47,32 +47,33 @@ from causalbandits.service.schemas import (
 
 ServiceHandler = Callable[Concatenate[ServiceContext, Request, ...], Awaitable[Any]]
 StudyHandler = Callable[Concatenate[Writer, Request, ...], Awaitable[Any]]
-"""Where the path names a study, a handler is given the study's writer, elsewhere the context; and the body, decoded."""
+"""A handler is called with the study's writer if the path names a study, otherwise with the context; and with the
+decoded body."""
 
 PageHandler = Callable[Concatenate[ServiceContext, Request, ...], Awaitable[Response]]
-"""A form is given to its handler, decoded."""
+"""The handler of a page is called with the decoded form, if there is one."""
 
 
 class HTTPRoute(NamedTuple):
-    """An operation of the interface for programs."""
+    """An operation of the API for programs."""
 
     method: str
     path: str
     role: Role | None
-    """None: anybody."""
+    """The required role; None means any client."""
     handler: ServiceHandler | StudyHandler
     request_schema: type | None = None
-    """None: the body is not read."""
+    """The schema of the body; None if the body is not read."""
     decoded_as: type | None = None
-    """Where a body is decoded by another schema than the one that is documented."""
+    """The schema that decodes the body, if it differs from the documented one."""
     status: int = 200
-    """Of a response without an error."""
+    """The status of a response without an error."""
     query_parameters: tuple[str, ...] = ()
-    """All of them optional."""
+    """The query parameters, all of them optional."""
     record: Any = None
-    """The type of the response, where the handler returns a record."""
+    """The type of the response, if the handler returns a record."""
     change: str | None = None
-    """How the log names a change that an admin makes, and that is logged with the name of the key."""
+    """The name in the log of a change by an admin, which is logged with the name of the key."""
 
     @property
     def response_schemas(self) -> tuple[Any, ...]:
@@ -85,7 +86,7 @@ class HTTPRoute(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What it is for."""
+        """The summary of the operation: its handler's docstring."""
         return inspect.getdoc(self.handler) or ""
 
 
@@ -95,10 +96,10 @@ class PageRoute(NamedTuple):
     method: str
     path: str
     role: Role | None
-    """None: anybody."""
+    """The required role; None means any client."""
     handler: PageHandler
     change: str | None = None
-    """As of an operation."""
+    """The name in the log of a change by an admin, as for an operation."""
 
 
 STUDY_ROUTE, DECISION_ROUTE = "/v1/studies/{study}", "/v1/studies/{study}/decisions/{decision}"

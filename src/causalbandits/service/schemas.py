@@ -1,6 +1,6 @@
 """Schemas of requests and responses, from which bodies are decoded and encoded and the OpenAPI document is built.
 
-Requests are decoded strictly: unknown fields and wrong types are refused before anything happens.
+Requests are decoded strictly: unknown fields and wrong types are refused before any change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AskRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutcomeItem(msgspec.Struct, forbid_unknown_fields=True):
-    """An outcome of a decision. Parts that are known later are sent later, by the same `id`."""
+    """An outcome of a decision. Values that become known later are sent later, with the same `id`."""
 
     id: Annotated[
         int | str,
@@ -63,7 +63,7 @@ class TellRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RawTellRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The same as they came: each is read for itself, so that one that cannot be does not keep back the others."""
+    """Outcomes, at most 1,000. Each is decoded separately, so that an invalid one does not affect the others."""
 
     items: list[msgspec.Raw]
 
@@ -73,11 +73,11 @@ class CorrectRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     reward: int | float
     observed: dict[str, Value | None] | None = None
-    """Left out, the values observed so far stay; given, it replaces all of them."""
+    """If it is omitted, the values observed so far are kept; otherwise it replaces all of them."""
 
 
 class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A study that is to be created: the specification of its problem, its policy and its rules."""
+    """A new study: the specification of its problem, its policy and its rules."""
 
     name: Annotated[str, Meta(description="At most 64 characters from small letters, digits, - and _.")]
     problem: dict[str, Any]
@@ -126,14 +126,14 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The policy that decides from now on."""
+    """The new policy of the study."""
 
     policy: str
     parameters: dict[str, Value | None] = {}
 
 
 class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The best action so far: `confidence` of its interval, and how much worse than the best is good enough."""
+    """The best action so far: the `confidence` of its interval, and the acceptable loss in mean reward."""
 
     context: dict[str, Value] | None = None
     confidence: float = 0.95
@@ -141,7 +141,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The best action so far in each context, in the likeliest 100 at most."""
+    """The best action so far in each context, for at most 100 contexts, the most probable ones."""
 
     confidence: float = 0.95
     tolerance: float = 0.0
@@ -149,7 +149,7 @@ class RecommendEachRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RankActionsRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """All actions, ranked; `limit` of them, 1,000 at most, from `offset` on."""
+    """All actions, ranked; `limit` of them, at most 1,000, starting at `offset`."""
 
     context: dict[str, Value] | None = None
     confidence: float = 0.95
@@ -165,7 +165,7 @@ class EvidenceRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetModeRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """How decisions are to come about: online, shadow, uniform, frozen, paused, closed."""
+    """The mode of decisions: online, shadow, uniform, frozen, paused, closed."""
 
     mode: str
     baseline: dict[str, Value] | None = None
@@ -173,7 +173,7 @@ class SetModeRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 JSONRecord = dict[str, Any]
-"""A record of the library's, as `to_record()` and the like return it."""
+"""A record of the library, as returned by `to_record()` and similar methods."""
 
 
 class DecisionResponse(msgspec.Struct, forbid_unknown_fields=True):
@@ -198,7 +198,7 @@ class DecisionResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DecisionsResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """As many as were asked for with `n`."""
+    """The decisions; their number is `n` of the request."""
 
     items: list[DecisionResponse]
 
@@ -243,7 +243,7 @@ class OutcomeResponse(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
 
 
 class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
-    """One action of the ranking; `lower`, `upper` and `probability` are null where they are not available."""
+    """One action of the ranking; `lower`, `upper` and `probability` are null if they are not available."""
 
     rank: int
     action: dict[str, Value]
@@ -257,7 +257,7 @@ class ActionItem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActionsResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """A page of the ranking of `total` actions; `note` names actions that are left out, with the reason."""
+    """A page of the ranking of `total` actions; `note` names omitted actions, with the reason."""
 
     items: list[ActionItem]
     total: int
@@ -272,7 +272,7 @@ class ActionsResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutcomesResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """One for each, in the order sent."""
+    """One receipt for each outcome, in the order sent."""
 
     items: list[OutcomeResponse]
 
@@ -288,26 +288,24 @@ class ReadinessResponse(msgspec.Struct, forbid_unknown_fields=True, omit_default
 
     status: Literal["ready"]
     unavailable: list[str] = []
-    """Studies whose file could not be opened when the service was started, or is damaged so that they cannot decide."""
+    """Studies whose file could not be opened at the start of the service, or is damaged so that they cannot decide."""
 
 
 class ExpireResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """How many decisions."""
+    """The number of decisions that received the default reward."""
 
     expired: int
 
 
 class PolicyResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """The policy that decides, and why it does not suit the problem, if it does not."""
+    """The current policy, and the reason why it does not suit the problem, if it does not."""
 
     policy: str
     warnings: list[str]
 
 
 class StudyResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """The study's name, the policy that decides, and warnings: parts of the problem without effect, a policy that does
-    not suit it.
-    """
+    """The study's name, its current policy, and warnings: parts of the problem without effect, an unsuitable policy."""
 
     study: str
     policy: str
@@ -315,7 +313,7 @@ class StudyResponse(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class VerifyResponse(msgspec.Struct, forbid_unknown_fields=True):
-    """Whether all is as its log says; if not, where it differs."""
+    """Whether the stored state equals the replay of the log; otherwise, the differences."""
 
     ok: bool
     decisions: int

@@ -1,13 +1,14 @@
 """The server: builds a service from files, and runs it in uvicorn with time limits on slow clients.
 
-Uvicorn waits without limit for a client that has begun to send, or does not read its response. Here, a request's head,
-its body, and the reading of its response each have `REQUEST_TIMEOUT`; connections are checked once a second, so that a
-request costs no more. An address has so many connections at most, and a connection so many requests ahead of their
-responses.
+Uvicorn waits without limit for a client that sends only part of a request, or does not read its response. Here, the
+head of a request, its body, and the reading of its response are each limited to `REQUEST_TIMEOUT`. Connections are
+checked once a second, which adds no cost per request. The number of connections per address is limited, and the number
+of pipelined requests per connection.
 
-Requests are parsed by httptools where it is installed, else by h11, in pure Python, at four times the cost. h11 gives
-up on a head that does not end; httptools would read on without limit, and is stopped here. Either would drop a request
-whose client closes its side for writing: here the request is answered, then the connection is closed.
+Requests are parsed by httptools if it is installed, otherwise by h11, in pure Python, at four times the cost. h11
+refuses an endless head; httptools would read on without limit, so this module limits the head's length. Both would drop
+a request
+whose client closes its sending side: here the request is answered, then the connection is closed.
 """
 
 from __future__ import annotations
@@ -39,23 +40,24 @@ from causalbandits.study import Study
 from causalbandits.study.storage import default_keys_path, location_name
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds that the head of a request may take to arrive, then its body, and then its response to be read."""
+"""The time limit in seconds for the head of a request to arrive, for its body, and for its response to be read."""
 
 MAX_DRAIN_SECONDS = 3600.0
 
 SHUTDOWN_GRACE_PERIOD = 3.0
-"""Seconds, when the service is to stop, for requests to arrive that have begun, and for responses to be read."""
+"""Seconds at shutdown for started requests to arrive completely, and for responses to be read."""
 
 
 MAX_UNWANTED_BYTES = 2**24
-"""Bytes of a body that are read after its request was answered: a client may still be sending when it is refused."""
+"""The number of body bytes that are read after the response, because a client may still be sending when it is
+refused."""
 
 MAX_PIPELINED = 64
-"""Requests that a connection may send ahead of their responses."""
+"""The maximum number of requests that a connection may send ahead of their responses."""
 
 
 def max_connections_per_address() -> int:
-    """The connections that one address may have: half of the files that the process may open, 4,096 at most."""
+    """The maximum number of connections per address: half of the files that the process may open, at most 4,096."""
     try:
         import resource
     except ImportError:  # Windows
@@ -65,7 +67,7 @@ def max_connections_per_address() -> int:
 
 
 class ConnectionCounts(ServerState):
-    """The state that a server shares with its connections: also how many each address has."""
+    """The state that a server shares with its connections, with the number of connections per address."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +76,7 @@ class ConnectionCounts(ServerState):
 
 
 class BoundedServer(uvicorn.Server):
-    """A server on which half a request neither holds a connection nor keeps the service from stopping."""
+    """A server on which an incomplete request neither holds a connection nor delays shutdown."""
 
     def __init__(
         self,
@@ -87,18 +89,18 @@ class BoundedServer(uvicorn.Server):
         self.server_state = ConnectionCounts()
         self._service, self._request_timeout, self._drain_seconds = service, request_timeout, drain_seconds
         self._drained_at: float | None = None
-        """When the service stops accepting connections; None while it is not to stop."""
+        """The time at which the service stops accepting connections; None while it runs."""
         self._client_steps: dict[Any, tuple[tuple[Any, str], float]] = {}
-        """Connections whose client is to do something: in which request, what, and since when."""
+        """Connections that wait for their client: the request, the expected step, and the start of the wait."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Not ready from now on; stop after `drain_seconds`, or at once when told again.
+        """Become unready; stop after `drain_seconds`, or at once on a second signal.
 
-        Uvicorn would raise the signal again when it has stopped, and the process would die before its studies are
+        Uvicorn would raise the signal again after it has stopped, and the process would end before its studies are
         closed.
         """
         context = self._service.context
-        self.force_exit = self.should_exit  # told again while it waits for requests in progress
+        self.force_exit = self.should_exit  # a second signal while requests in progress are finished
         if context.draining.is_set():
             self._drained_at = 0.0
         else:
@@ -108,7 +110,7 @@ class BoundedServer(uvicorn.Server):
             self._stop()
 
     def _stop(self) -> None:
-        self._service.context.closing.set()  # open pages hold a connection each: let them end
+        self._service.context.closing.set()  # open pages hold a connection each, so their streams must end
         for writer in list(self._service.context.writers.values()):
             writer.stop_scans()
         self.should_exit = True
@@ -128,7 +130,7 @@ class BoundedServer(uvicorn.Server):
         self._client_steps = {}
         for connection in self._connections():
             if (client_step := _client_step(connection)) is None:
-                continue  # a response may take long to compute
+                continue  # computing a response may take long
             step = connection.cycle, client_step
             previous_step, since = previous.get(connection, (step, now))
             since = since if previous_step == step else now
@@ -153,13 +155,14 @@ class BoundedServer(uvicorn.Server):
 
 
 def _awaits_client(connection: Any) -> bool:
-    """Whether it is the client's turn to send: a head, or the rest of a body."""
+    """Whether the client has to send: a head, or the rest of a body."""
     cycle = connection.cycle
     return cycle is None or bool(cycle.response_complete or cycle.more_body)
 
 
 def _client_step(connection: Any) -> str | None:
-    """What a client is to do: read a response, or send a request, or the rest of its body; None if it is to wait."""
+    """The expected step of a client: read a response, or send a request or the rest of its body; None if it waits for a
+    response."""
     if connection.transport.get_write_buffer_size():
         return "reading"
     if not _awaits_client(connection):
@@ -168,13 +171,13 @@ def _client_step(connection: Any) -> str | None:
 
 
 MAX_HEAD_BYTES = 2**16
-"""Bytes, as h11 has it; some more where they come together with others."""
+"""The maximum length of a head in bytes, as in h11; slightly more if further bytes arrive with it."""
 
 HEAD_TOO_LONG_MESSAGE = f"The limit of the head of a request is {MAX_HEAD_BYTES} bytes."
 
 
 def http_protocol() -> type[Protocol]:
-    """The protocol by which uvicorn parses requests."""
+    """The uvicorn protocol class that parses requests."""
     try:
         return httptools_protocol()
     except ImportError:
@@ -182,13 +185,13 @@ def http_protocol() -> type[Protocol]:
 
 
 class _BoundedConnection:
-    """An address has so many connections at most, and the rest of a refused body a maximal length.
+    """A connection with limits: on the number per address, and on the rest of a refused body.
 
-    A client that closes its side for writing gets its response.
+    A client that closes its sending side receives its response.
     """
 
     unwanted: tuple[Any, int] = None, 0
-    """A request that was answered before its body had ended, and how many bytes have arrived since."""
+    """A request that was answered before the end of its body, and the number of bytes received since."""
 
     cycle: Any
     client: Any
@@ -196,7 +199,7 @@ class _BoundedConnection:
     server_state: Any
 
     def connection_made(self, transport: Any) -> None:
-        """Count the connection, and end it if its address has too many."""
+        """Count the connection, and close it if its address has too many."""
         super().connection_made(transport)  # type: ignore[misc]
         state = self.server_state
         self._address = self.client[0] if self.client else ""
@@ -205,7 +208,7 @@ class _BoundedConnection:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes that nobody wants any more, and end the connection if they are too many."""
+        """Count bytes after a refusal, and close the connection if they are too many."""
         cycle = self.cycle
         if cycle is not None and cycle.response_complete and cycle.more_body:
             request, count = self.unwanted
@@ -216,7 +219,7 @@ class _BoundedConnection:
         super().data_received(data)  # type: ignore[misc]
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Count it no more."""
+        """Remove the connection from the count."""
         super().connection_lost(error)  # type: ignore[misc]
         counts = self.server_state.by_address
         counts[self._address] -= 1
@@ -233,12 +236,12 @@ class _BoundedConnection:
 
 
 def h11_protocol() -> type[Protocol]:
-    """The parser in pure Python."""
+    """The pure Python parser."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class LenientH11Protocol(_BoundedConnection, H11Protocol):  # type: ignore[misc]
-        """Invalid bytes after a request that was answered already get no second response."""
+        """Invalid bytes after an answered request receive no second response."""
 
         def send_400_response(self, msg: str) -> None:
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -254,14 +257,14 @@ def httptools_protocol() -> type[Protocol]:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class BoundedHttpToolsProtocol(_BoundedConnection, HttpToolsProtocol):  # type: ignore[misc]
-        """A head has a maximal length: bytes are counted until a body or the end of a request.
+        """A limit on the length of a head: bytes are counted until a body or the end of a request.
 
-        A pipeline has one, too; h11 reads no request before it has answered the one before.
+        The limit also applies to pipelined requests; h11 reads no request before it has answered the previous one.
         """
 
         unread = 0
         unanswered: tuple[Any, ...] | list[Any] = ()
-        """The requests of this connection whose response is not complete."""
+        """The requests of this connection without a complete response."""
 
         def data_received(self, data: bytes) -> None:
             self.unread += len(data)
@@ -280,7 +283,7 @@ def httptools_protocol() -> type[Protocol]:
                 self.transport.abort()
 
         def connection_lost(self, error: Exception | None) -> None:
-            """Tell every request of the pipeline: uvicorn tells the last one only."""
+            """Notify every pipelined request of the disconnection; uvicorn notifies the last one only."""
             super().connection_lost(error)
             self.pipeline.clear()
             for cycle in self.unanswered:
@@ -309,7 +312,7 @@ def build_service(
     *,
     without_keys: bool = False,
 ) -> Service:
-    """A service of the studies in some files (or databases), each by its name, and of those in a directory."""
+    """A service for the studies in some files (or databases), each by its name, and in a directory."""
     files = list(files)
     folders = [file for file in files if os.path.isdir(file)]
     if len(folders) + (directory is not None) > 1:
@@ -335,16 +338,14 @@ def build_service(
         _confirm_without_keys(service_keys, is_named=keys is not None)
     else:
         _require_key(service_keys, is_named=keys is not None)
-    with ExitStack() as stack:  # what was opened is closed again, should a file that was named be refused
+    with ExitStack() as stack:  # opened studies are closed again if a named file is refused
         studies = {location_name(location): stack.enter_context(Study.open(location)) for location in named}
         unavailable: dict[str, str] = {}
         for file in found:
             try:
                 validate_study_name(file.stem)
                 studies[file.stem] = stack.enter_context(Study.open(file))
-            except (
-                Exception
-            ) as error:  # of any kind: one file, however damaged, must not keep the others from being served
+            except Exception as error:  # any error: a damaged file must not prevent the others from being served
                 is_known = isinstance(error, CausalBanditsError)
                 unavailable[file.stem] = str(error) if is_known else f"{file} is damaged: {error!r:.200}."
                 logger.error(
@@ -359,7 +360,7 @@ def build_service(
 
 
 def _require_key(keys: Keys, *, is_named: bool) -> None:
-    """Raise an error where there should be a key and is none: a name mistyped, or a file lost, must open no study."""
+    """Raise an error if an expected key file is missing, so that a mistyped name or a lost file opens no study."""
     if len(keys):
         keys.mark_required()
         return
@@ -379,11 +380,11 @@ def _require_key(keys: Keys, *, is_named: bool) -> None:
 
 
 WITHOUT_KEYS_VARIABLE, WITHOUT_KEYS_VALUE = "CAUSALBANDITS_WITHOUT_KEYS", "everybody-is-admin"
-"""The second of the two statements that a service without keys is for everybody: one alone may be copied by mistake."""
+"""The environment variable that confirms a service without keys; a single setting might be copied by mistake."""
 
 
 def _confirm_without_keys(keys: Keys, *, is_named: bool) -> None:
-    """Admit everybody, if the operator says so twice and there are no keys."""
+    """Admit every client, if the operator has confirmed it twice and there are no keys."""
     if os.environ.get(WITHOUT_KEYS_VARIABLE) != WITHOUT_KEYS_VALUE:
         raise StateError(
             "Every client of a service without keys is an admin. To confirm --without-keys, set the environment "
@@ -412,12 +413,12 @@ def serve(
     without_keys: bool = False,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve studies until SIGTERM or SIGINT; finish what waits, then stop.
+    """Serve studies until SIGTERM or SIGINT; finish queued requests, then stop.
 
-    On a signal, readiness turns to 503 at once, and requests are answered for another `drain_seconds`; then those in
-    progress are finished, and the studies closed. A second signal ends the wait. `ready` is called once all studies are
-    open. `without_keys` admits everybody as an admin, from everywhere; the environment variable
-    `CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin` has to say the same.
+    On a signal, readiness turns to 503 at once, and requests are answered for another `drain_seconds`. Then requests in
+    progress are finished, and the studies are closed. A second signal ends the wait. `ready` is called once all studies
+    are open. `without_keys` gives every client from any machine the role admin; the environment variable
+    `CAUSALBANDITS_WITHOUT_KEYS=everybody-is-admin` has to confirm it.
     """
     if not 0 <= drain_seconds <= MAX_DRAIN_SECONDS:
         raise StateError(f"drain_seconds must be from 0 to {MAX_DRAIN_SECONDS:g}; got {drain_seconds!r}.")
@@ -454,7 +455,7 @@ def _stopped_by_hangup(server: BoundedServer) -> Iterator[None]:
         yield
         return
     previous = signal.getsignal(signal.SIGHUP)
-    if previous != signal.SIG_IGN:  # by nohup, for example
+    if previous != signal.SIG_IGN:  # ignored by nohup, for example
         signal.signal(signal.SIGHUP, server.handle_exit)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Records of requests: identifiers, log lines (text or JSON) and durations.
+"""Request telemetry: identifiers, log lines (text or JSON) and durations.
 
-Nothing here records a secret: of a key, its name and role; of a path, the route's template and the study.
+No secret is recorded: only the name and role of a key, the template of a route, and the study.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ change_logger = logging.getLogger("causalbandits.service.changes")
 request_logger = logging.getLogger("causalbandits.service.requests")
 
 DEFAULT_LEVELS = {"text": "warning", "json": "info"}
-"""The log formats, and the level of each where none is chosen."""
+"""The log formats, with the default level of each."""
 
 LEVELS = ("info", "warning", "error")
 
@@ -79,16 +79,16 @@ class RequestStatistics:
         self.durations: dict[tuple[str, str], Histogram] = {}
 
     def record(self, scope: Mapping[str, Any], status: int, started: float) -> None:
-        """Count a request that was answered, and log it."""
+        """Count an answered request, and log it."""
         seconds, state = time.perf_counter() - started, scope["state"]
         method, route = scope["method"], state.get("route", "unmatched")
         if method not in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
-            method = "other"  # so that nobody can make labels without number
+            method = "other"  # so that clients cannot create an unlimited number of labels
         key = method, route, status
         self.counts[key] = self.counts.get(key, 0) + 1
         if (histogram := self.durations.get((method, route))) is None:
             histogram = self.durations[method, route] = Histogram()
-        if "streams" not in state:  # which last as long as somebody looks
+        if "streams" not in state:  # streams last as long as the page is open
             histogram.observe(seconds)
         if "change" in state and status < 400:
             self._log_change(scope)
@@ -134,7 +134,7 @@ class RequestStatistics:
 
 
 class JSONFormatter(logging.Formatter):
-    """A record as one line of JSON: time, level, logger, message, its own fields, and the traceback of an error."""
+    """A record as one JSON line: time, level, logger, message, its own fields, and the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

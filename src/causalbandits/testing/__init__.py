@@ -1,4 +1,4 @@
-"""Conformance checks for policies, to run on your own.
+"""Conformance checks for custom policies.
 
     import pytest
     from causalbandits.testing import CHECKS

@@ -1,4 +1,4 @@
-"""The rules that the agent and the simulator rely on, each as a function of a policy."""
+"""The requirements of the agent and the simulator, each as a function of a policy."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ from causalbandits.problem.actions import Prices
 
 DRAWS = 400
 STANDARD_ERRORS = 6.0
-"""Averages of drawn scores may differ by this much: for 80 actions, chance breaks it less than once in 10^6 checks."""
+"""The tolerance for averages of sampled scores, in standard errors: with 80 actions, the false alarm rate is below one
+in 10^6 checks."""
 
 
 class Event(NamedTuple):
-    """One past round: what was done, which configuration came, what it paid."""
+    """One past round: the action, the configuration, the reward."""
 
     intervention: Mapping[str, State]
     z: tuple[int, ...]
@@ -46,7 +47,7 @@ class Event(NamedTuple):
 
 
 def require(holds: bool, rule: str) -> None:
-    """Say which rule was broken; unlike an assert statement, also under `python -O`."""
+    """Raise with the violated rule; unlike an assert statement, also under `python -O`."""
     if not holds:
         raise AssertionError(rule)
 
@@ -319,7 +320,7 @@ def check_state_is_a_fold(policy: AnyPolicy) -> None:
             )
     try:
         from_sums = policy.from_sums(env.problem, OutcomeSums.of(_build_outcomes(env.problem, history)))
-    except PolicyError:  # it says that sums are not enough
+    except PolicyError:  # the policy declares that sums are not sufficient
         return
     for name, value in first.to_record().items():
         require(
@@ -432,7 +433,7 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 
 
 def _build_campaign(policy: AnyPolicy) -> Environment:
-    """A world in which the policy can decide."""
+    """An environment in which the policy can decide."""
     env = zoo.email_campaign()
     return _build_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
 

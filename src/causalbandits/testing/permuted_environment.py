@@ -1,4 +1,4 @@
-"""The same environment with its knobs and their values permuted: what is learnt must not depend on their order."""
+"""An environment with permuted manipulable variables and values: learning must not depend on their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from causalbandits.model import CausalModel, Variable
 from causalbandits.problem import Problem
 
 Orders = dict[str, npt.NDArray[np.int64]]
-"""By knob: which of its values comes first, second, ..."""
+"""By manipulable variable: the new order of its values."""
 
 
 def permute_environment(env: Environment, rng: np.random.Generator) -> Environment:
@@ -47,7 +47,8 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
     knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
     model = CausalModel(_permute_variable(variable, orders) for variable in problem.model.variables.values())
-    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # it was said of the world itself
+    # already reported for the environment itself
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         other = Problem(model, manipulable=knobs, reward_parents=problem.parents, reduce=problem.reduce, optional=True)
     return Environment(other, _permute_reward(env, orders))
 
@@ -62,7 +63,7 @@ def _permute_variable(variable: Variable, orders: Orders) -> Variable:
 
 
 def _permute_reward(env: Environment, orders: Orders) -> Reward:
-    """The reward, with the axes of its means in the new order where they are of knobs."""
+    """The reward, with the axes of its means permuted for parents that are manipulable variables."""
     reward, parents = env.reward, env.problem.parents
     if not any(name in orders for name in parents):
         return reward

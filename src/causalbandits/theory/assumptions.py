@@ -1,4 +1,4 @@
-"""What bounds need to know: how many configurations can occur, and what an environment says of their assumptions."""
+"""Inputs of bounds: the number of reachable configurations, and facts about their assumptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from causalbandits.problem.inference import SMALL_TABLE
 
 
 class Line(NamedTuple):
-    """The shortest theta with mean reward = <theta, features>, and how far that is from true."""
+    """The shortest theta with mean reward = <theta, features>, and the residual of that fit."""
 
     norm: float
     error: float
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """A problem and, where it is known, its environment. What is not known, or too large to look at, is None."""
+    """A problem and, if given, its environment. Facts that are unknown or too large to compute are None."""
 
     problem: Problem
     environment: Environment | None
@@ -40,14 +40,16 @@ class Facts:
         raise ProblemError(f"A bound requires a Problem or an Environment; got {source!r}.")
 
     def cells(self, causal: bool) -> int:
-        """J or K: how many means a policy learns; those of configurations count in every context, actions' do not."""
+        """J or K: the number of means that a policy estimates; configurations are counted over all contexts, actions
+        once."""
         if causal:
             return count_reachable_configurations(self.problem)
         return self.problem.actions.size * self.problem.contexts.size
 
     @cached_property
     def environments_by_context(self) -> list[tuple[float, Environment]] | None:
-        """The environment in every context, with its probability; None where there are too many, or none is known."""
+        """The environment in every context, with its probability; None if there are too many contexts or no
+        environment."""
         env = self.environment
         if env is None or self.problem.contexts.size * self.problem.actions.size > SMALL_TABLE:
             return None
@@ -58,7 +60,7 @@ class Facts:
 
     @property
     def has_few_actions(self) -> bool:
-        """Whether the actions are few enough to look at each."""
+        """Whether the actions are few enough to enumerate."""
         return self.problem.actions.size <= LISTED
 
     @cached_property
@@ -69,17 +71,17 @@ class Facts:
         return np.asarray(self.problem.parent_distributions().reshape(self.problem.actions.size, -1) > 0)
 
     def has_own_configurations(self) -> bool | None:
-        """Whether every action leads to one configuration, and no two actions to the same."""
+        """Whether every action produces one configuration, and no two actions the same one."""
         if self.problem.context:
-            return False  # it leads to the same ones in several
+            return False  # the action produces the same configurations as others, or several
         if self.problem.unit == "actions":
-            return None  # what actions lead to is not known
+            return None  # the distribution of configurations is unknown
         if self.support is None:
             return False if self.problem.actions.size > self.problem.configurations else None
         return bool((self.support.sum(axis=1) == 1).all() and (self.support.sum(axis=0) <= 1).all())
 
     def largest_gap(self) -> float | None:
-        """Delta_max, of any context; the range of E[Y | z], which is no smaller, where there are too many actions."""
+        """Delta_max over all contexts; with too many actions the range of E[Y | z], which is at least as large."""
         if self.environment is None:
             return None
         if self.has_few_actions and self.environments_by_context is not None:
@@ -88,11 +90,11 @@ class Facts:
         return high - low + self.largest_cost()
 
     def largest_cost(self) -> float:
-        """By so much costs may move two actions apart."""
+        """The largest difference that costs can make between two actions."""
         return 0.0 if self.problem.costs is None else self.problem.costs.largest
 
     def mean_gap(self) -> float | None:
-        """The regret of a round with an action drawn at random."""
+        """The expected regret of a round with a uniformly random action."""
         if self.environments_by_context is None or not self.has_few_actions:
             return None
         return sum(share * float(env.gaps().mean()) for share, env in self.environments_by_context)
@@ -103,7 +105,7 @@ class Facts:
         return reward.sd if isinstance(reward, GaussianReward | LinearReward) else None
 
     def reward_kind(self) -> str | None:
-        """What the reward is, for a message; None where that cannot be seen."""
+        """The kind of reward for a message; None if it is unknown."""
         if self.environment is None or not self.environment.mean.by_configuration:
             return None
         return type(self.environment.reward).__name__
@@ -113,10 +115,10 @@ class Facts:
         return None if self.environment is None else self.environment.reward.bounded
 
     def noise(self, given_parents: bool) -> float | None:
-        """A scale at which the reward is surely sub-Gaussian, given the parents or only the action.
+        """A scale at which the reward is certainly sub-Gaussian, given the parents or the action alone.
 
-        Given the action, E[Y | z] varies as well: by Hoeffding's lemma half of its range is its scale, and where it is
-        a sum over independent blocks, their squared scales add up.
+        Given the action, E[Y | z] varies as well. By Hoeffding's lemma its scale is half of its range; if it is a sum
+        over independent blocks, their squared scales add up.
         """
         if self.environment is None:
             return None
@@ -154,13 +156,13 @@ class Facts:
         return float(np.abs(self.environment.configuration_means[self.support.any(axis=0)]).max())
 
     def feature_norm(self, features: Features, observed: bool) -> float:
-        """A bound on the norm of what is regressed on: f(z), or its mean under each action."""
+        """A bound on the norm of the regressors: f(z), or its mean under each action."""
         if observed or not self.has_few_actions or self.problem.context:
             return features.largest_norm()
         return float(np.linalg.norm(features.means(self.problem.projection), axis=1).max())
 
     def line(self, features: Features, observed: bool) -> Line | None:
-        """How well E[Y | z] (or E[Y | a]) is linear in f(z) (or its mean)."""
+        """The fit of E[Y | z] (or E[Y | a]) as linear in f(z) (or its mean)."""
         env = self.environment
         if env is None:
             return None

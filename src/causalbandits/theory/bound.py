@@ -1,4 +1,4 @@
-"""What a bound is: a curve over rounds, its kind, and what it assumes."""
+"""Regret bounds: a curve over rounds, its kind, and its assumptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from causalbandits._typing import Array, is_integer
 from causalbandits.errors import CausalBanditsError
 
 Curve = Callable[[Array, Array], Array]
-"""From rounds and the horizon that the policy was told to a bound on the regret up to each of these rounds."""
+"""A function of rounds and the policy's horizon that bounds the regret up to each of these rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,9 @@ class Bound:
     formula: str
     assumptions: tuple[str, ...] = field(repr=False)
     broken: tuple[str, ...] = ()
-    """The assumptions that the environment is known not to meet, and what it has instead."""
+    """The assumptions that the environment is known to violate, with the facts."""
     largest_gap: float
-    """Delta_max; of a Bayesian bound, a bound on its mean under the prior."""
+    """Delta_max; for a Bayesian bound, a bound on its prior mean."""
     curve: Curve = field(repr=False, compare=False)
 
     @overload
@@ -103,13 +103,13 @@ def parse_rounds(subject: str, rounds: Any, least: int = 2) -> Array:
         t = np.asarray(rounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         t = np.array(np.nan)
-    # NumPy would read numbers out of text.
+    # NumPy would convert text to numbers.
     if not (np.isfinite(t) & (t >= least)).all() or np.asarray(rounds).dtype.kind in "US":
         raise CausalBanditsError(f"{subject} must be {least} or more for this bound, in numbers; got {rounds!r}.")
     return t
 
 
 def validate_horizon(horizon: object) -> None:
-    """Refuse anything but a number of rounds after which bounds can be told."""
+    """Raise unless the value is a number of rounds for which bounds are defined."""
     if not is_integer(horizon) or horizon < 2:
         raise CausalBanditsError(f"horizon must be a whole number, 2 or more; got {horizon!r}.")

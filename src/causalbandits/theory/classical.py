@@ -1,4 +1,4 @@
-"""The paper's own bound for C-UCB, and its lower bound for UCB, with the constants that their proofs give."""
+"""The upper bound of Lu et al. (2020) for C-UCB, and their lower bound for UCB, with the constants of the proofs."""
 
 from __future__ import annotations
 
@@ -60,10 +60,11 @@ def ucb_lower_bound(N: int, horizon: float, delta: float) -> float:
 
 
 def _ucb_regret_cap(K: float, T: float, delta: float) -> float:
-    """A bound on UCB's regret in the environment and wherever a single action's mean is raised from delta to 3 delta.
+    """A bound on UCB's regret in the environment, and in each one in which one action's mean is raised from delta to 3
+    delta.
 
-    The actions that leave X_1 alone are mixtures, sub-Gaussian at scale sqrt(1 + delta^2/4) only: their confidence
-    bounds fail with probability T^(-2 / (1 + delta^2/4)), not T^-2.
+    Actions that do not set X_1 are mixtures, which are sub-Gaussian only at scale sqrt(1 + delta^2/4): their confidence
+    bounds fail with probability T^(-2 / (1 + delta^2/4)) instead of T^-2.
     """
     if 3 * delta > 2 * math.sqrt(math.log(T)):
         return 2 * delta * T

@@ -1,4 +1,4 @@
-"""Bounds side by side: the frequentist ones, and, apart from them, the Bayesian ones."""
+"""Comparison of bounds: the frequentist ones and, separately, the Bayesian ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEANING = {
 
 
 class PolicyBound(NamedTuple):
-    """One policy's bound."""
+    """The bound of one policy."""
 
     kind: str
     policy: str

@@ -1,10 +1,10 @@
-"""A Bayesian bound by information: what Thompson sampling loses is paid for by what it learns of the best action.
+"""An information-theoretic Bayesian bound: the regret of Thompson sampling is limited by its information gain.
 
     rewards in [0, 1]:  BR <= sqrt(J' H T / 2);   Gaussian:  BR <= sqrt(2 (s^2 + tau^2) J' H T)
 
-H is the entropy of the best action under the prior, at most the logarithm of how many actions can be the best, and
-J' = sum over z of max_a P(z | a), at most the number of configurations, and of actions. It is derived in
-docs/explanation/regret-bounds.md.
+H is the entropy of the best action under the prior, at most the logarithm of the number of actions that can be optimal.
+J' = sum over z of max_a P(z | a), at most the number of configurations and the number of actions. The bound is derived
+in docs/explanation/regret-bounds.md.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from causalbandits.theory.assumptions import Facts
 from causalbandits.theory.bound import Bound, Curve
 
 Assumption = tuple[str, str]
-"""What is assumed, and what is found instead, where that is known to break it."""
+"""An assumption, and the known fact that violates it, if any."""
 
 WITH_BOUND = (
     "c-ucb",
@@ -44,10 +44,10 @@ WITH_BOUND = (
     "ts(prior=beta)",
     "ts(scales=given)",
 )
-"""Every policy with a bound, other scales and priors aside."""
+"""Every policy with a bound, without variants of scales and priors."""
 
 LARGEST_COUNT = 10**100
-"""Counts beyond are taken for this: every bound with them is vacuous anyway."""
+"""Larger counts are replaced by this one; every bound with them is vacuous anyway."""
 
 
 def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_gap: float | None = None) -> Bound:
@@ -84,7 +84,7 @@ def bound(policy: AnyPolicy | str, problem: Problem | Environment, *, largest_ga
 
 
 def derive_bound(policy: AnyPolicy, facts: Facts, largest_gap: float | None) -> Bound:
-    """The same, without the warning."""
+    """The bound of a policy, without the warning."""
     if type(policy) not in DERIVATIONS:
         why = NO_BOUND.get(type(policy), "no bound is derived for this policy")
         raise PolicyError(_no_bound_message(policy, why))
@@ -159,7 +159,7 @@ def _ucb_bound(policy: UCB | CausalUCB, facts: Facts, largest_gap: float | None)
     last = " (1 + log T)" if policy.anytime else ""
     numbers = f"s = {s:g}, {f'tau = {tau:g}, ' if unseen else ''}{letter} = {format_count(cells)}, Delta_max = {gap:g}"
     formula = f"8 s sqrt({letter} T log T) + {first}2 {letter} Delta_max{last} with {numbers}"
-    # An unseen cell's index is tau 2 sqrt(log T), and must be optimistic from the first T on.
+    # The index of an unobserved cell is tau 2 sqrt(log T), and must be optimistic from the first T on.
     limit = 2 * tau * math.sqrt(math.log(policy.clock(0)))
     checks = [
         _noise_assumption(facts, conditioning, s),
@@ -235,7 +235,7 @@ def _linear_ucb_bound(policy: CausalLinearUCB, facts: Facts, largest_gap: float 
     def curve(t: Array, horizon: Array) -> Array:
         h = t if policy.anytime else horizon if policy.horizon is None else np.full_like(t, policy.clock(0))
         beta = S + s * np.sqrt(2 * np.log(h) + d * growth(h))
-        # Beyond the horizon V outgrows what beta allows for, and the ellipsoid fails more often than 1/h.
+        # Beyond the horizon h, V grows beyond the limit assumed by beta, and the ellipsoid fails more often than 1/h.
         beyond = np.exp(np.minimum(700.0, d / 2 * np.maximum(0.0, growth(t) - growth(h))))
         failures = 1 + np.log(t) if policy.anytime else t * np.minimum(1.0, beyond / h)
         return np.asarray(2 * S * L * failures + 2 * beta * max(1.0, L) * np.sqrt(2 * d * t * growth(t)))

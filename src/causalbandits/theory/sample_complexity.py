@@ -1,7 +1,8 @@
-"""What an environment demands: rounds to tell its best action, and regret that grows with log T.
+"""Lower bounds of an environment: the rounds to identify its best action, and the constant of log T in the regret.
 
-Both are of policies that are good in all worlds with these tables, Gaussian rewards of scale s given the parents, and
-whatever means; where rewards are 0 or 1, s = 1/2 makes them what the rules here, which know no more, can reach.
+Both apply to policies that are good in all environments with these CPTs, arbitrary means, and Gaussian rewards of scale
+s given the parents. For binary rewards, s = 1/2 gives the values that this library's rules, which assume no more, can
+reach.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def characteristic_time(env: Environment, *, noise_scale: float | None = None, t
 def graves_lai_constant(env: Environment, *, noise_scale: float | None = None) -> float:
     """The Graves-Lai constant c: a uniformly good policy has an expected regret of at least about c log T.
 
-    Configurations that the best action leads to cost nothing to learn. If it leads to all relevant ones, c is 0 and the
-    regret can stay bounded.
+    Learning the mean of a configuration that the best action can produce causes no regret. If it can produce all
+    relevant ones, c is 0 and the regret can stay bounded.
 
     >>> from causalbandits import zoo
     >>> [round(graves_lai_constant(env), 2) for env in (zoo.email_campaign(), zoo.figure2(), zoo.lower_bound(3, 0.5))]

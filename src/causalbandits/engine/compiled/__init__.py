@@ -1,4 +1,4 @@
-"""The compiled engine: the same rounds as the plain driver's, by numba, equal to the bit."""
+"""The compiled engine: the rounds of the plain driver compiled by numba, with bit-identical results."""
 
 from causalbandits.engine.compiled.driver import can_play, play_compiled
 

@@ -1,6 +1,6 @@
-"""The best of many scores, compiled: maxima, ties and tournaments.
+"""Compiled argmax over many scores: maxima, ties and tournament trees.
 
-Each is the plain library's function entry by entry, in its order;
+Each function mirrors the corresponding uncompiled function, operation by operation and in the same order;
 `tests/engine/compiled` compares them.
 """
 
@@ -16,7 +16,7 @@ tie_threshold = register_jitable(projection.tie_threshold)
 
 @register_jitable
 def largest(values, length):
-    """The largest value, in four strands that the processor can follow at once."""
+    """The largest value, computed in four independent strands (instruction-level parallelism)."""
     a = b = c = d = values[0]
     unrolled = length - length % 4
     for i in range(0, unrolled, 4):
@@ -31,7 +31,7 @@ def largest(values, length):
 
 @register_jitable
 def largest_magnitude(values, length):
-    """The largest absolute value, and 1 at least: the scale of ties."""
+    """The largest absolute value, at least 1: the scale of the tie tolerance."""
     a = b = c = d = 1.0
     unrolled = length - length % 4
     for i in range(0, unrolled, 4):
@@ -46,7 +46,7 @@ def largest_magnitude(values, length):
 
 @register_jitable
 def first_at_least(scores, least):
-    """The first position with such a score; there is one."""
+    """The first position with at least this score; one must exist."""
     position = 0
     while scores[position] < least:
         position += 1
@@ -61,7 +61,7 @@ def first_tied(scores, length, scale):
 
 @register_jitable
 def random_tied(scores, length, scale, rng):
-    """As `policies.feedback.sample_tied`: nothing is drawn where one is the best."""
+    """As `policies.feedback.sample_tied`: no random number is drawn if the maximum is unique."""
     least, tied = tie_threshold(largest(scores, length), scale), 0
     for position in range(length):
         if scores[position] >= least:
@@ -77,7 +77,7 @@ def random_tied(scores, length, scale, rng):
 
 @register_jitable
 def min_tie_scale(costs):
-    """The scale of ties is no smaller than this: 1, or the largest cost."""
+    """The lower limit of the tie scale: 1, or the largest cost."""
     if costs is None:
         return 1.0
     return max(1.0, costs.largest)
@@ -85,7 +85,7 @@ def min_tie_scale(costs):
 
 @register_jitable
 def subtract_costs(scores, costs, start, length):
-    """As `Situation.net_of_costs`, of actions whose costs begin at `start`; nothing where there are no costs."""
+    """As `Situation.net_of_costs`, for actions whose costs begin at `start`; no effect without costs."""
     if costs is not None:
         for a in range(length):
             scores[a] -= costs.costs[start + a]
@@ -93,7 +93,7 @@ def subtract_costs(scores, costs, start, length):
 
 @register_jitable
 def net_of_cost(score, costs, position):
-    """The same of one action."""
+    """The score of one action net of its cost."""
     if costs is None:
         return score
     return score - costs.costs[position]
@@ -111,7 +111,7 @@ def first_best_net_of_costs(scores, costs, start, length):
 
 @register_jitable
 def first_best_net_of_row_costs(scores, costs, block, length):
-    """The same for the rows of a block; blocks are numbered through all contexts."""
+    """The best row of a block, net of costs; blocks are numbered across all contexts."""
     if costs is None:
         if length == 2:  # the common case
             scale = max(1.0, max(abs(scores[0]), abs(scores[1])))
@@ -125,13 +125,13 @@ def first_best_net_of_row_costs(scores, costs, block, length):
 
 @register_jitable
 def pick_sample(samples, rng):
-    """Which of the draws is followed, as `policies.feedback.sample_choice` does."""
+    """Index of the sampled choice, as in `policies.feedback.sample_choice`."""
     return 0 if samples == 1 else int(rng.random() * samples)
 
 
 @register_jitable
 def build_tournaments(number, players, least):
-    """Binary trees of maxima, a row each: the i-th player's value is at `width / 2 + i`, the largest of all at 1."""
+    """Binary tournament trees, a row each: player i is at `width / 2 + i`, the overall maximum at 1."""
     half = 1
     while half < players:
         half *= 2
@@ -140,7 +140,7 @@ def build_tournaments(number, players, least):
 
 @register_jitable
 def update_tournament(tournaments, line, player, value):
-    """A player's value changes, and what depends on it."""
+    """Change a player's value and update the nodes above it."""
     i = tournaments.shape[1] // 2 + player
     tournaments[line, i] = value
     while i > 1:
@@ -153,7 +153,7 @@ def update_tournament(tournaments, line, player, value):
 
 @register_jitable
 def first_in_tournament(tournaments, line, least):
-    """The first player whose value is at least this; there is one."""
+    """The first player with at least this value; one must exist."""
     half, i = tournaments.shape[1] // 2, 1
     while i < half:
         i = 2 * i if tournaments[line, 2 * i] >= least else 2 * i + 1
@@ -162,7 +162,7 @@ def first_in_tournament(tournaments, line, least):
 
 @register_jitable
 def add_column(scores, change, columns, start):
-    """Add a multiple of the column of P that begins at `start` to the scores; the largest of them."""
+    """Add a multiple of the column of P that begins at `start` to the scores; return the new maximum."""
     a = b = c = d = -math.inf
     length = len(scores)
     unrolled = length - length % 4
@@ -183,7 +183,7 @@ def add_column(scores, change, columns, start):
 
 @register_jitable
 def cell_count(cells, context, total):
-    """How many cells agree with the context: every one, where `cells` is None."""
+    """The number of cells that agree with the context: all cells if `cells` is None."""
     if cells is None:
         return total
     return cells.starts[context + 1] - cells.starts[context]
@@ -191,7 +191,7 @@ def cell_count(cells, context, total):
 
 @register_jitable
 def compatible_cell(cells, context, i):
-    """The i-th of them."""
+    """The i-th cell that agrees with the context."""
     if cells is None:
         return i
     return cells.values[cells.starts[context] + i]
@@ -199,7 +199,8 @@ def compatible_cell(cells, context, i):
 
 @register_jitable
 def tie_scale(values, cells, context, floor, global_scale):
-    """The scale of ties, no smaller than `floor`, where only some cells agree with what is known; `whole` is of all."""
+    """The tie scale over the cells that agree with the context, at least `floor`; `whole` is the scale over all
+    cells."""
     if cells is None or cell_count(cells, context, 0) == len(values):
         return global_scale
     size = floor

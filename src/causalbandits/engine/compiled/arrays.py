@@ -1,7 +1,7 @@
-"""Problems, environments and statistics as flat arrays, the way the compiled rounds read them.
+"""Problems, environments and statistics as flat arrays for the compiled rounds.
 
-Compiled code knows no lists of arrays of different lengths, so these are laid end to end (`Ragged`). Two blocks, one
-with three choices of two configurations and one with two choices of three, say:
+Compiled code cannot hold lists of arrays of different lengths, so such arrays are concatenated (`Ragged`). Example with
+two blocks, one with three choices of two configurations and one with two choices of three:
 
     cdf.values   .2 1. | .5 1. | .9 1. || .1 .6 1. | .3 .3 1.
     cdf.starts    0                       6                     12
@@ -10,12 +10,12 @@ with three choices of two configurations and one with two choices of three, say:
                   [2, 6], ...]
     steps        0 3 || 0 1 2  a code of the first block is worth 3 configurations, one of the second 1
 
-A round draws one uniform a block, finds its code in the action's own piece of `cdf`, and adds the codes' `steps` up to
-the number of the configuration, by which `mean` is known.
+A round draws one uniform number per block, finds its code in the action's segment of `cdf`, and sums the codes' `steps`
+to the configuration's number, which indexes `mean`.
 
-Where something is known beforehand, the searched actions of all contexts stand end to end, too: those of context c are
-at the positions from `first[c]` on. Which variables are known is the same in all of them, and so are the blocks; a
-round draws the context, and then looks at nothing but its own piece. Without a context there is one piece.
+With a context, the searched actions of all contexts are concatenated too: those of context c start at `first[c]`. All
+contexts have the same known variables and the same blocks. A round draws the context and then reads only that context's
+segment. Without a context there is one segment.
 """
 
 from __future__ import annotations
@@ -42,138 +42,141 @@ Ints = npt.NDArray[np.int64]
 
 
 class Ragged(NamedTuple):
-    """Arrays of different lengths end to end: the i-th begins at `starts[i]` and ends where the next begins."""
+    """Concatenated arrays of different lengths: array i is at `starts[i]` up to the next start."""
 
     values: Any
     starts: Ints
 
 
 class FlatTree(NamedTuple):
-    """The projections of all contexts, level after level: see `projection.Level`. A line per context, or a piece."""
+    """The projections of all contexts, level by level: see `projection.Level`. One row or segment per context."""
 
     cells: Ragged | None
-    """The configurations that agree with what is known; None where that is all of them, and there is one context."""
+    """The configurations that agree with the context; None if these are all and there is one context."""
     by_block: Ragged
-    """These in the order of the blocks, by their places among them; empty where that is their own order."""
+    """The compatible configurations in block order, by position; empty if the orders are equal."""
     place: Ragged
-    """Where each configuration stands in that order, -1 where it does not agree; empty where that is its number."""
+    """The position of each configuration in that order, -1 if incompatible; empty if it equals the configuration's
+    number."""
     sizes: Ints
     widths: Ints
     before: Ints
     columns: Any
-    """All columns, of which each level's begin at `starts`."""
+    """All columns; those of each level begin at `starts`."""
     starts: Ints
     parents: Any
-    """All nodes' nodes in the level before, of which each level's begin at `parent_starts`."""
+    """The parent of each node in the previous level; those of each level begin at `parent_starts`."""
     parent_starts: Ints
-    """A level that starts at -1 has all pairs as nodes."""
+    """The start of each level; -1 if the nodes of the level are all pairs."""
     node_of_action: Ragged
-    """An empty piece where nodes stand in the actions' order."""
+    """The node of each action; an empty segment if nodes are in action order."""
     buffer: int
-    """The largest level's size."""
+    """The size of the largest level."""
 
 
 class RowCosts(NamedTuple):
-    """What the choices of blocks cost, in every context."""
+    """The costs of the blocks' choices, in every context."""
 
     costs: Ragged
-    """By block and row: what is subtracted from its score."""
+    """By block and row: the cost subtracted from the score."""
     largest: Array
-    """By block."""
+    """The largest cost, by block."""
     prices: Ragged
-    """By block, row and knob."""
+    """By block, row and manipulable variable."""
     knobs: Ragged
-    """A block's knobs, the same in all contexts."""
+    """The manipulable variables of a block, the same in all contexts."""
     least: Array
-    """By knob: what it costs where no block has it."""
+    """By manipulable variable: its cost in actions in which no block contains it."""
 
 
 class Law(NamedTuple):
-    """Parts that are drawn one by one, a uniform each: cumulative distributions, and what codes add to a number."""
+    """A distribution sampled part by part, with one uniform number each: cumulative distributions and index strides."""
 
     sizes: Ints
-    """How many codes each part has."""
+    """The number of codes of each part."""
     cdf: Ragged
     steps: Ragged
-    """What a part's code adds to the number."""
+    """The stride of a part's code in the sampled number."""
 
 
 class Additive(NamedTuple):
-    """A mean reward that is a sum over parents, where neither actions nor configurations are listed."""
+    """A mean reward that is a sum over parents, used if neither actions nor configurations are enumerated."""
 
     gains: Ragged
-    """What a block's row adds to the mean reward; in every context."""
+    """The contribution of each row of a block to the mean reward, in every context."""
     codes: Ragged
-    """Which state each of a block's parents has, by code."""
+    """The states of a block's parents, by code."""
     parents: Ragged
-    """A block's parents."""
+    """The parents in each block."""
     by_parent: Ragged
-    """What a parent's state adds to the mean reward."""
+    """The contribution of each state of a parent to the mean reward."""
     best: Array
-    """Of each context."""
+    """The best mean reward in each context."""
 
 
 class RewardNoise(NamedTuple):
-    """How rewards vary around their mean."""
+    """The distribution of rewards around their mean."""
 
     bernoulli: bool
     sd: float
     degrees: int | None
-    """Of Student's t; None: they vary as a Gaussian does."""
+    """Degrees of freedom of Student's t; None for Gaussian noise."""
 
 
 class FlatWorld(NamedTuple):
-    """What happens: each block's cumulative distribution by row, mean rewards, gaps."""
+    """The environment: cumulative distributions of each block by row, mean rewards, gaps."""
 
     before: Law | None
-    """Of the context's number; None where there is no context: rounds of their own are compiled for that."""
+    """The distribution of the context's number; None without a context, for which separate rounds are compiled."""
     context_starts: Ints
-    """A line, where each of its parts begins in `before.cdf`."""
+    """The starts of each part in `before.cdf`, a row per context."""
     told: Ints
-    """Which context the policy takes each for: by number, of what its own problem calls context."""
+    """The policy's context for each context of the environment, by number: its own problem may have fewer context
+    variables."""
     first: Ints
-    """Where each context's actions begin, and the last one's end."""
+    """Where each context's actions begin, and where the last one's end."""
     law: Law
-    """Of the configuration's number, by block; `cdf` has those of the first context's blocks, then of the next."""
+    """The distribution of the configuration's number, by block; `cdf` holds the first context's blocks, then the
+    next's."""
     starts: Ints
-    """Where each action's distribution of each block begins in `law.cdf`; no lines where actions are not listed."""
+    """The start of each action's distribution in `law.cdf`, by block; no rows if actions are not enumerated."""
     mean: Array
-    """By configuration; empty where the mean is a sum over parents."""
+    """By configuration; empty if the mean is a sum over parents."""
     gap: Array
-    """By searched action; empty where the gap is found by block."""
+    """By searched action; empty if gaps are computed by block."""
     noise: RewardNoise
 
 
 class ByBlock(NamedTuple):
-    """Additive features, block by block; nothing by action or configuration."""
+    """Additive features by block, without arrays over actions or configurations."""
 
     rows: Ints
-    """How many choices each block has; the first context's blocks, then the next."""
+    """The number of choices of each block; the first context's blocks, then the next's."""
     where: Ragged
-    """Which coordinates of theta each block has."""
+    """The coordinates of theta that belong to each block."""
     means: Ragged
-    """A block's features in the mean, by row; in every context."""
+    """The expected features of a block, by row, in every context."""
     features: Ragged
     """A block's features, by code."""
     additive: Additive
-    """The mean reward, where it is additive, too."""
+    """The mean reward, if it is additive as well."""
     costs: RowCosts | None
-    """None where nothing costs anything: rounds of their own are compiled for that."""
+    """None without costs, for which separate rounds are compiled."""
 
 
 class Regressors(NamedTuple):
-    """Features of listed actions and configurations."""
+    """Features of enumerated actions and configurations."""
 
     means: Array
     """m_a, a row per position."""
     columns: Ragged
-    """The same of each context, a column per action."""
+    """The expected features of each context, a column per action."""
     table: Array
     """f(z), a row per configuration."""
 
 
 class ActionCosts(NamedTuple):
-    """What actions cost; None in its place where nothing costs anything, or the policy does not weigh it."""
+    """Costs of actions; None instead if nothing has a cost or the policy ignores costs."""
 
     costs: Array
     """By position."""
@@ -181,19 +184,19 @@ class ActionCosts(NamedTuple):
 
 
 class CellRule(NamedTuple):
-    """A policy on cells: its index, and what log(1/delta) is in each round (one number where it does not change)."""
+    """A policy on cells: its index, and log(1/delta) by round (one number if it is constant)."""
 
     p: Any
     causal: bool
     moving: bool
-    """Whether log(1/delta) moves with the round, or scales are learnt, and with these every cell's index."""
+    """Whether every cell's index changes each round, because log(1/delta) does or because scales are estimated."""
     explorations: Array
     samples: int
     costs: ActionCosts | None
 
 
 class LinearRule(NamedTuple):
-    """A linear policy; `betas` are the ellipsoid's radii by round (one number where they do not change)."""
+    """A linear policy; `betas` are the radii of the ellipsoid by round (one number if they are constant)."""
 
     thompson: bool
     observed: bool
@@ -202,7 +205,7 @@ class LinearRule(NamedTuple):
     samples: int
     costs: ActionCosts | None
     in_units_of_noise: bool
-    """Whether draws are relative to a noise that is estimated: where nothing costs anything."""
+    """Whether draws are relative to an estimated noise level: only without costs."""
 
 
 class CellSums(NamedTuple):
@@ -221,7 +224,7 @@ class ScaledSums(NamedTuple):
 
 
 class EffectSums(NamedTuple):
-    """`policies.posteriors.main_effects.MainEffectCells`, and room to work in."""
+    """`policies.posteriors.main_effects.MainEffectCells`, and its work arrays."""
 
     counts: Array
     totals: Array
@@ -230,7 +233,7 @@ class EffectSums(NamedTuple):
     pooled: Array
     likelihoods: Array
     V: Array
-    """And g, as one more column."""
+    """V, with g as an additional column."""
     factor: Array
     R: Array
     theta: Array
@@ -240,7 +243,7 @@ class EffectSums(NamedTuple):
 
 
 class RateSums(NamedTuple):
-    """`policies.posteriors.empirical_beta.BetaGridCells`, and the pairs that it weighs."""
+    """`policies.posteriors.empirical_beta.BetaGridCells`, and the parameter pairs that it weights."""
 
     counts: Array
     totals: Array
@@ -257,7 +260,7 @@ class RegressionArrays(NamedTuple):
 
 
 class ScaledRegressionArrays(NamedTuple):
-    """`policies.linear.ScaledRegression`, and room to work in."""
+    """`policies.linear.ScaledRegression`, and its work arrays."""
 
     R: Array
     u: Array
@@ -267,34 +270,34 @@ class ScaledRegressionArrays(NamedTuple):
 
 
 class Streams(NamedTuple):
-    """Random numbers: the policy's, and the world's."""
+    """The random streams of the policy and the environment."""
 
     policy: np.random.Generator
     world: np.random.Generator
 
 
 class Record(NamedTuple):
-    """Where the compiled rounds add up regret and reward: see `primitives.record_round`."""
+    """Accumulators of regret and reward: see `primitives.record_round`."""
 
     last: int
-    """How many rounds are played."""
+    """The number of rounds to play."""
     checkpoints: Ints
-    """After which of them the sums are written down, and a 0 at the end."""
+    """The rounds after which the sums are recorded, followed by a 0."""
     regret: Array
     reward: Array
-    """The sums up to each checkpoint, and room for those up to the last round."""
+    """The sums up to each checkpoint, with an additional entry for the last round."""
     totals: Array
     """Regret and reward so far."""
     slot: Ints
-    """One number: which checkpoint is next."""
+    """An array of one number: the index of the next checkpoint."""
     counts_plays: int
-    """1 where it is counted how often each position was played, else 0."""
+    """1 if the plays of each position are counted, else 0."""
     plays: Ints
-    """By position; one number for all of them where these are not counted."""
+    """Plays by position; one total if they are not counted."""
 
 
 class ContextArrays(NamedTuple):
-    """What is drawn before each decision, and what the policy is told of it; the first fields of a `FlatWorld`."""
+    """The distribution of the context and the policy's view of it; the first fields of a `FlatWorld`."""
 
     before: Law | None
     context_starts: Ints
@@ -311,17 +314,17 @@ def as_ints(values: Any) -> Ints:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-# What the compiled rounds read that weigh what an action is worth.
+# Arrays of the compiled rounds of index policies with a value of information.
 
 
 class GittinsRule(NamedTuple):
-    """A policy that weighs what actions are worth: its index, and for how many rounds it pays to know better."""
+    """A value-of-information policy: its index, and the number of rounds for which information pays."""
 
     p: Any
     moving: bool
-    """Whether every cell's belief moves with every reward."""
+    """Whether every reward changes every cell's belief."""
     patiences: Array
-    """By round."""
+    """The number of rounds for which information pays, by round."""
     samples: int
     costs: ActionCosts | None
     windows: Array
@@ -336,7 +339,7 @@ class FlatRows(NamedTuple):
 
 
 def build_flat_rows(projections: Sequence[Projection], cells: Ragged | None) -> FlatRows:
-    """The same from the sums under P of each context."""
+    """`FlatRows` from the power sums of each context."""
     tables = [PowerSums(projection).rows for projection in projections]
     rows = np.zeros((sum(map(len, tables)), max(table.shape[1] for table in tables)))
     first = 0
@@ -347,11 +350,11 @@ def build_flat_rows(projections: Sequence[Projection], cells: Ragged | None) -> 
     return FlatRows(rows, cells)
 
 
-# What the compiled rounds of `engine.compiled.exploration` read.
+# Arrays of the compiled rounds of `engine.compiled.exploration`.
 
 
 class ShareArrays(NamedTuple):
-    """In which shares actions are drawn, context by context: see `policies.exploration.design.SamplingAllocation`."""
+    """The sampling proportions of actions by context: see `policies.exploration.design.SamplingAllocation`."""
 
     cdf: Ragged
     played: Ragged
@@ -365,7 +368,7 @@ class TrackingRule(NamedTuple):
 
 
 def build_share_arrays(shares: Sequence[SamplingAllocation]) -> ShareArrays:
-    """The shares of every context."""
+    """The sampling proportions of every context."""
     return ShareArrays(
         build_ragged([context_shares.cdf for context_shares in shares]),
         build_ragged([context_shares.positions for context_shares in shares], "int64"),
@@ -373,11 +376,11 @@ def build_share_arrays(shares: Sequence[SamplingAllocation]) -> ShareArrays:
 
 
 def build_design_rows(distributions: Sequence[Array]) -> Ragged:
-    """P(z | a) of every context's searched actions, a row each, end to end."""
+    """P(z | a) of every context's searched actions, a row each, concatenated."""
     return build_ragged(distributions)
 
 
-# From problems, environments and costs to these arrays.
+# Conversion of problems, environments and costs to these arrays.
 
 
 def build_tree(projections: Sequence[Projection], configurations: int) -> FlatTree:
@@ -404,7 +407,8 @@ def build_tree(projections: Sequence[Projection], configurations: int) -> FlatTr
 
 
 def _compatible_cells(cells: Sequence[Codes | None], configurations: int) -> Ragged | None:
-    """All are listed where contexts say nothing of them, too: rounds of their own would take seconds to compile."""
+    """The compatible cells; all are listed if contexts do not restrict them, because separate rounds would take seconds
+    to compile."""
     if len(cells) == 1 and cells[0] is None:
         return None
     return build_ragged([np.arange(configurations) if codes is None else codes for codes in cells], np.int64)
@@ -424,7 +428,7 @@ def _largest_level(levels: list[Level]) -> int:
 
 
 def _tree_positions(cells: Codes | None, order: Codes | None, configurations: int) -> Ints:
-    """The inverse of the order in which configurations are taken; empty where that is their own."""
+    """The inverse of the order in which configurations are read; empty if it is the natural order."""
     if cells is None:
         return as_ints([] if order is None else np.argsort(order))
     place = np.full(configurations, -1, dtype=np.int64)
@@ -433,7 +437,7 @@ def _tree_positions(cells: Codes | None, order: Codes | None, configurations: in
 
 
 def build_context_arrays(env: Environment, policy_contexts: Sequence[int]) -> ContextArrays:
-    """The context as it comes, and what the policy takes it for."""
+    """The distribution of the context, and the policy's context for each."""
     contexts = env.problem.contexts
     if not contexts.names:
         return ContextArrays(None, np.zeros((1, 0), dtype=np.int64), as_ints(policy_contexts))
@@ -452,7 +456,7 @@ def _build_law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, 
 def build_world(
     before: ContextArrays, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
 ) -> FlatWorld:
-    """The environment in every context, with a listed set of actions in each, and what these cost."""
+    """The environment in every context, with an enumerated set of actions in each, and the costs of these."""
     cdf = build_ragged([cumulative_probabilities(rows) for projection in projections for rows in projection.rows])
     blocks = envs[0].problem.blocks
     sizes, lines = as_ints([block.configurations for block in blocks]), cdf.starts[:-1].reshape(-1, len(blocks))
@@ -472,7 +476,7 @@ def _rows_of_actions(projection: Projection) -> Ints:
 def build_world_by_block(
     before: ContextArrays, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
 ) -> FlatWorld:
-    """The environment with neither actions nor configurations listed, given every context's rows."""
+    """The environment without enumerated actions or configurations, given every context's rows."""
     cdf = build_ragged([cumulative_probabilities(block_rows) for context in rows for block_rows in context])
     none = np.zeros((0, len(env.problem.blocks)), dtype=np.int64)
     return _build_flat_world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
@@ -494,7 +498,7 @@ def _reward_noise(reward: Reward) -> RewardNoise:
 def build_by_block(
     envs: Sequence[Environment], features: Sequence[AdditiveFeatures], searches: Sequence[ProductActions]
 ) -> ByBlock:
-    """Features, costs and, where it can be, the mean reward, by block; world, features and search of every context."""
+    """Features, costs and, if additive, the mean reward, by block, for every context."""
     blocks, rows = envs[0].problem.blocks, [search.rows for search in searches]
     parts = [own.block_means(row) for own, row in zip(features, rows, strict=True)]
     tables = [
@@ -516,7 +520,7 @@ def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCo
         return None
     row_costs = [block_costs for search in searches for block_costs in search.row_costs(costs)]
     prices = [
-        np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])
+        np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.manipulable))])
         for search in searches
         for block, c in zip(search.blocks, search.choices, strict=True)
     ]
@@ -524,7 +528,7 @@ def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCo
         costs=build_ragged(row_costs),
         largest=np.array([block_costs.max() for block_costs in row_costs]),
         prices=build_ragged(prices),
-        knobs=build_ragged([block.knobs for block in searches[0].blocks], np.int64),
+        knobs=build_ragged([block.manipulable for block in searches[0].blocks], np.int64),
         least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].baseline, strict=True)]),
     )
 
@@ -543,7 +547,7 @@ def _build_additive(envs: Sequence[Environment], rows: Sequence[Sequence[Array]]
 
 
 def build_regressors(means: Sequence[Array], table: Array) -> Regressors:
-    """Features of listed actions in the mean, in every context, and of all configurations."""
+    """Expected features of enumerated actions in every context, and features of all configurations."""
     return Regressors(np.concatenate(means), build_ragged([context_means.T for context_means in means]), table)
 
 

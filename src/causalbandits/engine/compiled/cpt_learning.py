@@ -1,8 +1,10 @@
-"""Compiled rounds of policies that learn the CPTs: in pieces, from one sample of the CPTs to the next.
+"""Compiled rounds of policies that estimate the CPTs, played in segments from one posterior sample of the CPTs to the
+next.
 
-Between two draws the tree of P(z | a) stays as it is, and when the next is due depends on counts alone (see
-`policies.cpts`). So the compiled rounds stop in the very round after which tables are drawn anew; they are drawn and
-contracted as everywhere, the tree's columns are written over, and the rounds go on with the same streams.
+Between two samples the tree of P(z | a) does not change, and the time of the next sample depends on counts alone (see
+`policies.cpts`). The compiled rounds therefore stop at the round after which the CPTs are sampled again. Sampling and
+contraction use the uncompiled code; the tree's columns are overwritten, and the rounds continue with the same random
+streams.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from causalbandits.engine.compiled import arrays
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
 from causalbandits.policies.cpts import (
-    CellsAndTables,
-    LearnedTables,
+    CellsAndCPTs,
+    LearnedCPTs,
     ResamplingSchedule,
     learned_cpts,
     resample_cpts,
@@ -29,66 +31,66 @@ if TYPE_CHECKING:
 
 
 class MechanismArrays(NamedTuple):
-    """Every variable on the way to the parents, causes first: how it comes about, and where it counts."""
+    """The ancestors of the parents in causal order: their CPTs, and the counts that they update."""
 
     knobs: arrays.Ints
-    """Which knob it is; -1 if none."""
+    """The index of the manipulable variable; -1 for other variables."""
     sizes: arrays.Ints
     causes: arrays.Ragged
-    """Its causes' places among the variables."""
+    """The positions of the variable's parents among the variables."""
     strides: arrays.Ragged
-    """What a cause's code adds to the number of a row."""
+    """The stride of each parent's code in the row number."""
     cdf: arrays.Ragged
-    """Its table, rows end to end, each as a cumulative distribution."""
+    """The CPT, rows concatenated, each as a cumulative distribution."""
     steps: arrays.Ints
-    """What its code adds to the configuration's number: 0 if it is no parent."""
+    """The stride of the variable's code in the configuration's number: 0 if it is not a parent of the reward."""
     entries: arrays.Ints
-    """Where its table begins among the entries of all arrays,"""
+    """The start of the variable's CPT among the entries of all arrays."""
     rows: arrays.Ints
-    """and among their rows."""
+    """The start of the variable's CPT among the rows of all arrays."""
 
 
 class LearnedTableWorld(NamedTuple):
-    """What happens to every variable, what it is worth, and what it is less than the best."""
+    """The environment by variable, with mean rewards and gaps."""
 
     course: MechanismArrays
     choices: arrays.Ints
-    """By searched action and knob."""
+    """The choice of each manipulable variable, by searched action."""
     mean: Array
     gap: Array
     noise: arrays.RewardNoise
 
 
 class LearnedTableSums(NamedTuple):
-    """`policies.cpts.CellsAndTables`, and when tables are drawn anew."""
+    """`policies.cpts.CellsAndCPTs`, and the conditions for the next sample of the CPTs."""
 
     counts: Array
     totals: Array
     seen: Array
     of_rows: Array
-    """How often each row was seen."""
+    """The number of observations of each row."""
     limits: Array
-    """From which count of a row on tables are drawn anew,"""
+    """The counts of a row at which the CPTs are sampled again."""
     told: int
-    """and after how many rounds, of which so many"""
+    """The number of observed rounds after which the CPTs are sampled again."""
     due: float
-    """have been told."""
+    """The number of rounds observed so far."""
 
 
 def can_learn(scene: Scene) -> bool:
-    """Whether the compiled rounds play a policy that learns tables here: where it is told of all that happens."""
+    """Whether the compiled rounds support a policy that estimates CPTs here: it must observe all variables."""
     problem, true = scene.problem, scene.env.problem
     return not (true.context or problem.context or true.constrained_variables) and problem.is_same_except_cpts(true)
 
 
 class TableLearning:
-    """One replication: its statistic, and the tree that is written over."""
+    """One replication: its statistic, and the tree that is overwritten."""
 
     def __init__(
         self,
         policy: CausalThompsonSampling,
         scene: Scene,
-        cells: CellsAndTables,
+        cells: CellsAndCPTs,
         streams: arrays.Streams,
         world: arrays.FlatWorld,
     ) -> None:
@@ -101,7 +103,7 @@ class TableLearning:
         self._world = LearnedTableWorld(mechanisms, choices, world.mean, world.gap, world.noise)
 
     def arguments(self) -> tuple[arrays.FlatTree, LearnedTableWorld, LearnedTableSums]:
-        """What the rounds are called with, but for the rule: the tree under the tables that were drawn last."""
+        """The arguments of the rounds except the rule: the tree under the latest sample of the CPTs."""
         projection = self._policy.sample_situation(self._situation, self._cells, self._rng).candidates.projection
         np.concatenate([level.columns.reshape(-1) for level in projection.tree[0]], out=self._tree.columns)
         cells, schedule = self._cells, ResamplingSchedule(self._tables, self._cells)
@@ -112,7 +114,7 @@ class TableLearning:
         return self._tree, self._world, sums
 
     def advance(self, stopped: tuple[int, bool]) -> int:
-        """How many rounds were played; tables are drawn anew if that is due."""
+        """Add the number of rounds played; sample the CPTs again if that is due."""
         played, due = stopped
         self._cells.rounds += played
         if due:
@@ -120,8 +122,8 @@ class TableLearning:
         return played
 
 
-def build_mechanism_arrays(env: Environment, learned: LearnedTables) -> MechanismArrays:
-    """How things come about in an environment, and where they count in what is learnt."""
+def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismArrays:
+    """The mechanisms of an environment, and the counts that they update."""
     mechanisms, problem = env.mechanisms, env.problem
     place = {mechanism.name: i for i, mechanism in enumerate(mechanisms)}
     step = {name: math.prod(problem.shape[i + 1 :]) for i, name in enumerate(problem.parents)}

@@ -1,4 +1,4 @@
-"""Which policies and environments the compiled rounds take, and how they are called."""
+"""The policies and environments supported by the compiled rounds, and the calls of these."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from causalbandits.policies import (
     Statistic,
 )
 from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
-from causalbandits.policies.cpts import CellsAndTables
+from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
@@ -40,21 +40,21 @@ from causalbandits.problem.candidates import ProductActions
 
 
 class Recorder:
-    """The sums of regret and reward after the rounds that are asked for; rounds are played in parts."""
+    """The sums of regret and reward after the requested rounds; rounds are played in segments."""
 
     def __init__(self, rounds: Rounds, positions: int | None) -> None:
         self._sums = Trajectory(np.empty(len(rounds) + 1), np.empty(len(rounds) + 1))
         self.plays = np.zeros(positions or 1, dtype=np.int64)
-        """How often each position was played, if it is said how many these are; else how many rounds."""
+        """Plays by position if the number of positions is given; otherwise the total."""
         self._rounds, self._totals, self._counts_plays = rounds, np.zeros(2), int(positions is not None)
 
     @property
     def sums(self) -> Trajectory:
-        """After each of the rounds that were asked for."""
+        """The sums after each requested round."""
         return Trajectory(self._sums.regret[:-1], self._sums.reward[:-1])
 
     def record(self, start: int, end: int) -> Record:
-        """Where the rounds of a part are added up."""
+        """The accumulators for the rounds of a segment."""
         first, last = np.searchsorted(self._rounds, (start, end), side="right")
         checkpoints = np.append(self._rounds[first:last] - start, 0)
         sums = self._sums.regret[first : last + 1], self._sums.reward[first : last + 1], self._totals
@@ -64,18 +64,18 @@ class Recorder:
 
 CELL_POLICIES = {kind for kind in FAMILIES.values() if issubclass(kind, CellPolicy) and kind.has_kernel}
 LINEAR_POLICIES = {CausalLinearUCB, CausalLinearThompsonSampling, LinUCB, LinTS}
-"""Subclasses may define anything, so only the library's own policies are taken."""
+"""Exact classes only, because subclasses may redefine anything."""
 
 ROUNDS_AT_ONCE, NUMBERS_AT_ONCE = 2**16, 2**29
-"""So many rounds are played at a time, and fewer where they look at more than so many numbers, which takes about a
-second; but `primitives.RECOMPUTE_EVERY` of them, or a multiple, so that parts change no bit."""
+"""The maximum number of rounds and of array elements read per segment, which takes about a second; rounds are a
+multiple of `primitives.RECOMPUTE_EVERY`, so that segments change no bit."""
 
 CONTEXTS_COMPILED = 2**8
-"""Up to so many contexts are laid out beforehand; of more, the plain driver looks at those that come."""
+"""The maximum number of contexts laid out in advance; with more, the plain driver computes contexts as they occur."""
 
 
 def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
-    """Whether the compiled driver plays this; it gives the plain driver's numbers, bit for bit."""
+    """Whether the compiled driver supports this run; its numbers equal the plain driver's bit for bit."""
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
@@ -121,7 +121,7 @@ def _learns_scales(policy: AnyPolicy) -> bool:
 
 
 def _can_play_by_actions(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
-    """Whether a number per action is learnt of some of the world's actions, which need not be all of them."""
+    """Whether the policy estimates a mean per action for some or all of the environment's actions."""
     if not isinstance(policy, CellPolicy) or env.problem.unit == "actions":
         return False
     if policy.traits.unit_rewards and env.reward.bounded is not True:
@@ -144,7 +144,7 @@ def play_compiled(
     replication: int,
     watch: Watch | None = None,
 ) -> Trajectory:
-    """As `driver.play`, compiled; in parts, between which the user can interrupt and `watch` can look."""
+    """As `driver.play`, compiled, in segments between which the user can interrupt and `watch` is called."""
     from causalbandits.engine.compiled.kernel_cache import kernel
     from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
@@ -179,13 +179,13 @@ def play_compiled(
 def _build_learning(
     policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams
 ) -> TableLearning | None:
-    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndTables):
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return TableLearning(policy, scene, statistic, streams, true_world(scene, policy))
     return None
 
 
 def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
-    """How many rounds may be played before the user is listened to again."""
+    """The number of rounds played before the next check for an interrupt."""
     search, causal = scene.moments[0].situation.candidates, isinstance(policy, CellPolicy) and policy.causal
     if plays_by_block(scene, policy) and isinstance(search, ProductActions):
         return min(ROUNDS_AT_ONCE, NUMBERS_AT_ONCE // sum(rows.size for rows in search.rows))
@@ -197,7 +197,7 @@ def rounds_at_once(scene: Scene, policy: AnyPolicy) -> int:
 
 
 def _plays_by_number(plays: npt.NDArray[np.int64], scene: Scene) -> npt.NDArray[np.int64]:
-    """Plays of positions as plays of the true problem's actions."""
+    """Plays by position, converted to plays of the true problem's actions."""
     actions = scene.env.problem.actions
     counts = np.zeros(actions.size, dtype=np.int64)
     for moment, first in zip(scene.moments, scene.first, strict=False):

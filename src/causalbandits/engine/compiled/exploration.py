@@ -1,8 +1,8 @@
-"""The compiled rounds of policies that look for the best action: see `policies.exploration`.
+"""The compiled rounds of best-arm identification policies: see `policies.exploration`.
 
-Shares are solved for between rounds, by the policies themselves. What tracking computes in each round stands here entry
-by entry, in the order in which `policies.exploration.track_and_stop` has it: the two agree in every bit, by
-`tests/engine/compiled`.
+The policies solve for the allocation between rounds. The per-round computation of tracking is repeated here, operation
+by operation in the order of `policies.exploration.track_and_stop`; `tests/engine/compiled` checks that both agree in
+every bit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ sharpen = register_jitable(exploration.sharpen)
 
 @register_jitable
 def sample_position(plan, context, rng):
-    """As `SamplingAllocation.choice`: the first place whose sum of shares exceeds a uniform number."""
+    """As `SamplingAllocation.choice`: the first position whose cumulative proportion exceeds a uniform number."""
     u, start = rng.random(), plan.cdf.starts[context]
     low, high = start, plan.cdf.starts[context + 1] - 1
     while low < high:
@@ -37,7 +37,7 @@ def sample_position(plan, context, rng):
 
 
 def _design_rounds(version):
-    """Actions are drawn in shares that stay as they are."""
+    """Actions are drawn in constant proportions."""
 
     def play(rule, plan, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
@@ -82,14 +82,14 @@ def dot_in_order_jit(rows, start, numbers, actions, out):
 
 @register_jitable
 def squared_difference(rows, first, second):
-    """The square of a difference of probabilities; 0 if it is rounding."""
+    """The squared difference of two probabilities; 0 if it is a rounding error."""
     apart = rows[first] - rows[second]
     return 0.0 if abs(apart) <= DIFFERENCE_TOLERANCE else apart * apart
 
 
 @register_jitable
 def marginal_gains_jit(rows, start, best, values, actions, counts, tolerance, distances, weights, gains):
-    """As `tracking.marginal_gains`, into `gittins_bonus`; `values` are of the actions, `weights` is room for theirs."""
+    """As `tracking.marginal_gains`, written into `gittins_bonus`; `values` are by action, `weights` is a work array."""
     cells, largest_distance = len(counts), 0.0
     for z in range(cells):
         n = max(UNSEEN_COUNT, counts[z])
@@ -117,7 +117,7 @@ def marginal_gains_jit(rows, start, best, values, actions, counts, tolerance, di
 
 
 def _track_and_stop_rounds(version):
-    """One step towards the best design in every round, from what was seen."""
+    """One step towards the optimal design in every round, from the observations so far."""
 
     def play(rule, rows, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

@@ -36,20 +36,18 @@ from causalbandits.policies import cells
 from causalbandits.policies.cells import EQUAL_ROWS
 from causalbandits.policies.posteriors import INDEX
 
-# What compiled rounds need to weigh what an action is worth: beliefs, rows of P, and the worth of a pair.
-#
-# No algorithm is defined here: beliefs, psi and the value of a pair of actions are compiled from the functions of
-# `policies`.
+# The parts of an index with a value of information: beliefs, rows of P, and the value of a pair of actions. No
+# algorithm is defined here: beliefs, psi and the value of a pair are compiled from the functions of `policies`.
 
 psi, gittins_bonus = register_jitable(cells.psi), register_jitable(cells.gittins_bonus)
 variance_reduction = register_jitable(cells.variance_reduction)
 
 ROUNDING_MARGIN = 1.01
-"""psi is no larger than at H, but for rounding: this is more than enough."""
+"""Margin for rounding: up to rounding, psi is at most its value at H."""
 
 
 def belief(p, count, total):
-    """What is thought of one cell; compiled from `policies.posteriors.index_functions`."""
+    """The belief about one cell; compiled from `policies.posteriors.index_functions`."""
     raise NotImplementedError
 
 
@@ -60,14 +58,14 @@ def _belief(p: Any, count: Any, total: Any) -> Any:
 
 @register_jitable
 def cell_belief(p, statistic, cell):
-    """A cell's mean, its variance, and what one reward takes of it."""
+    """A cell's mean, its variance, and the reduction of the variance by one reward."""
     moments = belief(at_cell(p, cell), statistic.counts[cell], statistic.totals[cell])
     return moments.mean, moments.variance, variance_reduction(moments.variance, moments.noise)
 
 
 @register_jitable
 def cell_in_tree_order(tree, context, i):
-    """The cell that is the i-th in the order of a context's tree."""
+    """The i-th cell in the order of a context's tree."""
     start = tree.by_block.starts[context]
     if tree.by_block.starts[context + 1] > start:
         return compatible_cell(tree.cells, context, tree.by_block.values[start + i])
@@ -76,7 +74,7 @@ def cell_in_tree_order(tree, context, i):
 
 @register_jitable
 def action_row_jit(tree, context, position, level_columns, buffer_a, buffer_b):
-    """As `PowerSums.row_of`; `table_measures` has room for the column of each level."""
+    """As `PowerSums.row_of`; `table_measures` is a work array for the column of each level."""
     node, start = position, tree.node_of_action.starts[context]
     if tree.node_of_action.starts[context + 1] > start:
         node = tree.node_of_action.values[start + position]
@@ -98,17 +96,17 @@ def action_row_jit(tree, context, position, level_columns, buffer_a, buffer_b):
     return y
 
 
-# What every action is worth, compiled: what is made afresh where another is the best by its mean.
+# The index of every action: the sums that are recomputed when the action with the best mean changes.
 
 SUMS = 5
-"""What is summed of every configuration, one beside another: see `difference_moments_jit`."""
+"""The number of sums per configuration, stored side by side: see `difference_moments_jit`."""
 
 
 @register_jitable
 def difference_moments_jit(tree, context, row, variance, reduction, length, sums_a, sums_b, v, gain, rest):
-    """As `policies.cells.gittins.difference_moments`: v, r_a - r_b and r_b of every action, `row` being the best one's.
+    """As `policies.cells.gittins.difference_moments`: v, r_a - r_b and r_b of every action; `row` is the best action's.
 
-    All sums are taken in one pass over the tree; `sums_a` and `sums_b` have room for five numbers at every place.
+    All sums are taken in one pass over the tree; `sums_a` and `sums_b` are work arrays for five numbers per node.
     """
     incumbent_square = incumbent_cube = 0.0
     for i in range(length):
@@ -130,9 +128,10 @@ def difference_moments_jit(tree, context, row, variance, reduction, length, sums
 
 @register_jitable
 def project_powers(tree, context, rest, y, out):
-    """Of the five numbers of every configuration the first two are summed under P, two under P^2, the last under P^3.
+    """Of the five numbers of every configuration, the first two are summed under P, two under P^2, and the last under
+    P^3.
 
-    What belongs to a node stays together: a level reads its parents' numbers in one piece.
+    The numbers of a node are contiguous, so that a level reads its parents' numbers in one segment.
     """
     nodes = 1
     for level in range(len(tree.sizes)):
@@ -150,7 +149,7 @@ def project_powers(tree, context, rest, y, out):
 
 @register_jitable
 def add_powers(columns, entry, width, size, y, node, rest, out, to):
-    """The sums of one node: its entries of P are `text_width` apart."""
+    """The sums of one node; its entries of P are `text_width` apart."""
     for r in range(rest):
         at, p_at = node * size * rest + r, entry
         pq = ppw = qq = pw = cube = 0.0
@@ -169,9 +168,9 @@ def add_powers(columns, entry, width, size, y, node, rest, out, to):
 def difference_moments_by_columns_jit(
     columns, offset, step, by_cell, tree, context, length, b, variance, reduction, v, gain, rest
 ):
-    """The same from the columns of P, as `gittins_bonus_of_each` of small sets, a configuration at a time.
+    """The same sums from the columns of P, as `gittins_bonus_of_each` of small sets, one configuration at a time.
 
-    The columns begin at `offset`, one after `step` entries, for all cells or for those that agree with the context.
+    The columns begin at `offset` with stride `step`, for all cells or for those that agree with the context.
     """
     v[:], gain[:], rest[:] = 0.0, 0.0, 0.0
     for i in range(length):
@@ -182,7 +181,7 @@ def difference_moments_by_columns_jit(
 
 @register_jitable
 def add_configuration(entries, incumbent_entry, variance, reduction, v, gain, rest):
-    """What a configuration adds, by its entries of P and the best one's own."""
+    """Add the contribution of a configuration, by its entries of P and the best action's entry."""
     for a in range(len(entries)):
         difference = entries[a] - incumbent_entry
         square = difference * difference
@@ -194,7 +193,7 @@ def add_configuration(entries, incumbent_entry, variance, reduction, v, gain, re
 
 @register_jitable
 def fill_columns(tree, context, length, first, actions, positions, buffer_a, buffer_b, columns):
-    """The columns of P of a context's actions, a cell's after another's."""
+    """The columns of P of a context's actions, cell by cell."""
     for i in range(length):
         c = compatible_cell(tree.cells, context, i)
         start = c * positions + first
@@ -204,7 +203,7 @@ def fill_columns(tree, context, length, first, actions, positions, buffer_a, buf
 
 @register_jitable
 def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
-    """What actions are worth beyond their means, as far as it could make them better than the best mean."""
+    """Add each action's value of information, relative to the best mean."""
     best, top = scores[b], ROUNDING_MARGIN * psi(effective_horizon)
     squared = top * top
     for a in range(len(v)):
@@ -215,9 +214,9 @@ def add_gittins_bonuses(scores, b, scale, v, gain, rest, effective_horizon):
 
 
 def gittins_rounds(version):
-    """Every action's index, as in `policies.cells.gittins`; but a reward adds to the sums what it changes, as for UCB.
+    """Every action's index, as in `policies.cells.gittins`, updated incrementally per reward, as for UCB.
 
-    Sums that belong to the best by its mean are computed anew when that is another one, or comes after many changes.
+    Sums that depend on the action with the best mean are recomputed when that action changes or after many updates.
     """
 
     def play(rule, tree, world, statistic, streams, record):

@@ -29,7 +29,7 @@ reward_standard_deviation = register_jitable(policy_cells.reward_standard_deviat
 
 @register_jitable
 def whiten(R, x):
-    """As `_qr.whiten_rows`, of one row, in place."""
+    """As `_qr.whiten_rows`, for one row, in place."""
     for k in range(len(x)):
         x[k] *= 1.0 / R[k, k]
         for j in range(k + 1, len(x)):
@@ -38,7 +38,7 @@ def whiten(R, x):
 
 @register_jitable
 def shared_row(p, c, row):
-    """A cell's row of G; and what its coefficients say of it."""
+    """A cell's row of G, and its coefficients."""
     statistic, shrink = p.kept, p.shrink[c]
     row[:] = 0.0
     row[0], prediction = shrink, statistic.theta[0]
@@ -51,7 +51,7 @@ def shared_row(p, c, row):
 
 @register_jitable
 def add_shared_part(along, by_feature, length, together):
-    """Add G along to every cell's own, feature by feature: no sum waits for the one before."""
+    """Add G along to every cell's own part, feature by feature, so that no sum waits for the previous one."""
     for k in range(len(along)):
         weight, feature_values = along[k], by_feature[k]
         for i in range(length):
@@ -74,7 +74,7 @@ def has_unseen_state(statistic, cell):
 
 @register_jitable
 def find_wanted(p, rows, first, actions, b, cells, context, length, window, wanted):
-    """As `policies.cells.discovery.wanted_configurations`; whether there is any."""
+    """As `policies.cells.discovery.wanted_configurations`; return whether there is any."""
     statistic, found, window_length = p.kept, False, window[0]
     wants_combinations = window[1] > 0.0
     for i in range(length):
@@ -91,7 +91,7 @@ def find_wanted(p, rows, first, actions, b, cells, context, length, window, want
 
 @register_jitable
 def discovery_scores(p, rows, first, actions, length, wanted, best, scores):
-    """The score of every action, in the place of its mean less its cost."""
+    """The score of every action, in place of its mean minus its cost."""
     standard_deviation = reward_standard_deviation(p.kept.pooled)
     for a in range(actions):
         probability = 0.0
@@ -101,7 +101,7 @@ def discovery_scores(p, rows, first, actions, length, wanted, best, scores):
 
 
 def gittins_main_effects_rounds(version):
-    """Every action's worth, afresh in every round; but only of those that could be worth more than the best mean."""
+    """Every action's index, recomputed in every round, but only for actions whose index could exceed the best mean."""
 
     def play(rule, flat_rows, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

@@ -1,4 +1,4 @@
-"""The arguments of compiled rounds: the rule, its table, the environment and the recorded measures."""
+"""The arguments of the compiled rounds: the rule, its statistics, the environment and the recorded measures."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ from causalbandits.problem import AdditiveFeatures, Problem, action_distribution
 from causalbandits.problem.candidates import ProductActions, project_actions
 from causalbandits.problem.projection import Projection
 
-# A policy's problem and the world it is in, in every context: what is laid out for the compiled rounds.
+# A policy's problem and the environment in every context, as laid out for the compiled rounds.
 
 
 class Scene(NamedTuple):
-    """A policy's problem and the world it is in, in every context, by the number of the world's."""
+    """A policy's problem and the environment in every context, indexed by the environment's context number."""
 
     problem: Problem
     env: Environment
     moments: tuple[Moment, ...]
     policy_contexts: tuple[int, ...]
-    """Which context each is for the policy, by number."""
+    """The policy's context for each, by number."""
 
     @property
     def context_codes(self) -> tuple[Z | None, ...]:
-        """What the policy knows in each."""
+        """The context values that the policy observes in each."""
         return tuple(moment.situation.context_codes for moment in self.moments)
 
     @property
     def size(self) -> int:
-        """How many actions are searched, in all contexts together."""
+        """The number of searched actions, in all contexts together."""
         return sum(moment.situation.size for moment in self.moments)
 
     @property
     def first(self) -> list[int]:
-        """Where each context's actions begin, and the last one's end; all 0 where these are too many to be listed."""
+        """Where each context's actions begin, and where the last one's end; all 0 if they are too many to enumerate."""
         ends = accumulate((moment.situation.size for moment in self.moments), initial=0)
         return list(ends) if self.size <= LISTED else [0] * (len(self.moments) + 1)
 
 
 def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
-    """Every context; one that never occurs is shown as one that does."""
+    """Every context; a context with probability 0 is replaced by one that occurs."""
     searches_all = policy.traits.searches_all
 
     def build() -> Scene:
@@ -83,18 +83,18 @@ def build_scene(env: Environment, policy: AnyPolicy, problem: Problem) -> Scene:
 
 
 def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
-    """Whether each block's best choice is found alone."""
+    """Whether each block's best choice is found separately."""
     if not isinstance(policy, CausalLinearThompsonSampling):
         return False
     return all(policy.is_separable(moment.situation) for moment in scene.moments)
 
 
 Call = tuple[str, tuple[Any, ...]]
-"""Which rounds, and their first four arguments: rule, table, world, what is kept."""
+"""The rounds, and their first four arguments: rule, statistics, environment, record."""
 
 
 def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_before: range) -> Call:
-    """The rounds before which `told` rewards had come in."""
+    """The rounds to call after `told` rewards have been observed."""
     if isinstance(policy, GittinsPolicy | CausalTSUCB) and isinstance(statistic, Cells):
         return _gittins_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
@@ -133,13 +133,13 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
 
 
 def _index_parameters(policy: CellPolicy, cells: Cells) -> Any:
-    """The index's parameters, none of them a whole number: for `prior_scale=2` nothing is compiled that 2.0 has."""
+    """The index's parameters as floats, so that `prior_scale=2` needs no compilation beyond that of 2.0."""
     p: Any = policy.index_parameters_after(cells)
     return p._make(float(value) if is_real(value) else value for value in p)
 
 
 def _action_cells(scene: Scene) -> arrays.Ragged | None:
-    """Every action's, in every context; None where there is one."""
+    """Every action's cells, in every context; None if there is one context."""
     if len(scene.moments) == 1:
         return None
     return arrays.build_ragged([np.arange(moment.situation.size) for moment in scene.moments], np.int64)
@@ -199,13 +199,13 @@ def _exploration_call(
 
 @lru_cache(maxsize=256)
 def _effective_horizons(horizon: int | None, rewards_before: range) -> Array:
-    """The same in every replication."""
+    """The effective horizons, the same in every replication."""
     return np.array([effective_horizon(horizon, n) for n in rewards_before])
 
 
 @lru_cache(maxsize=256)
 def _discovery_windows(policy: CausalGittins, rewards_before: range) -> Array:
-    """The same in every replication."""
+    """The discovery windows, the same in every replication."""
     return np.array([policy.discovery_window(n) for n in rewards_before])
 
 
@@ -215,7 +215,7 @@ def _flat_rows(scene: Scene) -> arrays.FlatRows:
 
 
 def _flat_tree(scene: Scene) -> arrays.FlatTree:
-    if scene.problem.unit == "actions":  # nobody looks at it
+    if scene.problem.unit == "actions":  # unused by these policies
         projections = [_true_projection(moment) for moment in scene.moments]
         return arrays.build_tree(projections, scene.env.problem.configurations)
     projections = [moment.situation.candidates.projection for moment in scene.moments]
@@ -259,7 +259,7 @@ def _regressor_arrays(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
 
 
 def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None:
-    """What the searched actions cost, if that is weighed."""
+    """The costs of the searched actions, if the policy uses them."""
     costs = scene.problem.costs
     if costs is None or not weighs_costs:
         return None
@@ -301,7 +301,7 @@ def _context_arrays(scene: Scene) -> arrays.ContextArrays:
 
 
 def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
-    """What truly happens under each action that the policy searches, which it may believe to do something else."""
+    """The true effect of each action that the policy searches, which may differ from its belief."""
 
     def build() -> arrays.FlatWorld:
         envs = [moment.env for moment in scene.moments]

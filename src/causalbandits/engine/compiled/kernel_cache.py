@@ -1,4 +1,4 @@
-"""The kinds of compiled rounds, by name, and how each is compiled or fetched from numba's disk cache."""
+"""The kinds of compiled rounds by name, compiled or fetched from numba's disk cache."""
 
 from __future__ import annotations
 
@@ -62,29 +62,28 @@ SOURCES = (
     "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",
 )
-"""The files of every function that the kernels call and of the tuples they read: after a change in any, they are
-compiled anew."""
+"""The source files of all functions and tuples that the kernels use; a change in any of them triggers a compilation."""
 
 
 @cache
 def kernel(name: str) -> Any:
-    """One of the kinds of rounds; compiled, or fetched from disk, when called with parameters of a new type."""
+    """A kind of rounds by name; compiled or fetched from disk when called with parameters of a new type."""
     package = Path(__file__).parents[2]
     version = hashlib.sha256(b"".join((package / source).read_bytes() for source in SOURCES)).hexdigest()
     play = KERNELS[name](version)
     try:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(play)
-    except RuntimeError:  # nowhere to write a cache: it compiles again in every process
+    except RuntimeError:  # no writable cache folder: every process compiles again
         return numba.njit(nogil=True, error_model="numpy")(play)
     remove_unreadable_cache(Path(str(compiled.stats.cache_path)), play.__module__.rpartition(".")[2])
     return compiled
 
 
 def remove_unreadable_cache(directory: Path, module: str) -> None:
-    """Remove what a cache lists of a module's rounds where it cannot be read, so that they are compiled again.
+    """Delete the unreadable cache entries of a module's rounds, so that they are compiled again.
 
-    numba reads an old list before it sees that it is old: one that names types of an earlier version of this library
-    would end in an error.
+    numba reads a stale index before it detects that it is stale; an index with types of another version of this library
+    would raise an error.
     """
     for index in directory.glob(f"{module}.*.nbi"):
         try:

@@ -1,4 +1,4 @@
-"""The compiled rounds of linear policies: every action is scored, or each block's best choice is found alone."""
+"""The compiled rounds of linear policies: every action is scored, or each block's best choice is found separately."""
 
 import numpy as np
 from numba.extending import overload, register_jitable
@@ -31,12 +31,12 @@ add_round = register_jitable(add_round_jit)
 
 
 def sample_theta(rule, statistic, rng, theta):
-    """A draw of theta from its posterior, as `CausalLinearThompsonSampling.sample_direction` makes it."""
+    """A posterior sample of theta, as in `CausalLinearThompsonSampling.sample_direction`."""
     raise NotImplementedError
 
 
 def add_reward(statistic, x, reward):
-    """Take in a reward; x is used up."""
+    """Update the regression with a reward; x is overwritten."""
     raise NotImplementedError
 
 
@@ -53,14 +53,14 @@ def _add_reward(statistic, x, reward):
 
 
 def sample_given_theta(rule, statistic, rng, theta):
-    """With scales that are given."""
+    """A posterior sample for given scales."""
     for i in range(len(theta)):
         theta[i] = perturb(statistic.u[i], rule.spread, rng.standard_normal())
     back_substitute(statistic.R, theta)
 
 
 def sample_scaled_theta(rule, statistic, rng, theta):
-    """With scales that are estimated; the rule's spread is v."""
+    """A posterior sample for estimated scales; the rule's spread is v."""
     noise, degrees, known = estimate_linear_scales(statistic.pooled)
     stretch = sample_stretch(degrees, rng) if known else 1.0
     unit, spread = posterior_terms(noise, stretch, rule.spread, rule.in_units_of_noise)
@@ -125,7 +125,7 @@ def linear_rounds(version):
 
 @register_jitable
 def gather_features(where, features, first_block, indices, x):
-    """The features of a configuration or an action from those of its blocks, by code or row."""
+    """The features of a configuration or an action, collected from its blocks by code or row."""
     for b in range(len(indices)):
         first, width = where.starts[b], where.starts[b + 1] - where.starts[b]
         at = features.starts[first_block + b] + indices[b] * width
@@ -134,7 +134,7 @@ def gather_features(where, features, first_block, indices, x):
 
 
 def by_block_rounds(version):
-    """Each block's best choice is found alone, as in `LinearPolicy.best_action_for`."""
+    """Each block's best choice is found separately, as in `LinearPolicy.best_action_for`."""
 
     def play(rule, by_block, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
@@ -176,7 +176,7 @@ def by_block_rounds(version):
                 own_starts[0, b] = law.cdf.starts[first_block + b] + rows[b] * law.sizes[b]
                 action = (
                     action * row_counts[first_block + b] + rows[b]
-                )  # of no use where there are too many to be listed
+                )  # unused if configurations are too many to enumerate
             action += first_of[context]
             z = sample_number(law, own_starts, 0, codes, world_rng)
             if len(world.gap):

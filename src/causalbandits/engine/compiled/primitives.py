@@ -1,13 +1,13 @@
-"""The primitives of compiled rounds: the policies' own functions, compiled.
+"""The primitives of the compiled rounds: the policies' own functions, compiled.
 
-No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from the very functions of
-`policies.posteriors.index_functions`, found by the type of their parameters; what a reward adds, when scores tie and
-how linear policies score come from `policies.statistics` and `problem.projection.argmax`. What the rounds add, each in
-a file of its own (`kernel_cache` lists them), is how to get the same numbers with less work.
+No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from the functions of
+`policies.posteriors.index_functions`, selected by the type of their parameters. Updates, tie rules and linear scores
+come from `policies.statistics` and `problem.projection.argmax`. The rounds, each kind in its own file (listed in
+`kernel_cache`), compute the same numbers with less work.
 
-Every kind of rounds is `play(rule, table, world, kept, streams, record)`, the plain driver's rounds in the same order
-and on the same random numbers, on the tuples of `engine.compiled.arrays`. The rounds close over a hash of all sources,
-which is part of numba's key, so that its disk cache never serves what has been edited since.
+Every kind of rounds is called as `play(rule, table, world, kept, streams, record)`: the plain driver's rounds in the
+same order and with the same random numbers, on the tuples of `engine.compiled.arrays`. The rounds close over a hash of
+all sources, which is part of numba's cache key, so that the disk cache never serves stale code.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from causalbandits.policies.posteriors import (
 )
 
 RECOMPUTE_EVERY = 1024
-"""Scores that are kept by adding to them are computed afresh every so many rounds: rounding stays far below `TIE`."""
+"""Incrementally updated scores are recomputed after this many rounds, which keeps rounding errors far below `TIE`."""
 
 MAX_CATCH_UP = 4
-"""So many changes are added to the scores of a context that comes again; beyond, they are computed afresh."""
+"""The maximum number of changes added to the scores of a recurring context; beyond it, they are recomputed."""
 
 COLUMN_CACHE_SIZE = 2**17
-"""Columns of P are kept if all of them have at most so many entries."""
+"""Columns of P are cached if they have at most this many entries in total."""
 
 add_to_cell, add_to_pool = register_jitable(policies.add_to_cell), register_jitable(policies.add_to_pool)
 register_jitable(bernoulli_divergence)
@@ -60,36 +60,36 @@ def prepare(p, count, total, exploration):
 
 
 def at_cell(p, cell):
-    """The parameters of one cell's index: the same for all cells, or its own."""
+    """The index parameters of one cell: shared by all cells, or its own."""
     raise NotImplementedError
 
 
 def update_parameters(p, statistic):
-    """The parameters of a round: the same in all, or learnt from what is kept."""
+    """The parameters of a round: constant, or estimated from the statistics."""
     raise NotImplementedError
 
 
 def sample_parameters(p, rng):
-    """The parameters of a draw: the same in all, or drawn themselves."""
+    """The parameters of a draw: constant, or sampled."""
     raise NotImplementedError
 
 
 def pool_reward(statistic, cell, reward):
-    """What a reward adds to the sums of all cells together, where these are kept, before it is taken in."""
+    """Update the sums over all cells, if these are kept, before the reward is added to its cell."""
     raise NotImplementedError
 
 
 def combine(p, centre, width, noise):
-    """The second step."""
+    """The second step of one cell's index; compiled from `policies.posteriors.index_functions`."""
     raise NotImplementedError
 
 
 def noise(p, centre, width, rng):
-    """The random number that the second step needs."""
+    """The random number for the second step; compiled from `policies.posteriors.index_functions`."""
     raise NotImplementedError
 
 
-@overload(prepare, strict=False)  # the annotations differ, the names must not
+@overload(prepare, strict=False)  # annotations may differ, parameter names must not
 def _prepare(p: Any, count: Any, total: Any, exploration: Any) -> Any:
     index = INDEX[p.instance_class]
     return index.of_cell or index.prepare
@@ -141,9 +141,10 @@ def _noise(p: Any, centre: Any, width: Any, rng: Any) -> Any:
 
 @register_jitable
 def record_round(record, t, position, gap, reward):
-    """Add a round up; one after another, as the plain driver adds.
+    """Add a round to the sums, in the plain driver's order of additions.
 
-    Without a branch: where two paths end the use of different arrays, numba counts references to these in every round.
+    The code has no branch: if two paths end the use of different arrays, numba counts references to these in every
+        round.
     """
     totals, slot = record.totals, record.slot[0]
     totals[0] += gap
@@ -155,5 +156,5 @@ def record_round(record, t, position, gap, reward):
 
 @register_jitable
 def prepare_cell(p, statistic, cell, exploration):
-    """The first step of a cell's index, from what is kept of it."""
+    """The first step of a cell's index, from the cell's statistics."""
     return prepare(at_cell(p, cell), statistic.counts[cell], statistic.totals[cell], exploration)

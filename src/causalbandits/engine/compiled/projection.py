@@ -1,18 +1,18 @@
-"""From one number per configuration to one per action, compiled: see `problem.projection`.
+"""Compiled projection from one number per configuration to one per action: see `problem.projection`.
 
-Each is the plain library's function entry by entry, in its order;
+Each function mirrors the corresponding uncompiled function, operation by operation and in the same order;
 `tests/engine/compiled` compares them.
 """
 
 from numba.extending import register_jitable
 
 WIDE = 64
-"""From so many columns on a table is read row by row: each sum is still taken in order."""
+"""The number of columns from which an array is read row by row; each sum is still taken in order."""
 
 
 @register_jitable
 def add_rows(table, weights, sums):
-    """The sum of a table's rows, each times its weight, for every column."""
+    """The weighted sum of an array's rows, for every column."""
     width = len(sums)
     for c in range(width):
         sums[c] = weights[0] * table[c]
@@ -24,7 +24,7 @@ def add_rows(table, weights, sums):
 
 @register_jitable
 def add_rows_of_both(table, weights, second_weights, sums, second_sums):
-    """The same for two weights of each row, in one pass over the table."""
+    """Two weighted sums of an array's rows, in one pass over the array."""
     width = len(sums)
     for c in range(width):
         sums[c], second_sums[c] = weights[0] * table[c], second_weights[0] * table[c]
@@ -37,7 +37,7 @@ def add_rows_of_both(table, weights, second_weights, sums, second_sums):
 
 @register_jitable
 def is_one_table(tree, context):
-    """Whether P is a single table as it stands, and so wide that to read it is what takes the time."""
+    """Whether P is a single array, so wide that reading it dominates the time."""
     if len(tree.sizes) != 1 or tree.parent_starts[context, 0] >= 0 or tree.widths[context, 0] < WIDE:
         return False
     ordered = tree.by_block.starts[context + 1] > tree.by_block.starts[context]
@@ -46,13 +46,13 @@ def is_one_table(tree, context):
 
 @register_jitable
 def is_list(tree, context):
-    """Whether actions are listed over several blocks: to look beginnings up is then what takes the time."""
+    """Whether actions are enumerated over several blocks, so that finding segment starts dominates the time."""
     return tree.parent_starts[context, len(tree.sizes) - 1] >= 0
 
 
 @register_jitable
 def project_both(tree, context, x, y, length, pairs_a, pairs_b, sums, second_sums):
-    """As `project` of either, where P is a single table or a list; `pairs_a` and `pairs_b` have room for pairs."""
+    """`project` of both vectors if P is a single array or a list; `pairs_a` and `pairs_b` are work arrays for pairs."""
     if is_one_table(tree, context):
         start, width = tree.starts[context, 0], tree.widths[context, 0]
         add_rows_of_both(tree.columns[start : start + length * width], x[:length], y[:length], sums, second_sums)
@@ -70,7 +70,8 @@ def project_both(tree, context, x, y, length, pairs_a, pairs_b, sums, second_sum
 
 @register_jitable
 def project_pairs(tree, context, rest, y, out):
-    """Level by level; what belongs to a node stays together, so that a level reads its parents' in one piece."""
+    """The projection of both vectors level by level; a node's numbers are contiguous, so that a level reads its
+    parents' in one segment."""
     nodes = 1
     for level in range(len(tree.sizes)):
         size, width, start = tree.sizes[level], tree.widths[context, level], tree.starts[context, level]
@@ -93,7 +94,7 @@ def project_pairs(tree, context, rest, y, out):
 
 @register_jitable
 def project(tree, context, x, length, buffer_a, buffer_b):
-    """As `Projection.__call__` on the cells of a context, up to the order of the actions."""
+    """As `Projection.__call__` on the cells of a context, before sorting into action order."""
     y, out = buffer_a, buffer_b
     order = tree.by_block.starts[context]
     ordered = tree.by_block.starts[context + 1] > order
@@ -114,7 +115,7 @@ def project(tree, context, x, length, buffer_a, buffer_b):
                         total += y[z * stride + at] * columns[start + z * width + c]
                     out[r * width + c] = total
             length = rest * width
-        elif size == 2 and width == 2:  # the common case, with nothing left to look up in the loop
+        elif size == 2 and width == 2:  # the common case, without lookups in the loop
             a, b = columns[start], columns[start + 1]
             c, d = columns[start + 2], columns[start + 3]
             for r in range(stride):
@@ -162,14 +163,14 @@ def write_in_action_order(tree, context, nodes, actions, scores):
 
 @register_jitable
 def tree_position(tree, context, cell):
-    """Where a cell stands in the order of a context's tree; -1 where it does not agree with the context."""
+    """The position of a cell in the order of a context's tree; -1 if it does not agree with the context."""
     start = tree.place.starts[context]
     return tree.place.values[start + cell] if tree.place.starts[context + 1] > start else cell
 
 
 @register_jitable
 def column(tree, context, at, cells, buffer_a, buffer_b):
-    """P(z | a) for every node of the last level, of the configuration at a place."""
+    """P(z | a) for every node of the last level, for the configuration at a position."""
     y, out = buffer_a, buffer_b
     y[0] = 1.0
     nodes, rest = 1, cells

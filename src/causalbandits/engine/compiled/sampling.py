@@ -8,9 +8,9 @@ from numba.extending import register_jitable
 
 @register_jitable
 def sample_number(law, starts, line, codes, rng):
-    """One uniform for each part of a `tables.Law`: their codes, and the number that their steps add up to.
+    """Sample one uniform number for each part of a `arrays.Law`; return the codes and the sum of their steps.
 
-    In one piece, and on one tuple: calls within it would count references to arrays, which takes longer than all else.
+    One function on one tuple: inner calls would count references to arrays, which would dominate the time.
     """
     number = 0
     cdf = law.cdf.values
@@ -21,7 +21,7 @@ def sample_number(law, starts, line, codes, rng):
         if last == 1:
             code = int(cdf[start] <= u)
         elif last <= 8:
-            for c in range(last):  # no branch depends on chance
+            for c in range(last):  # no branch depends on random numbers
                 code += int(cdf[start + c] <= u)
         else:
             high = last
@@ -38,7 +38,7 @@ def sample_number(law, starts, line, codes, rng):
 
 @register_jitable
 def context_buffer(before):
-    """Where the codes of a context are put."""
+    """The array for the codes of a context."""
     if before is None:
         return np.empty(0, dtype=np.int64)
     return np.empty(len(before.sizes), dtype=np.int64)
@@ -46,7 +46,7 @@ def context_buffer(before):
 
 @register_jitable
 def sample_context(before, starts, codes, rng):
-    """The context's number; 0 where there is none, which the compiler then knows beforehand."""
+    """The context's number; 0 without a context, which the compiler treats as a constant."""
     if before is None:
         return 0
     return sample_number(before, starts, 0, codes, rng)
@@ -54,7 +54,7 @@ def sample_context(before, starts, codes, rng):
 
 @register_jitable
 def first_cell(before, policy_contexts, context, cells):
-    """Where the cells of a context begin that have so many of their own; 0 if none, or if there is no context."""
+    """The start of a context's own cells; 0 if it has none, or without a context."""
     if before is None:
         return 0
     return policy_contexts[context] * cells
@@ -62,7 +62,7 @@ def first_cell(before, policy_contexts, context, cells):
 
 @register_jitable
 def sample_reward(noise, mean, rng):
-    """A reward with this mean; of a few numbers, and no arrays, which would be copied at every call."""
+    """A reward with this mean; the arguments are scalars, because arrays would be copied at every call."""
     if noise.bernoulli:
         return 1.0 if rng.random() < mean else 0.0
     return mean + noise.sd * sample_noise(noise.degrees, rng)
@@ -70,9 +70,9 @@ def sample_reward(noise, mean, rng):
 
 @register_jitable
 def sample_noise(degrees, rng):
-    """A standard normal number, or one of Student's t, as `world.student_cdf.StudentReward` draws it.
+    """A standard normal number, or one of Student's t, as in `environments.rewards.StudentReward`.
 
-    Which of them is known to the compiler: a loop here, even one that is never run, makes all rounds twice as long.
+    The compiler knows the case in advance: a loop here, even one that is never run, doubles the time of all rounds.
     """
     if degrees is None:
         return rng.standard_normal()
@@ -85,7 +85,7 @@ def sample_noise(degrees, rng):
 
 @register_jitable
 def knob_buffer(costs):
-    """Where the costs of knobs are put: of those that no block has they stay the least."""
+    """The array for the costs of manipulable variables; those in no block keep their minimum."""
     if costs is None:
         return np.empty(0)
     return costs.least.copy()
@@ -93,7 +93,8 @@ def knob_buffer(costs):
 
 @register_jitable
 def action_cost(row_costs, first_block, rows, knob_costs):
-    """What the action costs that takes these rows: as `Costs.of`, knob by knob; the context's blocks begin there."""
+    """The cost of the action with these rows, as `Costs.of`, variable by variable; the context's blocks begin at the
+    given start."""
     if row_costs is None:
         return 0.0
     for b in range(len(rows)):
@@ -109,9 +110,9 @@ def action_cost(row_costs, first_block, rows, knob_costs):
 
 @register_jitable
 def additive_mean_and_gap(additive, context, rows, codes, states, cost):
-    """Where actions are not listed: the mean reward of what happened and the gap of what was done.
+    """If actions are not enumerated: the mean reward of the sampled configuration and the gap of the action.
 
-    As `world.rewards.AdditiveMean` sums them.
+    The sums are taken as in `environments.rewards.AdditiveMean`.
     """
     under = 0.0
     for b in range(len(rows)):

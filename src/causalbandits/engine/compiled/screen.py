@@ -41,7 +41,7 @@ from causalbandits.engine.compiled.sampling import context_buffer, sample_contex
 
 
 def screen_rounds(version):
-    """A draw proposes, and is played if it is worth more than the best mean: as `gittins.Proposals`."""
+    """The sampled action is played if its index exceeds the best posterior mean, as in `gittins.Proposals`."""
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

@@ -1,4 +1,5 @@
-"""The compiled rounds of policies whose numbers are drawn anew, or move with the round: Thompson sampling."""
+"""The compiled rounds of policies whose indices are sampled anew or change with the round, such as Thompson
+sampling."""
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from causalbandits.engine.compiled.sampling import (
 
 
 def thompson_rounds(version):
-    """Every index is drawn anew, or moves with the round; only those of the context's own cells."""
+    """Every index is sampled anew, or changes with the round; only the context's own cells are computed."""
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
@@ -97,7 +98,7 @@ def thompson_rounds(version):
 
 
 def learned_cpt_rounds(version):
-    """Every index is drawn anew; what happens to each variable is drawn, and counted, until tables are drawn anew."""
+    """Every index is sampled anew; each variable is sampled and counted until the CPTs are sampled again."""
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

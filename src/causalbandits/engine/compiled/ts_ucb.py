@@ -30,7 +30,7 @@ regret_per_uncertainty = register_jitable(cells.regret_per_uncertainty)
 
 
 def ts_ucb_rounds(version):
-    """What is given up for a unit of uncertainty, given what draws promise: as `CausalTSUCB`."""
+    """The smallest ratio of estimated regret to uncertainty is played, as in `CausalTSUCB`."""
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

@@ -1,6 +1,6 @@
-"""The compiled rounds of policies whose numbers neither are drawn nor move with the round: of UCB, mostly.
+"""The compiled rounds of policies whose indices change only with rewards, mostly UCB.
 
-Only what a reward changed is computed again.
+Only the parts that depend on the latest reward are recomputed.
 """
 
 import math
@@ -36,9 +36,9 @@ from causalbandits.engine.compiled.sampling import context_buffer, sample_contex
 
 
 def ucb_rounds(version):
-    """A number per configuration that neither is drawn nor moves with the round changes only where a reward came in.
+    """Indices per configuration that are neither sampled nor a function of the round change only with a reward.
 
-    So a reward adds a multiple of one column of P to the scores.
+    Each reward therefore adds a multiple of one column of P to the scores.
     """
 
     def play(rule, tree, world, statistic, streams, record):
@@ -84,10 +84,10 @@ def ucb_rounds(version):
 
 
 def ucb_context_rounds(version):
-    """The same in contexts.
+    """The rounds of `ucb_rounds` with contexts.
 
-    Each context keeps its scores, and the changes since it last came are added when it comes again; if these are many,
-    the scores are computed afresh.
+    Each context keeps its scores. When it occurs again, the changes since its last occurrence are added; if these are
+    many, the scores are recomputed.
     """
 
     def play(rule, tree, world, statistic, streams, record):
@@ -164,7 +164,7 @@ def ucb_context_rounds(version):
 
 
 def ucb_action_rounds(version):
-    """The same with a number per action: the best comes out of a tournament, of which each context has its own."""
+    """The rounds with an index per action: the best is the winner of a tournament tree, one per context."""
 
     def play(rule, tree, world, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)

@@ -24,7 +24,7 @@ from causalbandits.errors import ProblemError, ProblemWarning, SizeError, short_
 from causalbandits.model import CausalModel, Variable
 from causalbandits.problem import Problem
 
-# The worlds; random_dag, random_model and the like are what they are made of, asia and its like are models.
+# The environments; random_dag, random_model and the like are their components, and asia and the like are models.
 __all__ = [
     "coins",
     "confounded_casino",
@@ -50,7 +50,7 @@ _PARTS = [
     "random_hidden_graph",
     "random_model",
 ]
-"""What is public as well, and is no world."""
+"""Public functions that do not return an environment."""
 
 
 def __dir__() -> list[str]:
@@ -58,10 +58,10 @@ def __dir__() -> list[str]:
 
 
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
-"""So many variables, and numbers in all their tables, are drawn."""
+"""The maximum number of variables, and of entries of all CPTs, of a random model."""
 
 KNOB_DRAWS = 1000
-"""So often are knobs drawn until enough variables are among their effects."""
+"""The maximum number of draws of manipulable variables until enough variables are among their descendants."""
 
 
 def email_campaign() -> Environment:
@@ -147,13 +147,13 @@ def email_segments(tastes: bool = False) -> Environment:
     )
     subject, template, send_time = np.ix_([1, 2], [1, 2], [1, 2, 3])
     clicks = 1 - (subject + template + send_time) / 9
-    if tastes:  # regular customers like the other template, lapsed ones read in the evening
+    if tastes:  # regular customers prefer the other template, lapsed ones read in the evening
         clicks = np.stack([clicks, clicks[:, ::-1], clicks[:, :, ::-1]], axis=-1)
     return Environment(problem, BernoulliReward(clicks))
 
 
 def _binary_table_of_first(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The probabilities of two states, from those of the first."""
+    """The probabilities of two states, given those of the first."""
     return np.stack([first, 1 - first], axis=-1)
 
 
@@ -282,7 +282,8 @@ def lower_bound(N: int, delta: float, p1: float = 0.5) -> Environment:
             f"delta={short_repr(delta)}."
         )
     variables = [Variable(f"X{i}", [1, 2], table=[p1, 1 - p1] if i == 1 else [0.5, 0.5]) for i in range(1, int(N) + 1)]
-    with warnings.catch_warnings(action="ignore", category=ProblemWarning):  # that the others lead nowhere is the point
+    # that the other variables do not affect the reward is intended
+    with warnings.catch_warnings(action="ignore", category=ProblemWarning):
         problem = Problem(
             CausalModel(variables), manipulable=[v.name for v in variables], reward_parents=["X1"], optional=True
         )
@@ -332,7 +333,7 @@ def rare_prize(chance: float = 0.05, prize: float = 20.0, sd: float = 0.5) -> En
 
 
 def random_dag(variables: int, *, arrows: float = 1.5, rng: Seed = None) -> dict[str, list[str]]:
-    """A random directed acyclic graph: the parents of each variable, causes first, as `fit` accepts them.
+    """A random directed acyclic graph: the parents of each variable in causal order, as `fit` accepts them.
 
     >>> random_dag(4, arrows=1, rng=0)
     {'X1': [], 'X2': ['X1'], 'X3': ['X1', 'X2'], 'X4': ['X1']}
@@ -455,7 +456,7 @@ def random_world(
 def _sample_knobs(
     model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator
 ) -> tuple[list[str], list[str]]:
-    """Variables with so many effects among the others, and these effects."""
+    """Manipulable variables with enough descendants among the others, and these descendants."""
     names = model.names
     causes = _ancestor_matrix(model)
     for _ in range(KNOB_DRAWS if knobs + fewest <= len(names) else 0):
@@ -471,7 +472,7 @@ def _sample_knobs(
 
 
 def _ancestor_matrix(model: CausalModel) -> npt.NDArray[np.bool_]:
-    """Whether a variable (row) has another (column) among its causes."""
+    """Whether a variable (row) has another (column) among its ancestors."""
     place = {name: i for i, name in enumerate(model.names)}
     causes = np.zeros((len(place), len(place)), dtype=bool)
     for name in model.order:

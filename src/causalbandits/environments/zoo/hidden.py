@@ -31,10 +31,10 @@ HIDDEN = {
 """The unobserved variables of each environment."""
 
 DRAWN_VARIABLES = 200
-"""Graphs with hidden causes have no more variables than this."""
+"""The maximum number of variables of random graphs with unobserved confounders."""
 
 TABLE_LIMIT = 2**22
-"""A drawn model has so many numbers in all its tables."""
+"""The maximum number of entries in all CPTs of a random model."""
 
 
 def coins() -> Environment:
@@ -50,7 +50,8 @@ def coins() -> Environment:
     0.5
 
     Returns:
-        The environment.
+        The graph is A -> B -> Y <- C. The unobserved U causes A and C; the unobserved V causes B and Y. If B is not
+        set, it stays dependent on V.
     """
     model = CausalModel(
         [
@@ -154,13 +155,13 @@ def confounded_casino() -> Environment:
 
 
 def _binary_table(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The probabilities of 0 and 1, from those of 1."""
+    """The probabilities of 0 and 1, given those of 1."""
     p_one = np.asarray(probabilities, dtype=np.float64)
     return np.stack([1 - p_one, p_one], axis=-1)
 
 
 def _parity_table(causes: int, error: float) -> npt.NDArray[np.float64]:
-    """Whether the sum of some coins is odd, wrong with a small probability."""
+    """Whether the sum of some binary variables is odd, wrong with a small probability."""
     odd = np.indices([2] * causes).sum(axis=0) % 2 == 1
     return _binary_table(np.where(odd, 1 - error, error))
 
@@ -257,6 +258,6 @@ def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float 
 
 
 def _unused_names(graph: CausalGraph, number: int) -> list[str]:
-    """U1, U2, ..., those left out that the graph has already."""
+    """U1, U2, ..., without the names that the graph already has."""
     free = (name for i in itertools.count(1) if (name := f"U{i}") not in graph.parents)
     return list(itertools.islice(free, number))

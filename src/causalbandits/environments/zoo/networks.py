@@ -1,4 +1,4 @@
-"""Small networks from the literature, with the numbers that were printed there."""
+"""Small networks from the literature, with the published probabilities."""
 
 from __future__ import annotations
 

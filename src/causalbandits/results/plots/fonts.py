@@ -1,4 +1,4 @@
-"""Names in any script on pictures: in a font that has their letters, or else spelt so that they can be told apart."""
+"""Names in any script in pictures: in a font that has their letters, or transliterated distinguishably."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FONTS = (
     "WenQuanYi Zen Hei", "IPAGothic", "Droid Sans Fallback", "Arial Unicode MS", "Noto Sans", "Noto Sans Arabic",
     "Noto Sans Devanagari", "Noto Sans Hebrew", "Noto Sans Thai", "Noto Emoji", "Segoe UI Symbol", "Symbola",
 )  # fmt: skip
-"""Families that are asked for letters that the usual font lacks, where they are installed."""
+"""Font families that are tried, if installed, for letters that the default font lacks."""
 
 
 def set_fonts(figure: Figure) -> None:
-    """Have every text on a figure in letters that there are."""
+    """Set all texts of a figure in fonts that have their letters."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -30,7 +30,7 @@ def set_fonts(figure: Figure) -> None:
 
 
 def spell_missing_glyphs(text: str) -> str:
-    """The text; a letter that no font here has becomes its name if it is a sign, else its number.
+    """The text, in which a letter without an installed font is replaced: a symbol by its name, others by their number.
 
     >>> spell_missing_glyphs("naïve \N{GREEK SMALL LETTER EPSILON}"), spell_missing_glyphs("\U0010fffd")
     ('naïve ε', 'U+10FFFD')
@@ -41,7 +41,7 @@ def spell_missing_glyphs(text: str) -> str:
 
 
 def text_width(text: str) -> int:
-    """How many letters of the usual width it takes."""
+    """The width of a text in letters of normal width."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in spell_missing_glyphs(text))
 
 
@@ -49,7 +49,7 @@ def _spell_sign(sign: str) -> str:
     if sign.isascii() or sign.isspace() or any(font.get_char_index(ord(sign)) for font in _fonts()):
         return sign
     kind = unicodedata.category(sign)
-    if kind in ("Mn", "Cf"):  # joins or colours the one before it
+    if kind in ("Mn", "Cf"):  # combining or colouring mark of the previous letter
         return ""
     return f"[{unicodedata.name(sign, '').lower()}]" if kind.startswith("S") else f"U+{ord(sign):04X}"
 
@@ -64,7 +64,7 @@ def _installed_fonts() -> tuple[str, ...]:
 
 @cache
 def _fonts() -> tuple[Any, ...]:
-    """The fonts themselves, the usual one first."""
+    """The fonts, the default one first."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, get_font
 

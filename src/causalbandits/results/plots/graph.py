@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from causalbandits.problem import Problem
 
 
-# A place for every variable of a graph: causes above effects, and arrows that pass between variables, not behind.
-#
-# An arrow that spans several levels holds a place, a bend, on each level in between, as a variable would but narrower
-# (Sugiyama, Tagawa, Toda 1981). Levels are put in an order with few crossings, and then as straight as order allows.
+# Layered layout of a graph: causes above effects, and arrows that pass between variables instead of behind them. An
+# arrow that spans several levels takes a place (a bend) on each level in between, like a variable but narrower
+# (Sugiyama, Tagawa, Toda 1981). Levels are ordered to reduce crossings, and then straightened as far as the order
+# allows.
 
 BEND = 0.4
-"""The width of an arrow's place, that of a variable being 1."""
+"""The width of a bend; the width of a variable is 1."""
 
 SWEEPS = 12
-"""So often levels are ordered, and moved, from top to bottom or back."""
+"""The number of sweeps, down or up, that order and move the levels."""
 
 
 class Layout(NamedTuple):
-    """Where variables are, and through which points each arrow goes; the top level has height 0, the next -1."""
+    """The places of the variables and the points of each arrow; the top level has height 0, the next -1."""
 
     places: Mapping[str, tuple[float, float]]
     bends: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
 
 
 def name_hidden_causes(graph: CausalGraph) -> nx.DiGraph:
-    """A graph for pictures: hidden causes without a name have one, and are labelled with a question mark."""
+    """A graph for pictures: unobserved confounders without a name get one, and are labelled with a question mark."""
     free = (name for i in itertools.count(1) if (name := f"?{i}") not in graph.parents)
     names = {node: next(free) for node in graph.graph if not isinstance(node, str)}
     labelled = nx.relabel_nodes(nx.DiGraph(graph.graph), names)
@@ -52,7 +52,7 @@ def name_hidden_causes(graph: CausalGraph) -> nx.DiGraph:
 
 
 def layered_layout(graph: nx.DiGraph) -> Layout:
-    """Places for an acyclic graph.
+    """A layered layout of an acyclic graph.
 
     >>> layout = layered_layout(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")]))
     >>> [layout.places[name][1] for name in "abc"], len(layout.bends["a", "c"])
@@ -77,7 +77,7 @@ def layered_layout(graph: nx.DiGraph) -> Layout:
 
 
 def _assign_levels(graph: nx.DiGraph) -> dict[Any, int]:
-    """Effects as low as they can be, each cause right above its highest effect."""
+    """Each effect as low as possible, each cause directly above its highest effect."""
     height: dict[Any, int] = {}
     for name in reversed(list(nx.topological_sort(graph))):
         height[name] = max((height[effect] + 1 for effect in graph.successors(name)), default=0)
@@ -85,13 +85,13 @@ def _assign_levels(graph: nx.DiGraph) -> dict[Any, int]:
 
 
 def _horizontal_places(rows: list[list[Hashable]], near: Mapping[Hashable, list[Hashable]]) -> dict[Hashable, float]:
-    """Places from left to right: each node near the mean of its neighbours', first in any order, then in the last."""
+    """Horizontal places: each node near the mean of its neighbours', first in any order, then in the last."""
     x = {node: float(place) for row in rows for node, place in zip(row, _packed_places(row), strict=True)}
     where = {node: i for i, row in enumerate(rows) for node in row}
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for i in range(len(rows)) if down else reversed(range(len(rows))):
-            # Only the side that was just put in order decides about the order.
+            # The order depends only on the side that was ordered last.
             target = {node: _mean([x[n] for n in near[node] if (where[n] < i) == down], x[node]) for node in rows[i]}
             rows[i].sort(key=lambda node: target[node])
             x |= zip(rows[i], _packed_places(rows[i]), strict=True)
@@ -107,13 +107,13 @@ def _mean(values: Sequence[float], default: float) -> float:
 
 
 def _packed_places(row: Sequence[Hashable]) -> Array:
-    """Side by side, the middle at 0."""
+    """Places side by side, centred at 0."""
     widths = np.array([BEND if isinstance(node, tuple) else 1.0 for node in row])
     return np.asarray(np.cumsum(widths) - widths / 2 - widths.sum() / 2)
 
 
 def _separate_places(targets: Array, packed: Array) -> Array:
-    """The places nearest to the wanted ones, in this order and no closer than when packed: isotonic regression."""
+    """The places nearest to the preferred ones, in this order and no closer than when packed (isotonic regression)."""
     blocks: list[tuple[float, int]] = []
     for value in (targets - packed).tolist():
         mean, count = value, 1
@@ -130,20 +130,20 @@ def _separate_places(targets: Array, packed: Array) -> Array:
 BLUE, WHITE, GREEN, YELLOW, VIOLET = "#9ecae9", "#ffffff", "#b8e0c8", "#fff0b8", "#dccbea"
 
 STOREY, BOX = 1.15, 0.17
-"""From one level to the next, and from the middle of a box to its rim, in inches."""
+"""The distance of levels, and the half-width of a box, in inches."""
 
 PORT = 0.2
-"""Arrows at one box are no farther apart."""
+"""The maximum distance of neighbouring arrows at one box."""
 
 Point = tuple[float, float]
 
 
 def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | None = None) -> Figure:
-    """The causal graph, causes above effects: blue variables can be set, the reward's parents have a bold rim.
+    """The causal graph, causes above effects: manipulable variables are blue, the reward's parents have a bold border.
 
-    The reward is green, the context violet, and yellow is what a separator was looked for among. What is hidden has a
-    dashed rim and dashed arrows, a question mark where it has no name. Variables that neither lead to the reward, nor
-    can be set, nor are known beforehand are left out.
+    The reward is green, the context violet, and the candidate variables of a separator yellow. Unobserved variables
+    have a dashed border and dashed arrows, and a question mark if they have no name. Variables are left out if they
+    neither affect the reward, nor are manipulable, nor belong to the context.
     """
     if path is not None:
         parse_picture_path(path)
@@ -186,7 +186,7 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
 
 
 def graph_with_reward(problem: Problem, goal: str) -> nx.DiGraph:
-    """What causes what, the reward included; hidden causes without a name are called by their effects."""
+    """The causal graph including the reward; unnamed unobserved confounders are named after their effects."""
     graph = name_hidden_causes(problem.graph)
     if goal not in graph:
         graph.add_edges_from((parent, goal) for parent in problem.parents)
@@ -194,7 +194,7 @@ def graph_with_reward(problem: Problem, goal: str) -> nx.DiGraph:
 
 
 def _relevant_subgraph(problem: Problem, goal: str) -> nx.DiGraph:
-    """What leads to the reward, what can be set, and what is known beforehand."""
+    """The subgraph of the reward's ancestors, manipulable variables and context variables."""
     import networkx as nx
 
     graph = graph_with_reward(problem, goal)
@@ -202,7 +202,7 @@ def _relevant_subgraph(problem: Problem, goal: str) -> nx.DiGraph:
 
 
 def _arrow_offsets(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:
-    """How far from the middle of its cause and of its effect each arrow begins and ends: side by side, uncrossed."""
+    """The offsets of each arrow from the middle of its cause and of its effect: side by side, without crossings."""
     offsets: dict[tuple[str, str], list[float]] = {edge: [0.0, 0.0] for edge in graph.edges}
     for name in graph:
         for side, edges in enumerate((graph.out_edges(name), graph.in_edges(name))):
@@ -214,14 +214,14 @@ def _arrow_offsets(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tupl
 
 
 def _adjacent_x(layout: Layout, edge: tuple[str, str], side: int) -> float:
-    """Where an arrow goes first from its cause (side 0), or comes from last to its effect (side 1)."""
+    """The first point of an arrow after its cause (side 0), or the last before its effect (side 1), as x."""
     bends = layout.bends[edge]
     point = (bends[0], bends[-1])[side] if bends else layout.places[edge[1 - side]]
     return point[0]
 
 
 def _build_arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
-    """A smooth arrow that leaves and reaches every point straight down, and so passes no box beside it."""
+    """A smooth arrow that is vertical at every point, so that it does not cross the boxes beside it."""
     vertices, codes = [points[0]], [Path.MOVETO]
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         reach = 0.45 * (y0 - y1)

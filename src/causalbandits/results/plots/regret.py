@@ -1,4 +1,4 @@
-"""Pictures of results: colour-blind safe, legible in grey, labelled where the lines end."""
+"""Plots of results: colour-blind safe, legible in grey, labelled at the lines' ends."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from causalbandits.results.run import Run
 
 
-# Okabe and Ito's colours without yellow, which vanishes on white; dashes tell them apart in grey.
+# Okabe and Ito's colours without yellow, which is invisible on white; dashes distinguish the lines in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STOP_DELTA = 0.05
-"""A forecast's dotted lines: how often one may have stopped, being wrong so often at most."""
+"""The delta of a forecast's dotted lines, which show the share of replications that stopped."""
 EMBEDDED_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
 """Fonts as TrueType, since many publishers refuse Matplotlib's default, Type 3."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
@@ -49,7 +49,7 @@ def plot_run(
 ) -> Figure:
     """The mean of a measure for every policy against rounds, with 95% bands; bounds as thin dashed lines.
 
-    `log=True` makes the measure's scale logarithmic, where policies differ by orders of magnitude.
+    `log=True` makes the measure's axis logarithmic, for policies that differ by orders of magnitude.
     """
     if path is not None:
         parse_picture_path(path)
@@ -80,7 +80,7 @@ def plot_run(
     if log:
         ax.set_yscale("log")
         ax.set_ylim(bottom=floor, top=None if max(mean.max() for mean in means) > floor else 100 * floor)
-    elif measure != "reward":  # which may be negative
+    elif measure != "reward":  # regret can be negative
         ax.set_ylim(bottom=0)
     ax.set_xlabel("round")
     ax.set_ylabel(f"{measure} (log scale{'; 0 is at the bottom' * zeros})" if log else measure)
@@ -98,14 +98,14 @@ def plot_run(
 
 
 def _log_floor(means: Sequence[Array]) -> float:
-    """Where a logarithmic scale begins: a little below where the first of the lines does, whatever is 0 aside."""
+    """The lower end of a logarithmic axis: slightly below the lowest start of a line, ignoring zeros."""
     early = [float(mean[len(mean) // 50]) for mean in means]
     positive = [float(value) for mean in means for value in mean[mean > 0]]
     return max(1e-3, 0.7 * min((value for value in early if value > 0), default=min(positive, default=0.1)))
 
 
 def save_figure(figure: Figure, path: FilePath | None) -> Figure:
-    """The figure in letters that there are, written where `path` says, if it does, in the format of its ending."""
+    """Choose fonts for a figure and, if `path` is given, write it in the format of the suffix."""
     set_fonts(figure)
     if path is not None:
         where, kind = parse_picture_path(path)
@@ -115,7 +115,7 @@ def save_figure(figure: Figure, path: FilePath | None) -> Figure:
 
 
 def parse_picture_path(path: FilePath) -> tuple[Path, str]:
-    """Where a picture will be, and its format; refused if it could not be written there."""
+    """The path of a picture and its format; raise if it cannot be written."""
     where, formats = parse_path(path, "regret.png"), FigureCanvasBase.get_supported_filetypes()
     format_name = os.path.splitext(path)[1][1:].lower()
     if format_name not in formats:
@@ -126,10 +126,10 @@ def parse_picture_path(path: FilePath) -> tuple[Path, str]:
 
 
 def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
-    """Names at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
+    """Labels at the lines' ends, moved apart just enough not to overlap, and kept beside the axes."""
     gap = 0.055
     ends = sorted(ends)
-    ax.get_ylim()  # settles the scale
+    ax.get_ylim()  # computes the scale
     heights = (ax.transData + ax.transAxes.inverted()).transform([(0.0, y) for y, _, _ in ends])[:, 1]
     places: list[float] = []
     for height in heights.tolist():
@@ -162,14 +162,14 @@ def _find_name(run: Run, policy: str) -> str:
 
 
 def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str, str]) -> list[tuple[float, str, str]]:
-    """Bounds in their policies' colours, as far as the picture reaches; the ends of those that stay in it.
+    """Bounds in their policies' colours, clipped to the picture; return the ends of those that stay inside.
 
-    Those that leave it are named where they do, with the value that they end at.
+    A bound that leaves the picture is labelled at that point with its final value.
     """
     if not bounds or run.horizon < 2:
         return []
     low, high = ax.get_ylim()
-    # Room above the regret, in which bounds can be seen to lie above it; a logarithmic scale has room for all of them.
+    # Space above the regret, so that bounds above it are visible; a logarithmic scale has space for all of them.
     if ax.get_yscale() == "log":
         high = max(high, *(1.3 * float(bound.at(run.horizon)) for bound in bounds))
     else:
@@ -224,9 +224,9 @@ MARKERS = "osD^vPX*"
 def plot_final(
     runs: Mapping[int, Run], xlabel: str, *, reference: tuple[str, Callable[[int], float]] | None = None
 ) -> Figure:
-    """Final regret of every policy against a number that changes from run to run, with 95% intervals of the mean.
+    """Final regret of every policy against a parameter that differs between runs, with 95% intervals of the mean.
 
-    `reference` is a function to compare the growth with; it is drawn through the first policy's first mean.
+    `reference` is a function for comparing the growth; it is drawn through the first policy's first mean.
     """
     figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
     ax = figure.add_subplot()
@@ -281,14 +281,14 @@ def plot_final(
 
 
 def _final_floor(finals: Iterable[Array]) -> tuple[float, bool]:
-    """Where a mean of 0 is drawn, and whether there is one: below the smallest of the others."""
+    """The place of zero means on a logarithmic axis, and whether there is one: below the smallest other mean."""
     means = np.concatenate([mean for mean, _, _ in finals])
     positive = means[means > 0]
     return (float(positive.min()) / 3 if len(positive) else 0.1), bool((means == 0).any())
 
 
 def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
-    """Regret, and how often the recommended action is good enough, side by side (of a `forecast.Forecast`)."""
+    """Regret, and the share of good enough recommendations, side by side (of a `forecast.Forecast`)."""
     if path is not None:
         parse_picture_path(path)
     run = forecast.run
@@ -321,11 +321,12 @@ def plot_forecast(forecast: Any, path: FilePath | None = None) -> Figure:
     return save_figure(figure, path)
 
 
-# A picture of when policies stop.
+# Plot of stopping times.
 
 
 def plot_stopping(run: Run, path: FilePath | None = None, *, delta: float = 0.05) -> Figure:
-    """How many replications of each policy have stopped by each round; wrong ones are among them, delta at most."""
+    """The share of replications of each policy that have stopped by each round, including wrong ones (at most
+    delta)."""
     if path is not None:
         parse_picture_path(path)
     validate_delta(delta)

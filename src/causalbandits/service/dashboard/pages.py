@@ -1,4 +1,4 @@
-"""The pages of the dashboard: handlers that render templates; a small script updates a page that is open."""
+"""The pages of the dashboard: handlers that render templates; a small script updates open pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from causalbandits.study.remote import PROBLEM_TYPE_PREFIX
 
 STATIC_FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 OFFERED_MODES = ("online", "frozen", "paused", "closed")
-"""Modes that a page can change to."""
+"""The modes that a page offers."""
 
 ESTIMATORS = {"direct": "direct method", "ips": "IPS", "snips": "self-normalised IPS", "dr": "doubly robust"}
 """Labels of the estimates of an off-policy evaluation."""
@@ -38,13 +38,13 @@ ESTIMATORS = {"direct": "direct method", "ips": "IPS", "snips": "self-normalised
 STUDIES_PER_PAGE = 50
 
 MAX_EVALUATED_OUTCOMES = 20_000
-"""A longer log is not evaluated for a page: every outcome of it is read."""
+"""The maximum number of outcomes for an off-policy evaluation on a page, because it reads every outcome."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # with none, a browser says of its own forms that their Origin is null
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers send a null Origin with the service's own forms
     "Cache-Control": "no-store",
 }
 
@@ -55,7 +55,8 @@ def _templates() -> jinja2.Environment:
     environment.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     environment.filters["moment"] = lambda at: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else ""
     environment.filters["share"] = lambda value: f"{value:.1%}"
-    environment.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"  # draws tell no more
+    # the samples have no higher resolution
+    environment.filters["chance"] = lambda value: "> 99.9%" if value > 0.999 else f"{value:.1%}"
     environment.filters["estimator"] = lambda name: ESTIMATORS.get(name, name)
     environment.filters["code"] = _mark_code
     environment.filters["request_terms"] = lambda text: request_terms(text) or "The outcome contradicts the decision."
@@ -66,7 +67,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _mark_code(text: str) -> Markup:
-    """A text with what stands between backticks as code.
+    """HTML of a text in which parts between backticks are marked as code.
 
     >>> _mark_code("`a < b` holds")
     Markup('<code>a &lt; b</code> holds')
@@ -76,7 +77,7 @@ def _mark_code(text: str) -> Markup:
 
 
 def warm_up() -> None:
-    """Compile the templates and import scipy: the first page would wait a fifth of a second for them."""
+    """Compile the templates and import scipy, which would otherwise delay the first page by a fifth of a second."""
     import scipy.special  # noqa: F401
 
     for name in _templates().list_templates():
@@ -84,7 +85,7 @@ def warm_up() -> None:
 
 
 def render_page(template: str, status: int = 200, **values: Any) -> Response:
-    """A page, with headers that forbid it to load anything from elsewhere."""
+    """A page with headers that forbid loading external resources."""
     return HTMLResponse(_templates().get_template(template).render(**values), status, SECURITY_HEADERS)
 
 
@@ -109,11 +110,11 @@ READER_REMEDIES = {
     "keys-unavailable": "Inform the operator of the service. The operator can restore the file or create new keys.",
     "internal-error": "Load the page again. If the error persists, send the request id below to the operator.",
 }
-"""The remedies of errors, for those who read a page; of others, those for programs."""
+"""Remedies of errors for readers of a page; other errors keep the remedy for programs."""
 
 
 def error_page(problem: ProblemDetails, request: Request, headers: Mapping[str, str]) -> Response:
-    """An error for those who read a page."""
+    """The page of an error."""
     kind = PROBLEM_TYPES[problem.type.removeprefix(PROBLEM_TYPE_PREFIX)]
     response = render_page(
         "error.html",
@@ -176,7 +177,7 @@ async def list_studies(context: ServiceContext, request: Request) -> Response:
 
 
 async def _counts_or_reason(writer: Writer) -> dict[str, Any]:
-    """The counts of a study, or why it cannot be read: the others are shown all the same."""
+    """The counts of a study, or the reason why it cannot be read, so that the other studies are still shown."""
     try:
         return await writer.reader.read(_study_counts)
     except CausalBanditsError as error:
@@ -190,7 +191,7 @@ def _study_counts(study: Study) -> dict[str, Any]:
 
 
 async def show_study(context: ServiceContext, request: Request) -> Response:
-    """A study's page, or its panels only, for the script that updates them."""
+    """A study's page; for the script that updates it, the panels alone."""
     name = request.path_params["study"]
     values = await context.writers[name].reader.read(build_panels)
     template = "panels.html" if "fragment" in request.query_params else "study.html"
@@ -255,7 +256,7 @@ async def show_decision(context: ServiceContext, request: Request) -> Response:
 
 
 async def stream_changes(context: ServiceContext, request: Request) -> Response:
-    """Server-sent events: the study's version, whenever it has changed in the last second."""
+    """Server-sent events: the study's version, sent whenever it has changed in the last second."""
     reader = context.writers[request.path_params["study"]].reader
     request.state.streams = True
 
@@ -276,7 +277,7 @@ async def show_login(context: ServiceContext, request: Request) -> Response:
 
 
 async def log_in(context: ServiceContext, request: Request, form: Mapping[str, str]) -> Response:
-    """Set the key as a cookie that neither scripts nor other sites can read."""
+    """Set the key as a cookie that is hidden from scripts and other sites."""
     key = form.get("key", "")
     if context.keys.role_of(key) is None:
         return render_page("login.html", 401, wrong=True)

@@ -1,4 +1,5 @@
-"""The panels of a study's page: values for the templates, computed from the statistic, however long the log is."""
+"""The panels of a study's page: template values, computed from the statistic, in time independent of the log's
+length."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from causalbandits.study.remote import without_python
 
 
 class ModelDiagnostics(NamedTuple):
-    """Contradictions of the graph or its tables: in words, by variable, and of how many tested claims and outcomes."""
+    """Contradictions of the graph or its CPTs: as text, by variable, with the numbers of tested claims and outcomes."""
 
     messages: list[str]
     variables: frozenset[str]
@@ -24,7 +25,7 @@ class ModelDiagnostics(NamedTuple):
 
 
 def diagnose_model(study: Study) -> ModelDiagnostics | None:
-    """Whether outcomes contradict the model; None where there is none: where a mean is learnt for each action."""
+    """Whether outcomes contradict the model; None without a model, that is, with a mean per action."""
     if not study.problem.parents:
         return None
     check = study.quick_check()
@@ -36,14 +37,14 @@ def diagnose_model(study: Study) -> ModelDiagnostics | None:
 
 REWARD_NODE = "reward"
 MAX_ROWS, MAX_CONTEXTS = 50, 12
-"""The most actions or configurations in a table, and the most contexts with a recommendation."""
+"""The maximum number of actions or configurations in a table, and of contexts with a recommendation."""
 
 MAX_RANKED, MAX_ACTIONS_RANKED = 12, 1000
-"""The most rows of the ranking of actions, and the most actions that a page ranks: it is built often."""
+"""The maximum number of rows of the ranking, and of actions that a page ranks, because pages are rendered often."""
 
 
 class ContextRecommendations(NamedTuple):
-    """The recommendations in the likeliest contexts, the number of all contexts; or why there is none."""
+    """The recommendations in the most likely contexts, the number of all contexts; or the reason why there is none."""
 
     answers: Recommendations
     contexts: int
@@ -113,7 +114,7 @@ def build_panels(study: Study) -> dict[str, Any]:
 
 
 class GraphRow(NamedTuple):
-    """A variable of the graph, in words."""
+    """A variable of the graph, as text."""
 
     name: str
     causes: list[str]
@@ -139,7 +140,7 @@ def _graph_rows(graph: Any, notes: dict[str, str], kinds: dict[str, str]) -> lis
 
 
 class ShareRow(NamedTuple):
-    """The shares of an action, or of all that have no row, in each part of the decisions."""
+    """The shares of an action, or of all actions without a row, in each segment of the decisions."""
 
     name: str
     shares: list[float]
@@ -173,7 +174,7 @@ def _node_notes(report: Any, parents: set[str], recommendation: Any, reward: str
 
 
 def _recommend_in_contexts(study: Study) -> ContextRecommendations | None:
-    """Recommendations in contexts; None where the problem has no context."""
+    """Recommendations by context; None if the problem has no context."""
     if not study.problem.context:
         return None
     size = study.problem.contexts.size

@@ -1,4 +1,4 @@
-"""Charts and the causal graph as inline SVG: no script, no request, readable in print."""
+"""Charts and the causal graph as inline SVG: no script, no external request, readable in print."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 480, 190, 40, 24
 
 
 def mean_chart(history: History) -> Markup:
-    """The mean reward of each segment of the outcomes, as a thin line, and of all outcomes so far."""
+    """The mean reward of each segment of the outcomes, as a thin line, and the running mean of all outcomes."""
     segment_points = [(segment.event, segment.mean) for segment in history.stretches if segment.mean is not None]
     cumulative_points = [(segment.event, segment.so_far) for segment in history.stretches if segment.so_far is not None]
     if len(segment_points) < 2:
@@ -133,7 +133,7 @@ ORDERING_SWEEPS = 8
 
 Edge = tuple[str, str]
 Place = str | Edge
-"""What has a place in a column: a node, or an edge that goes on to a later column."""
+"""An item of a column: a node, or an edge that passes to a later column."""
 
 
 def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) -> Markup:
@@ -169,9 +169,9 @@ def graph_svg(graph: Any, notes: Mapping[str, str], kinds: Mapping[str, str]) ->
 
 
 def _arrange_columns(graph: Any) -> list[list[Place]]:
-    """The nodes and the edges that pass by, column by column, in an order with few crossings (Sugiyama et al. 1981).
+    """The nodes and the passing edges, column by column, in an order with few crossings (Sugiyama et al. 1981).
 
-    An edge that skips a column has a place of its own in it, so that it crosses no node and shares no line.
+    An edge that skips a column has its own place in it, so that it crosses no node and shares no line.
     """
     names = list(graph.nodes)
     columns: list[list[Place]] = [sorted(layer, key=names.index) for layer in nx.topological_generations(graph)]
@@ -198,7 +198,8 @@ def _arrange_columns(graph: Any) -> list[list[Place]]:
 
 
 def _sort_by_neighbours(column: list[Place], other: list[Place], neighbours: Mapping[Place, Sequence[Place]]) -> None:
-    """Sort a column by the mean rank of each place's neighbours in another; what has none keeps its rank."""
+    """Sort a column by the mean rank of each place's neighbours in another; places without neighbours keep their
+    rank."""
     ranks = {place: (rank + 0.5) / len(other) for rank, place in enumerate(other)}
     own = {place: (rank + 0.5) / len(column) for rank, place in enumerate(column)}
     column.sort(
@@ -218,7 +219,7 @@ def _column_height(column: Sequence[Place]) -> float:
 
 
 def _ports(paths: Mapping[Edge, Sequence[tuple[float, float]]], end: int, neighbour: int) -> dict[Edge, float]:
-    """Where each edge touches its node, at one end: apart, and in the order of where they lead."""
+    """The attachment point of each edge at its node, at one end: separated, in the order of the other ends."""
     edges_by_node: dict[str, list[Edge]] = {}
     for edge in paths:
         edges_by_node.setdefault(edge[end], []).append(edge)
@@ -231,7 +232,7 @@ def _ports(paths: Mapping[Edge, Sequence[tuple[float, float]]], end: int, neighb
 
 
 def _arrow_path(path: Sequence[tuple[float, float]], start: float, end: float) -> str:
-    """An edge from one node to another, level through every column that it passes."""
+    """An edge from one node to another, horizontal in every column that it passes."""
     x, y = path[0][0] + NODE_WIDTH, start
     steps = [f"M{x:g} {y:g}"]
     for column_x, column_y in path[1:-1]:
