@@ -202,7 +202,7 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     env = _build_campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    with_costs = _quiet_environment(
+    with_costs = _build_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=prices, optional=True), env.reward
     )
     agent = Agent(with_costs.problem, policy, seed=5, budget=Budget(8, rounds=40))
@@ -251,7 +251,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
     """
     env = _build_campaign(policy)
     p = env.problem
-    env = _quiet_environment(
+    env = _build_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True), env.reward
     )
     actions = list(env.problem.actions)
@@ -435,10 +435,10 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """An environment in which the policy can decide."""
     env = zoo.email_campaign()
-    return _quiet_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
+    return _build_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
 
 
-def _quiet_environment(problem: Problem, reward: Reward) -> Environment:
+def _build_environment(problem: Problem, reward: Reward) -> Environment:
     """An environment, without the warning that values of unknown CPTs are drawn uniformly: here that is enough."""
     with collect_warnings():
         return Environment(problem, reward)
