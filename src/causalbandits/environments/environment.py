@@ -55,7 +55,7 @@ class AncestralSampler:
             if name in known_codes:
                 codes[name] = known_codes[name]
                 continue
-            if name in self._causes_of_known:
+            if name in self._ancestors_of_known:
                 codes[name] = bisect_right(self._conditional_cdf(name, {**codes, **known_codes}), rng.random())
                 continue
             if knob is not None and choices[knob]:
@@ -73,12 +73,12 @@ class AncestralSampler:
         key = name, tuple(known_codes.items())
         cdf = self._conditional_cdfs.get(key)
         if cdf is None:
-            block = self._causes_of_known[name](known_codes)[0]
+            block = self._ancestors_of_known[name](known_codes)[0]
             cdf = self._conditional_cdfs.store(key, cumulative_probabilities(block.table[0]).tolist())
         return cdf
 
     @cached_property
-    def _causes_of_known(self) -> dict[str, ConditionedBlocks]:
+    def _ancestors_of_known(self) -> dict[str, ConditionedBlocks]:
         """The ancestors of known variables that are not manipulable: by name, the conditional distribution of each."""
         model, known_codes = self._problem.model, self._problem.context_codes_by_name
         return {

@@ -406,7 +406,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
     problem = Problem(CausalModel([arm]), manipulable=["arm"], reward_parents=["arm"], optional=False)
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
-    world = np.random.default_rng(10)
+    env_rng = np.random.default_rng(10)
     pair = [(p.for_horizon(horizon), _situation(p, problem), p.init(problem)) for p in (causal, plain)]
     for t in range(horizon):
         scores = [p.score(situation, s, rng) for (p, situation, s), rng in zip(pair, rngs, strict=True)]
@@ -415,7 +415,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
             f"{causal} and {plain} must have equal scores if P is the identity; they differ in round {t + 1}.",
         )
         action = pair[0][1].action(scores[0].best_position())
-        z, reward = env.draw(action.choices, world)
+        z, reward = env.draw(action.choices, env_rng)
         for p, situation, s in pair:
             p.update(situation, s, Outcome(action, z, reward, reward, t))
 
@@ -483,11 +483,11 @@ def _encode_statistic(statistic: Any) -> str:
 
 
 def _run_agent(agent: Agent, env: Environment, rounds: int) -> list[Intervention]:
-    world = np.random.default_rng(2)
+    env_rng = np.random.default_rng(2)
     interventions = []
     for _ in range(rounds):
         decision = agent.ask()
-        codes, z, reward = env.draw_all(env.problem.choices(decision.action), world)
+        codes, z, reward = env.draw_all(env.problem.choices(decision.action), env_rng)
         observed = {name: env.problem.variable(name).states[code] for name, code in codes.items()}
         agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **observed})
         interventions.append(Intervention(decision.action))
