@@ -99,12 +99,13 @@ def speed(
 @app.command()
 def regret(
     sets: Annotated[
-        Path | None, typer.Option(help="A TOML file with sets of worlds and policies of your own.", dir_okay=False)
+        Path | None,
+        typer.Option(help="A TOML file with sets of environments and policies of your own.", dir_okay=False),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="A set's name, as often as you like; else all.")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="A policy's name, as often as you like; else all.")] = None,
     replications: Annotated[
-        int | None, typer.Option(min=2, help="How many worlds of each set; the file's, 600, if left out.")
+        int | None, typer.Option(min=2, help="Number of environments per set. Default: that of the file, 600.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Ten replications of 500 rounds, for a first look.")] = False,
     played: Annotated[
@@ -123,7 +124,7 @@ def regret(
         typer.Option(help="The folder for the results; results/regret if left out.", file_okay=False),
     ] = None,
 ) -> None:
-    """Play every policy on sets of worlds: mean, quantiles and worst regret, and what a decision costs.
+    """Play every policy on sets of environments: mean, quantiles and worst regret, and what a decision costs.
 
     It takes an hour or two; interrupt it as you like, the same command goes on. Sets and policies are those of
     benchmarks/causalbandits_bench/regret.toml; a file of your own, --sets my.toml, adds to them. --played writes the
@@ -171,9 +172,11 @@ def regret(
 
 @app.command()
 def trust(
-    only: Annotated[list[str] | None, typer.Option(help="A kind of worlds, as often as you like; else all.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Name of a kind of environments; repeatable. Default: all.")
+    ] = None,
     replications: Annotated[
-        int | None, typer.Option(min=2, help="How many worlds of each kind; 100, with --quick 4, if left out.")
+        int | None, typer.Option(min=2, help="Number of environments per kind. Default: 100, with --quick 4.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Campaigns of 100 rounds, for a first look.")] = False,
     workers: Workers = None,

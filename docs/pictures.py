@@ -92,7 +92,7 @@ def blocks() -> str:
     names = problem.model.names
     areas, captions = [], []
     for number, block in enumerate(problem.blocks):
-        knobs = [problem.manipulable[k] for k in block.knobs]
+        knobs = [problem.manipulable[k] for k in block.manipulable]
         parents = [problem.parents[z] for z in block.parents]
         inside = [PLACES[name] for name in names if name in {*knobs, *parents}]
         left, top = min(x for x, _ in inside) - WIDTH / 2 - 14, min(y for _, y in inside) - HEIGHT / 2 - 12

@@ -246,13 +246,18 @@ def closest_name(value: object, names: Iterable[str]) -> str | None:
 
     >>> closest_name("betta", ["beta", "gaussian"]), closest_name(7, ["beta"])
     ('beta', None)
+    >>> closest_name("C-TS", ["c-ts", "c-ucb"])
+    'c-ts'
     """
     # The comparison takes time proportional to the product of the lengths, and names of hundreds of characters are not
     # typing errors.
     if not isinstance(value, str) or len(value) > 100:
         return None
     short = [name for name in names if len(name) <= 100][:2000]
-    return next(iter(difflib.get_close_matches(value, short, n=1, cutoff=0.5)), None)
+    lower_case = {name.casefold(): name for name in reversed(short)}
+    as_written = difflib.get_close_matches(value, short, n=1, cutoff=0.5)
+    folded = difflib.get_close_matches(value.casefold(), lower_case, n=1, cutoff=0.5)
+    return as_written[0] if as_written else lower_case[folded[0]] if folded else None
 
 
 def unknown_name_message(kind: str, value: object, options: Iterable[object], *, closest: str | None = None) -> str:

@@ -83,7 +83,7 @@ def test_a_policy_that_cannot_be_made_from_sums_says_so(env):
         id = "own"
         init = score = update = None
 
-    with pytest.raises(PolicyError, match=r"'own' does not define from_sums\(\), so its statistic"):
+    with pytest.raises(PolicyError, match=r"'own' has no method from_sums, so its statistic"):
         Own().from_sums(env.problem, OutcomeSums())
 
 

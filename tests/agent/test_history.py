@@ -70,27 +70,59 @@ def test_without_interventions_nothing_was_set(env):
 def test_what_cannot_be_used_is_counted_with_its_reason(env):
     rows = history(env, 30)
     rows["click"][3] = None
-    rows["click"][4] = 7.0
     rows["subject"][5] = None
     rows["subject"][6] = None
     agent = cb.Agent(env.problem, "c-ts(prior=beta)")
     learnt = agent.learn(rows, reward="click")
-    assert learnt.used == 26
-    assert dict(learnt.left_out) == {
-        "the reward is missing": 1,
-        "the policy 'c-ts(prior=beta)' needs rewards in [0, 1]": 1,
-        "a parent's value is missing": 2,
-    }
+    assert learnt.used == 27
+    assert dict(learnt.left_out) == {"the reward is missing": 1, "a parent's value is missing": 2}
     assert "Left out 2: a parent's value is missing." in repr(learnt)
     assert cb.Agent(env.problem, "uniform").learn(rows, reward="click").used == 29
+
+
+def test_rows_are_not_selected_by_their_rewards(env):
+    """Buyers left out because they paid more than 1 would leave those who bought nothing."""
+    rows = {**history(env, 30), "revenue": [0.0] * 27 + [None, 7.0, 12.5]}
+    agent = cb.Agent(env.problem, "c-ts(prior=beta)")
+    with pytest.raises(DataError, match=r"2 of 30 rows have another one in 'revenue', such as 7\. .*'c-ts'"):
+        agent.learn(rows, reward="revenue")
+    assert agent.n_outcomes == 0
+    assert cb.Agent(env.problem, "c-ts").learn(rows, reward="revenue").used == 29
+    bounded = cb.Problem(
+        env.problem.model,
+        manipulable=["purpose"],
+        reward_parents=env.problem.parents,
+        reward_range=(0, 10),
+        optional=True,
+    )
+    with pytest.raises(DataError, match=r"declares rewards from 0 to 10; 1 of 30 .* 12\.5\. .*reward_range"):
+        cb.Agent(bounded, "c-ts").learn(rows, reward="revenue")
+
+
+def test_rows_that_count_twice_for_the_cpts_are_warned_of(env):
+    rows = history(env, 300, experiment=True)
+    graph = "purpose -> subject; {purpose, product} -> template; {subject, template, send_time} -> click"
+    names = ["purpose", "product", "send_time"]
+    settings = {"reward": "click", "manipulable": names, "interventions": "set", "optional": True}
+    observed = {
+        name: [x for x, was in zip(column, rows["set"], strict=True) if not was] for name, column in rows.items()
+    }
+    both, other = cb.Problem(graph, data=rows, **settings), cb.Problem(graph, data=observed, **settings)
+    with pytest.warns(cb.errors.DataWarning, match=r"with 100 rows .* by the 100 rows .* count twice .*'c-ts'"):
+        cb.Agent(both, "c-ts(cpts=learned)").learn(rows, interventions="set")
+    for problem, policy in ((both, "c-ts"), (other, "c-ts(cpts=learned)")):  # no warning: an error in this suite
+        cb.Agent(problem, policy).learn(rows, interventions="set")
 
 
 def test_bad_pasts_are_refused_and_change_nothing(env):
     agent, rows = cb.Agent(env.problem, "c-ts(prior=beta)"), history(env, 5)
     with pytest.raises(cb.CausalBanditsError, match="Name the column with the rewards"):
         agent.learn(rows)
-    with pytest.raises(DataError, match="clicks"):
+    with pytest.raises(
+        DataError, match=r"column for every reward; 'clicks' has none.* Did you mean 'click'"
+    ) as refused:
         agent.learn(rows, reward="clicks")
+    assert "[hidden]" not in str(refused.value)  # a reward cannot be unobserved
     with pytest.raises(DataError, match="must be numbers; one of them is 'yes'"):
         agent.learn({**rows, "click": ["yes"] * 5}, reward="click")
     with pytest.raises(DataError, match="'subject', is one of the variables"):

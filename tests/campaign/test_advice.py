@@ -85,3 +85,25 @@ def test_both_refuse_a_context_of_probability_0_in_the_same_words(tmp_path: Path
             for call in (campaign.ask, campaign.recommend):
                 with pytest.raises(CausalBanditsError, match=r'probability 0.*zero_probability="allow"'):
                     call(context={"segment": "old"})
+
+
+def test_the_report_of_past_rows_states_what_it_assumes_and_fits_a_window(tmp_path: Path) -> None:
+    """Trusted past rows are an assumption of the interval; long lines wrap; the ranking is a table with all columns."""
+    problem = cb.Problem(
+        "x -> y; y -> reward", reward="reward", manipulable={"x": ["a", "b"]}, values={"y": [0, 1]}, optional=True
+    )
+    rows = {"x": ["a", "b"] * 30, "y": [0, 1, 1, 1] * 15, "reward": [0, 1, 1, 0, 1, 0] * 10, "set": ["x"] * 59 + [""]}
+    agent = cb.Agent(problem, "c-ts(prior=beta, cpts=learned)", seed=1)
+    agent.learn(rows, interventions="set", trust_past=1)
+    assumed = "the 60 past rewards have the same means, given the configuration, as future ones (trust_past=1)"
+    assert agent.recommend().assumes.endswith(assumed)
+    agent.report(tmp_path / "agent.html")
+    page = (tmp_path / "agent.html").read_text(encoding="utf-8")
+    assert assumed in page
+    assert "white-space: pre-wrap" in page
+    assert "<th>95% credible interval</th>" in page
+    assert "<td>do(), no intervention</td>" in page
+    assert "past rewards have" not in cb.Agent(problem, "c-ts(prior=beta, cpts=learned)").recommend().assumes
+    doubting = cb.Agent(problem, "c-ts(prior=beta, cpts=learned)", seed=1)
+    doubting.learn(rows, interventions="set")
+    assert "past rewards have" not in doubting.recommend().assumes

@@ -135,6 +135,7 @@ def test_what_a_campaign_cannot_take_is_refused_and_its_file_stays_as_it_was(tmp
         (("tell", file, 0, 2, *told({}, 0)[0]), r"\[0, 1\]"),
         (("tell", file, "visitor-1", 1), "no keys"),
         (("tell", file, 0, 1, "--observed", "subject=green"), "subject must be one of"),
+        (("tell", file, 0, 1, "--observed", "subject=short,template=1"), "Repeat the option for each variable"),
         (("tell", file, 0, 1, "--observed", "nobody=green"), "nknown variable"),
         (("ask", file, "--key", "visitor-1"), "no keys"),
         (("ask", tmp_path / "nothing"), "Cannot read"),
@@ -266,3 +267,15 @@ def test_errors_of_commands_name_commands_and_options(tmp_path: Path, arguments:
     assert done.returncode == 1
     assert way_out in done.stderr
     assert not re.search(r"Study\.|\w\(", done.stderr)
+
+
+def test_a_new_study_prints_its_rules(tmp_path: Path) -> None:
+    """A mistyped window or baseline shows before the first visitor comes."""
+    rules = ["--attribution-window", 3600, "--default-reward", 0, "--holdout", 0.15]
+    baseline = ["--baseline", "send_time=morning", "--baseline", "purpose=Promo"]
+    output = run("study", "create", "email_campaign", "--to", tmp_path / "a.db", *rules, *baseline)
+    assert "Attribution window: 3600 s, default reward 0, late outcomes: apply\n" in output
+    assert "Control group: 15% of units, always send_time=morning, purpose=Promo\n" in output
+    output = run("study", "create", "email_campaign", "--to", tmp_path / "b.db")
+    assert "Attribution window: none; decisions without an outcome stay open\n" in output
+    assert "Control group" not in output

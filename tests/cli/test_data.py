@@ -91,7 +91,7 @@ def test_missing_values_are_named_and_treated(folder):
         done = run(folder, "fit", "campaign.dot", "holes.csv", "--out", "m.json", "--na", "-999", "--missing", way)
         assert done.exit_code == 0, done.output
         assert cb.read(folder / "m.json").posterior.rows == rows
-    assert "599 rows" in run(folder, "check", "campaign.dot", "holes.csv", "--na", "-999", "--drop").output
+    assert "599 rows" in run(folder, "check", "campaign.dot", "holes.csv", "--na", "-999", "--missing", "drop").output
 
 
 @pytest.mark.parametrize(

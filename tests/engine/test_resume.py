@@ -180,6 +180,17 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
         cb.simulate(**{**arguments, **change})
 
 
+def test_a_checkpoint_of_other_policies_says_which_it_has(tmp_path):
+    arguments = {"replications": 2, "checkpoint": tmp_path / "run", **SETTINGS}
+    cb.simulate(cb.zoo.email_campaign(), {"mine": "c-ucb"}, **arguments)
+    with pytest.raises(
+        StateError, match=r"another run: it has the policies 'mine', and this run 'mine', 'ucb'\. .*Run"
+    ):
+        cb.simulate(cb.zoo.email_campaign(), {"mine": "c-ucb", "ucb": "ucb"}, **arguments)
+    with pytest.raises(StateError, match=r"another run \(other environment, options of policies, rounds"):
+        cb.simulate(cb.zoo.email_campaign(), {"mine": "ucb"}, **arguments)
+
+
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(StateError, match="empty and is not a checkpoint"):
@@ -193,10 +204,10 @@ def test_a_damaged_replication_is_named(tmp_path):
     cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
     file = tmp_path / "run" / "replication-0000001.npz"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(StateError, match=r"replication-0000001\.npz is corrupted.* Delete it"):
+    with pytest.raises(StateError, match=r"replication-0000001\.npz is corrupted.* Delete the file"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
     np.savez(file, regret=np.zeros((1, 59)))
-    with pytest.raises(StateError, match=r"it holds \{'regret': \(1, 59\)\}\. Delete it"):
+    with pytest.raises(StateError, match=r"it holds \{'regret': \(1, 59\)\}\. Delete the file"):
         cb.simulate(env, ["c-ucb"], replications=2, checkpoint=tmp_path / "run", **SETTINGS)
 
 

@@ -220,6 +220,8 @@ def test_numbers_stand_for_their_intervals_in_contexts_outcomes_and_past_rounds(
         CausalBanditsError, match=r"'age' must be a number from 0 to 90, or one of its intervals.*got 95"
     ):
         agent.ask(context={"age": 95})
+    with pytest.raises(CausalBanditsError, match=r"'age' must be a number from 0 to 90.*got '33', which is a text"):
+        agent.ask(context={"age": "33"})
     past = {"age": [20, 50.5], "opened": [1, 0], "clicked": [1, 0]}
     assert agent.learn(past, reward="clicked").used == 2
     assert sorted(outcome.z for outcome in agent._outcomes) == [(0, 2), (1, 0), (1, 1)]

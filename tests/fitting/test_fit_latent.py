@@ -111,7 +111,7 @@ def test_all_actions_at_once_with_experiments_asked_first_are_what_the_whole_mod
     np.testing.assert_allclose(problem.parent_distributions(), whole.parent_distributions(), rtol=0, atol=1e-12)
     drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     choices = problem.actions.choices(problem.actions.size - 1)
-    rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
+    rows = [block.rows_under_models(drawn, [choices[k] for k in block.manipulable]) for block in problem.blocks]
     last = whole.parent_distributions()[-1]
     np.testing.assert_allclose(problem.joint(rows), [last, last], rtol=0, atol=1e-12)
 
@@ -129,7 +129,7 @@ def test_what_no_longer_leads_to_z_is_summed_out_of_many_models_too():
     drawn = {name: np.stack([own.table] * 2) for name, own in known.cpts.items()}
     for number in range(problem.actions.size):
         choices = problem.actions.choices(number)
-        rows = [block.rows_under_models(drawn, [choices[k] for k in block.knobs]) for block in problem.blocks]
+        rows = [block.rows_under_models(drawn, [choices[k] for k in block.manipulable]) for block in problem.blocks]
         truth = whole.parent_distribution(number)
         np.testing.assert_allclose(problem.joint(rows), [truth, truth], rtol=0, atol=1e-12)
 

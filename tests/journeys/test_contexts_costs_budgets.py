@@ -228,7 +228,7 @@ def test_drawn_tables_are_cut_at_the_context(seed):
 def test_what_is_searched_in_a_context_has_the_best_whatever_the_tables_are(seed):
     problem, rng = problem_of(0), np.random.default_rng(seed)
     for context in ({"a": 1}, {"b": 0}, {"a": 2, "b": 1}):
-        some = problem.situation(context=context, any_tables=True)
+        some = problem.situation(context=context, any_cpts=True)
         searched = {some.action(position) for position in range(some.size)}
         every = problem.with_model(model_of(10 + seed)).situation(context=context, every=True)
         places = [k for k in range(every.size) if problem.actions.find(every.action(k).intervention) in searched]

@@ -126,7 +126,9 @@ def test_many_models_at_once_are_what_each_is_alone():
         ]  # fmt: skip
         for number in range(min(4, problem.actions.size)):
             choices = problem.actions.choices(number)
-            rows = [block.rows_under_models(tables, [choices[k] for k in block.knobs]) for block in problem.blocks]
+            rows = [
+                block.rows_under_models(tables, [choices[k] for k in block.manipulable]) for block in problem.blocks
+            ]
             found = problem.joint(rows)
             for i, other in enumerate(others):
                 np.testing.assert_allclose(found[i], other.parent_distribution(number), rtol=0, atol=1e-12)

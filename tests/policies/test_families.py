@@ -252,6 +252,8 @@ def test_an_unknown_family_is_refused_with_the_closest(text, closest):
         ("c-ts(successes=" + "[" * 500 + ")", r"expected a value"),
         ("c-ts(" + " " * 3000 + ")", r"at most 2000 characters"),
         ("", r"Unknown policy family ''\. It is empty"),
+        ("C-TS", r"Unknown policy family 'C-TS'\. Did you mean 'c-ts'\?"),
+        ("KLUCB", r"Unknown policy family 'KLUCB'\. Did you mean 'kl-ucb'\?"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_said(text, complaint):
@@ -267,7 +269,7 @@ def test_an_option_is_given_once():
 def test_what_text_does_not_hold_is_written_as_dots_and_refused_when_read():
     policy = cb.policy("cl-ts", features=lambda z: [z])
     assert policy.id == "cl-ts(features=...)"
-    with pytest.raises(PolicyError, match=r"features=\.\.\. stands for a value that text does not hold"):
+    with pytest.raises(PolicyError, match=r"features=\.\.\. marks a value that a text cannot represent"):
         cb.policy(policy.id)
     assert cb.policy("c-ts", prior="beta", failures=np.full(100, 2.0)).id == "c-ts(prior=beta, failures=...)"
 

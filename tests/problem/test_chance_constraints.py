@@ -122,7 +122,7 @@ def test_under_fitted_tables_an_action_must_comply_with_high_posterior_probabili
     block = cb.Problem(fitted, manipulable=["dose", "timing"], reward_parents=["harm"], optional=True).blocks[0]
     for do in point.actions:
         choices = point.choices(do)
-        drawn = block.rows_under_models(tables, [choices[k] for k in block.knobs])[:, 2]
+        drawn = block.rows_under_models(tables, [choices[k] for k in block.manipulable])[:, 2]
         assert (do in wide.actions) == ((drawn <= limit).mean() >= COMPLIANCE_PROBABILITY)
     refused = [do for do, q in p.items() if q <= limit and do not in wide.actions]
     assert refused

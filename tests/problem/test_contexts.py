@@ -135,7 +135,7 @@ def test_drawn_tables_give_the_context_what_models_with_these_tables_do(drawn, s
     assume(conditional(model, {}, parents, known) is not None)
     choices = problem.actions.choices(problem.actions.size - 1)
     view = problem.condition(told)
-    drawn_rows = view.joint([b.rows_under_models(tables, [choices[k] for k in b.knobs]) for b in view.blocks])
+    drawn_rows = view.joint([b.rows_under_models(tables, [choices[k] for k in b.manipulable]) for b in view.blocks])
     for k in range(4):
         other = CausalModel(
             Variable(v.name, v.states, parents=v.parents, table=tables[v.name][k]) for v in model.variables.values()

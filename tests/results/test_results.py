@@ -254,6 +254,13 @@ def test_plays_have_a_table_of_their_own_with_a_row_per_action(tmp_path):
     pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "plays.parquet"), table)
 
 
+@pytest.mark.parametrize(("name", "method"), [("run.csv", "to_csv"), ("run.Parquet", "to_parquet")])
+def test_a_run_is_not_saved_as_if_it_were_a_table(tmp_path, name, method):
+    with pytest.raises(StateError, match=rf"save\(\) writes a \.npz file; for a table, use {method}\(\.\.\.\); got"):
+        made().save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_plot_is_of_the_measure_asked_for(run):
     axes = made().plot(measure="reward").axes[0]
     assert axes.get_ylabel() == "reward"

@@ -85,7 +85,7 @@ def test_refusals_over_http_are_the_errors_of_a_study(tmp_path: Path) -> None:
             there.cancel(0)
             assert there.ask().number == 2
             assert there.report()["budget"]["rounds_left"] == 0
-            with pytest.raises(TellError, match="Nothing counts"):
+            with pytest.raises(TellError, match="has no outcome"):
                 there.correct(1, reward=1)
             there.tell(1, reward=1)
             with pytest.raises(TellError, match="rewards in"):
@@ -149,7 +149,7 @@ def test_what_is_nested_deeply_is_refused(tmp_path: Path, body: bytes) -> None:
 @pytest.mark.parametrize("name", ["login", "metrics", "v1", "x" * 150])
 def test_names_that_are_taken_or_too_long_are_refused(tmp_path: Path, name: str) -> None:
     cb.Study.create(tmp_path / f"{name}.db", ENV.problem, "c-ts(prior=beta)", seed=1).close()
-    with pytest.raises(StateError, match="file's name"):
+    with pytest.raises(StateError, match="name of a study's file"):
         build_service([tmp_path / f"{name}.db"])
     with pytest.raises(StateError, match="printable"):
         Keys(tmp_path / "keys.json").create("", "reader")

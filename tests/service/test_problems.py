@@ -179,6 +179,15 @@ def test_each_refused_outcome_of_a_batch_names_its_fields(served: Served) -> Non
     ]
 
 
+def test_a_required_field_that_may_be_null_says_so(served: Served) -> None:
+    """Of an outcome whose reward is not known yet, only observed values are sent."""
+    body = {"items": [{"id": "a", "observed": {"subject": "short"}}]}
+    [receipt] = served.send("POST", f"{PATH}/outcomes", body)[1]["items"]
+    assert receipt["why"] == "/items/0/reward: is required; send null if it is not known."
+    [error] = served.send("POST", f"{PATH}/outcomes", {})[1]["errors"]
+    assert error == {"field": "/items", "detail": "is required."}
+
+
 def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> None:
     status, answer = served.send("POST", "/v1/studies/paused/decisions", {})
     assert (status, answer["type"]) == (409, "/problems/study-mode")
@@ -188,7 +197,7 @@ def test_states_that_do_not_allow_a_request_are_conflicts(served: Served) -> Non
     path = f"{PATH}/decisions/{open_decision['id']}/correct"
     status, answer = served.send("POST", path, {"reward": 1})
     assert (status, answer["type"]) == (409, "/problems/not-applicable")
-    assert answer["detail"].startswith("Nothing ")
+    assert answer["detail"].startswith("Decision ")
     served.send("POST", f"{PATH}/decisions", {"key": "same"})
     status, answer = served.send("POST", f"{PATH}/decisions", {"key": "same", "context": {"segment": "new"}})
     assert (status, answer["type"], fields(answer)) == (409, "/problems/conflict", ["/key"])
@@ -390,11 +399,11 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "/problem/max_probability",
             "9, shipping: free. Raise the limit, or reduce the uncertainty of the CPTs",
         ),
-        ({"values": None}, "/problem/values", 'Missing:......", "..."]}, or data with these values'),
+        ({"values": None}, "/problem/values", 'Pass values: {"basket": ["...", "..."]}, or data with these values'),
         (
             {"values": None, "manipulable": ["banner", "price", "shipping"]},
             "/problem/manipulable",
-            'Missing:......", "..."]}, or data with',
+            '"..."]}, or data with these values',
         ),
         (
             {"manipulable": {**SHOP["manipulable"], "baner": ["x"]}},

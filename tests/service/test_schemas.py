@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -92,6 +93,18 @@ def test_schemas_have_the_forms_that_generators_of_clients_read() -> None:
             if schema.get("type") == "object":
                 assert "properties" in schema or schema["additionalProperties"] is not False, name
     assert DOCUMENT["components"]["schemas"]["AskRequest"]["required"] == []
+
+
+def test_every_field_has_a_description() -> None:
+    """The reader of a generated client, and of the page made from the document, has nothing else."""
+    described = {
+        f"{name}.{field}": schema.get("description", "A reference." if "$ref" in schema else "")
+        for name, component in DOCUMENT["components"]["schemas"].items()
+        for field, schema in component.get("properties", {}).items()
+    }
+    assert [field for field, text in described.items() if not text] == []
+    assert [field for field, text in described.items() if text and text[-1] not in ".:"] == []
+    assert [field for field, text in described.items() if re.search(r"\bNone\b|\bTrue\b|\bFalse\b", text)] == []
 
 
 def test_every_response_has_a_schema() -> None:

@@ -162,7 +162,7 @@ def test_a_service_that_had_keys_does_not_start_without_them(file: Path) -> None
     keys.create("ann", "admin")
     build_service([file]).close()
     keys.path.unlink()
-    with pytest.raises(StateError, match="does not exist, alalthough the service had keys"):
+    with pytest.raises(StateError, match="does not exist, although the service had keys"):
         build_service([file])
     Path(f"{keys.path}.required").unlink()
     build_service([file]).close()

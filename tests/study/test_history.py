@@ -96,7 +96,8 @@ def test_a_past_that_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> 
             study.learn(rows)
         with pytest.raises(DataError, match="Unknown value of 'template'"):
             study.learn({**rows, "template": ["9"] * 5}, reward="click")
-        assert study.learn({**rows, "click": [7.0] * 5}, reward="click").used == 0
+        with pytest.raises(DataError, match="5 of 5 rows have another one in 'click', such as 7"):
+            study.learn({**rows, "click": [7.0] * 5}, reward="click")
     with cb.Study.create(tmp_path / "other.db", ENV.problem, "c-ucb") as other:
         with pytest.raises(TellError, match="larger units"):
             other.learn({**rows, "click": [1.0, 1.0, 1.0, 1.0, 1e9]}, reward="click")

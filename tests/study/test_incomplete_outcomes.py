@@ -224,3 +224,15 @@ def test_an_agent_refuses_a_reward_without_the_parents_that_its_policy_needs_and
     plain.tell(plain.ask().id, reward=1)
     plain.tell(plain.ask(eligible=[{"send_time": "morning"}]).id, reward=1, observed={"subject": "short"})
     assert plain.n_outcomes == 2
+
+
+def test_rewards_that_update_nothing_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    """Two lines of one recommendation: no rewards observed, and thirty outcomes that lack a value."""
+    with cb.Study.create(tmp_path / "study.db", cb.zoo.email_campaign().problem, "c-ts(prior=beta)", seed=1) as study:
+        assert "no rewards observed yet" in repr(study.recommend())
+        for _ in range(30):
+            study.tell(study.ask(), reward=1)
+        printed = repr(study.recommend())
+        assert "no rewards observed" not in printed
+        assert "no reward updates the policy yet: the action follows from the prior alone" in printed
+        assert "30 of 30 outcomes lack" in printed

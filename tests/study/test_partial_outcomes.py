@@ -243,3 +243,48 @@ def test_a_corrected_reward_keeps_what_was_observed(tmp_path: Path) -> None:
         removed = study.correct(0, reward=0, observed={})
         assert (removed.status, set(removed.missing)) == ("incomplete", set(seen))
         assert study.verify()
+
+
+@pytest.mark.parametrize("policy", ["c-ts(prior=beta)", "c-ts(prior=beta, cpts=learned)"])
+def test_a_decision_that_expired_and_was_not_carried_out_is_cancelled_and_leaves_nothing(
+    tmp_path: Path, policy: str
+) -> None:
+    """A backend that fell back, and asks again after the window, takes its decision back without an admin."""
+    clock = Clock()
+    rules = {"attribution_window": 10, "default_reward": 0, "clock": clock}
+    with new(tmp_path / "a.db", policy, **rules) as study:
+        ask(study)
+        before = study.state_hash()
+        study.tell("a", reward=None, observed=MORNING)
+        clock.now = 11
+        assert study.expire() == 1
+        assert study.n_outcomes == 1
+        study.cancel("a", by="shop")
+        study.cancel("a")
+        assert study.explain("a")["status"] == "cancelled"
+        assert study.n_outcomes == 0
+        assert study.state_hash() == before
+        assert study.report().decisions["expired"] == 0
+        assert study.verify()
+
+
+def test_a_reported_outcome_is_not_cancelled(tmp_path: Path) -> None:
+    clock = Clock()
+    with new(tmp_path / "a.db", attribution_window=10, default_reward=0, clock=clock) as study:
+        ask(study)
+        study.tell("a", reward=1, observed=MORNING)
+        with pytest.raises(TellError, match=r"is told\. Remove its outcome first"):
+            study.cancel("a")
+
+
+def test_a_decision_with_a_late_outcome_that_is_ignored_is_not_cancelled(tmp_path: Path) -> None:
+    """The outcome says that it was carried out."""
+    clock = Clock()
+    rules = {"attribution_window": 10, "default_reward": 0, "late_outcomes": "ignore", "clock": clock}
+    with new(tmp_path / "a.db", **rules) as study:
+        ask(study)
+        clock.now = 11
+        study.expire()
+        assert study.tell("a", reward=1, observed=MORNING).status == "late"
+        with pytest.raises(TellError, match=r"is expired\. Remove its outcome first"):
+            study.cancel("a")

@@ -382,8 +382,9 @@ def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
                 told.update([process.stdout.readline().split()])
             time.sleep(chance.random() * 0.05)
             process.send_signal(signal.SIGKILL)
-            rest = process.communicate()[0].splitlines()
-            told.update(line.split() for line in rest if len(line.split()) == 2)
+            # Not communicate(), which loses what readline() has read ahead.
+            told.update(line.split() for line in process.stdout.read().splitlines() if len(line.split()) == 2)
+            process.communicate()
         assert study.verify()
         counted = {row.number: row.reward for row in study._log.decisions("reward IS NOT NULL")}
         assert {int(id) for id in told} <= set(counted)
@@ -547,3 +548,9 @@ def test_a_closed_study_says_so_in_words(tmp_path: Path) -> None:
     study.close()  # again, which changes nothing
     with cb.Study.open(tmp_path / "study.db") as again:
         assert again.n_decisions == 1
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"There is no folder .*absent for the study\. Create it"):
+        cb.Study.create(tmp_path / "absent" / "study.db", cb.zoo.email_campaign().problem)
+    assert not (tmp_path / "absent").exists()

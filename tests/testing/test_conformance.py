@@ -100,6 +100,8 @@ class Broken(cb.policies.Uniform):
             statistic.hidden = getattr(statistic, "hidden", 0) + 1
         if self.fault == "random update":
             statistic.total[0] += np.random.default_rng().random()
+        if self.fault == "ordered":
+            statistic.total[0] += outcome.reward / statistic.rounds
 
     def from_sums(self, problem, sums):
         cells = super().from_sums(problem, sums)
@@ -125,6 +127,7 @@ class Broken(cb.policies.Uniform):
         ("false propensity", "propensity must be the action's probability"),
         ("random update", "the same outcomes gave two different statistics"),
         ("wrong sums", "the statistic from sums"),
+        ("ordered", r"the same outcomes in another order gave another statistic \(total\)"),
         ("spendthrift", r"within a budget, decide\(\) must choose an affordable"),
     ],
 )

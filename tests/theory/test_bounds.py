@@ -520,6 +520,24 @@ def test_bounds_are_drawn_without_hiding_the_regret():
     assert len(axes.lines) == 5
 
 
+def test_on_a_logarithmic_scale_every_bound_is_drawn_to_its_end_and_its_name_says_how_far_it_holds():
+    env = zoo.email_campaign()
+    policies = {"mine": "c-ts(prior=beta)", "bold": cb.policies.CausalUCB(noise_scale=0.5)}
+    run = cb.simulate(env, policies, horizon=3000, replications=2, progress=False)
+    bounds = [theory.bound(policy, env) for policy in policies.values()]
+    axes = run.plot(bounds=bounds, log=True).axes[0]
+    assert [line.get_color() for line in axes.lines[2:]] == [line.get_color() for line in axes.lines[:2]]
+    assert axes.get_ylim()[1] > max(bound.at(3000) for bound in bounds)
+    texts = [text.get_text() for text in axes.texts]
+    assert set(texts) == {"mine", "bold", "C-UCB (noise_scale=0.5) bound (vacuous)", "C-TS (Beta prior) Bayesian bound"}
+    legend = [text.get_text() for text in axes.legend().get_texts()]
+    assert sorted(legend) == sorted(texts)
+    places = sorted(text.xy[1] for text in axes.texts)
+    assert min(np.diff(places)) > 0.05
+    linear = [text.get_text() for text in run.plot(bounds=bounds).axes[0].texts]
+    assert any(text.startswith("C-TS (Beta prior) Bayesian bound: 2") for text in linear)
+
+
 @pytest.mark.parametrize("wrong", [["c-ucb"], silent("c-ts(prior=beta)", zoo.email_campaign())])
 def test_only_bounds_are_drawn(wrong):
     run = cb.simulate(zoo.email_campaign(), "uniform", horizon=10, replications=1, progress=False)

@@ -1,4 +1,4 @@
-"""The ranking of all actions, by the estimates of which `recommend` shows the best."""
+"""The ranking of all actions, by the same estimates from which `recommend` selects the best."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from causalbandits.problem.projection import TIE
 
 
 class Belief(NamedTuple):
-    """A policy's statistic, with or without past rows, and its weight: their posterior probability, or its complement.
+    """A policy's statistic, with or without past rows, and its weight.
 
-    The first of several is that by which actions are ranked.
+    The weight is the posterior probability of the past rows, or 1 minus it. Of several beliefs, the first one
+    determines the ranking.
     """
 
     weight: float
@@ -44,7 +45,10 @@ def rank_actions(
     limit: int | None = None,
     offset: int = 0,
 ) -> ActionTable:
-    """The table of a recommendation, whose own figures are the first row; of it, `limit` rows from `offset` on."""
+    """The ranking of all actions, or `limit` rows of it from `offset` on.
+
+    The first row repeats the figures of the recommendation.
+    """
     validate_page(limit, offset)
     best = problem.actions.find(recommendation.intervention)
     runner_up = None if recommendation.runner_up is None else recommendation.runner_up.action
@@ -62,9 +66,9 @@ def rank_actions(
             mean, lower, upper = recommendation.mean, recommendation.lower, recommendation.upper
             probability = recommendation.probability
         else:
-            estimates = [_estimate(policy, problem, own, action, incumbent, recommendation) for own in beliefs]
+            estimates = [_estimate(policy, problem, belief, action, incumbent, recommendation) for belief in beliefs]
             mean, bounds = estimates[0].mean, [estimate.bounds for estimate in estimates]
-            lower, upper = min(own.lower for own in bounds), max(own.upper for own in bounds)
+            lower, upper = min(bound.lower for bound in bounds), max(bound.upper for bound in bounds)
             probability = None if probabilities is None else float(probabilities[position])
         rows.append(
             ActionRow(
@@ -98,10 +102,10 @@ def _listed_situation(
     two_best: Sequence[Action | None],
     times_chosen: Mapping[Action, int],
 ) -> Situation:
-    """The situation with the actions that are listed: all that are allowed, or the two best and those chosen most."""
+    """The situation with the listed actions: all allowed ones, or the two best and those chosen most often."""
     if problem.actions.size <= MAX_TABLE_ACTIONS:
         learned = policy.traits.learns_cpts and bool(problem.constrained_variables)
-        return policy.feasible(problem.situation(every=not learned, any_tables=learned), statistic)
+        return policy.feasible(problem.situation(every=not learned, any_cpts=learned), statistic)
     chosen = sorted(times_chosen, key=lambda action: -times_chosen[action])
     listed = dict.fromkeys(action for action in (*two_best, *chosen) if action is not None)
     return situation_for(policy, problem, eligible=[*listed][:MAX_TABLE_ACTIONS])
@@ -109,7 +113,7 @@ def _listed_situation(
 
 def _incumbent(policy: AnyPolicy, problem: Problem, statistic: Any, action: Action) -> Incumbent:
     """The policy's estimate of an action's mean reward."""
-    return policy.incumbent(problem.situation(eligible=[action], any_tables=True), statistic)
+    return policy.incumbent(problem.situation(eligible=[action], any_cpts=True), statistic)
 
 
 def _estimate(
@@ -120,8 +124,8 @@ def _estimate(
     incumbent: Incumbent,
     recommendation: Recommendation,
 ) -> MeanEstimate:
-    """An action's mean reward and interval, as `recommend` has them of the best."""
-    situation = problem.situation(eligible=[action], any_tables=True)
+    """The mean reward of an action with its interval, as `recommend` estimates it for the best action."""
+    situation = problem.situation(eligible=[action], any_cpts=True)
     return estimate_mean(
         policy, situation, belief.statistic, incumbent, recommendation.confidence, belief.diagnostics.moments
     )
@@ -130,7 +134,7 @@ def _estimate(
 def _probabilities(
     policy: AnyPolicy, situation: Situation, beliefs: Sequence[Belief], best: Action, recommendation: Recommendation
 ) -> Array | None:
-    """The probability of being the best of each action; None where it is not available."""
+    """The probability of being the best of each action; None if it is not available."""
     mixture = np.zeros(situation.size)
     for belief in beliefs:
         incumbent = _incumbent(policy, situation.problem, belief.statistic, best)
@@ -143,7 +147,7 @@ def _probabilities(
 
 
 def _order(problem: Problem, incumbents: Sequence[Incumbent], best: Action, allowance: float | None) -> list[int]:
-    """Positions in the order by which the recommended action is the first."""
+    """The positions in ranking order, with the recommended action first."""
     coverages = [1.0 if incumbent.seen is None else incumbent.seen for incumbent in incumbents]
     least = min(MIN_COVERAGE, max(coverages))
     limit = math.inf if allowance is None else max(allowance, problem.cost(best))
@@ -163,7 +167,7 @@ def _note(
     recommendation: Recommendation,
     incumbents: Sequence[Incumbent],
 ) -> str:
-    """What a reader must know of the table; empty where that is nothing."""
+    """Notes for the reader of the ranking; empty if there are none."""
     notes, left_out = [], problem.actions.size - len(ranked)
     if problem.actions.size > MAX_TABLE_ACTIONS:
         notes.append(
@@ -178,9 +182,14 @@ def _note(
             f"The runner-up is row {rank}. According to the graph, the actions between it and the best action cannot "
             "be optimal for any mean rewards."
         )
-    least = min(MIN_COVERAGE, max((own.seen for own in incumbents if own.seen is not None), default=0.0))
-    net = {own.action: own.mean - problem.cost(own.action) for own in incumbents}
-    if any(own.seen is not None and own.seen < least and net[own.action] > net[ranked[0]] + TIE for own in incumbents):
+    least = min(
+        MIN_COVERAGE, max((incumbent.seen for incumbent in incumbents if incumbent.seen is not None), default=0.0)
+    )
+    net = {incumbent.action: incumbent.mean - problem.cost(incumbent.action) for incumbent in incumbents}
+    if any(
+        incumbent.seen is not None and incumbent.seen < least and net[incumbent.action] > net[ranked[0]] + TIE
+        for incumbent in incumbents
+    ):
         notes.append(
             f"Rows with a coverage below {least:.1%} come last, although the means of some are larger: their estimates "
             "rest on the prior."

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pandas
 
 MAX_TABLE_ACTIONS = 10_000
-"""Of more actions than this, only the two best and those that were chosen are listed."""
+"""The maximum number of actions that are all listed; of more, only the two best and the chosen actions are."""
 
 MAX_ROWS_PRINTED = 30
-"""The number of rows that a table prints; `to_dicts` and `write` give all."""
+"""The maximum number of rows that a table prints; `to_dicts` and `write` return all of them."""
 
 
 class ActionRow(NamedTuple):
@@ -156,6 +156,37 @@ class ActionTable(Sequence[ActionRow]):
         Returns:
             The text.
         """
+        head, body = self.format_cells(limit)
+        lines = [format_table(head, body)]
+        if self.context:
+            lines.insert(0, f"Context: {', '.join(f'{name}={value}' for name, value in self.context.items())}")
+        return "\n".join([*lines, *self.format_notes(len(body))])
+
+    def format_notes(self, n_shown: int) -> list[str]:
+        """The remarks below the table: rows that are not shown, columns that are not available, with the reasons.
+
+        Args:
+            n_shown: The number of rows that are shown.
+
+        Returns:
+            The remarks.
+        """
+        notes = []
+        if n_shown < len(self.rows):
+            notes.append(f"{len(self.rows) - n_shown:,} more rows: to_dicts() and write() give all of them.")
+        elif len(self.rows) < self.n_ranked:
+            notes.append(f"{len(self.rows):,} of {self.n_ranked:,} rows.")
+        return [*notes, self.note] if self.note else notes
+
+    def format_cells(self, limit: int | None = None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The table as texts.
+
+        Args:
+            limit: The number of rows. Default: all.
+
+        Returns:
+            The head, and a tuple of cells for each row.
+        """
         shown = self.rows[:limit]
         largest = max((abs(row.mean) for row in shown), default=0.0)
         places = max(0, min(9, 3 - math.floor(math.log10(largest)))) if largest else 3
@@ -164,7 +195,7 @@ class ActionTable(Sequence[ActionRow]):
         best = f"P(within {self.tolerance:g} of best)" if self.tolerance else "P(best)"
         head = ["action", "mean", f"{format_percentage(self.confidence)} {self.kind} interval", best, "chosen"]
         head += ["cost"] * has_costs + ["coverage"] * has_gaps
-        body = []
+        body: list[tuple[str, ...]] = []
         for row in shown:
             has_interval = row.lower is not None and row.upper is not None
             cells = [
@@ -177,20 +208,11 @@ class ActionTable(Sequence[ActionRow]):
             cells += [f"{row.cost:.4g}"] * has_costs
             cells += ["-" if row.coverage is None else f"{row.coverage:.1%}"] * has_gaps
             body.append(tuple(cells))
-        lines = [format_table(tuple(head), body)]
-        if self.context:
-            lines.insert(0, f"Context: {', '.join(f'{name}={value}' for name, value in self.context.items())}")
-        if len(shown) < len(self.rows):
-            lines.append(f"{len(self.rows) - len(shown):,} more rows: to_dicts() and write() give all of them.")
-        elif len(self.rows) < self.n_ranked:
-            lines.append(f"{len(self.rows):,} of {self.n_ranked:,} rows.")
-        if self.note:
-            lines.append(self.note)
-        return "\n".join(lines)
+        return tuple(head), body
 
 
 def validate_page(limit: object, offset: object) -> None:
-    """Refuse anything but a number of rows (None for all) and a number of rows that are skipped."""
+    """Raise an error unless `limit` is a number of rows (None for all) and `offset` a number of skipped rows."""
     if limit is not None and (not is_integer(limit) or limit < 1):
         raise CausalBanditsError(f"limit, the number of rows, must be an integer ≥ 1; got {limit!r}.")
     if not is_integer(offset) or offset < 0:
@@ -200,7 +222,7 @@ def validate_page(limit: object, offset: object) -> None:
 
 
 FULL_COVERAGE = 0.9995
-"""A larger coverage is not printed: it would read 100%."""
+"""A larger coverage is not printed, because it would be rounded to 100%."""
 
 
 def format_probability(probability: float) -> str:
@@ -213,7 +235,7 @@ def format_probability(probability: float) -> str:
 
 
 def format_percentage(share: float) -> str:
-    """A confidence: as many digits as it has.
+    """A confidence as a percentage, with as many digits as it has.
 
     >>> format_percentage(0.95), format_percentage(0.999), format_percentage(0.123456)
     ('95%', '99.9%', '12.3456%')
@@ -222,5 +244,5 @@ def format_percentage(share: float) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """An interval's end; None where it is infinite."""
+    """The bound of an interval; None if it is infinite."""
     return value if math.isfinite(value) else None

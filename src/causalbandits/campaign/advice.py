@@ -1,12 +1,13 @@
 """Queries that do not change a campaign, shared by agents and studies.
 
-A campaign gives its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes so far. All
-that follows from it is here: the best action and how sure that is, for one context or for each of them; what the
-outcomes say against the model; and the model itself, where its tables are learnt.
+A campaign provides its state (`_campaign_state`): the policy, its statistic, the budget and the outcomes. The queries
+are derived from it: the best action and its uncertainty, for one context or for each of them; the misspecification
+tests; and the model, if its CPTs are learned.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -37,36 +38,45 @@ from causalbandits.problem import Action, BudgetTracker, Problem
 
 @dataclass(frozen=True)
 class CampaignState:
-    """What a campaign has learnt by now. What may take long is a function, and is called only where it is needed."""
+    """The current state of a campaign.
+
+    A component that is slow to compute is a function, called only if it is needed.
+    """
 
     problem: Problem
     policy: AnyPolicy
     statistic: Any
     tracker: BudgetTracker | None
-    """What was spent of the budget; None without one."""
+    """The budget spent so far; None without a budget."""
     accept_impossible: bool
     """Whether values that have probability 0 under the model are accepted."""
     outcomes: Callable[[], Iterable[Outcome]]
-    """All that count, in the order in which they were told."""
+    """All outcomes that count, in the order of their reports."""
     first_pending: Callable[[], int | None]
-    """The earliest decision whose outcome is not known yet."""
+    """The number of the earliest decision without an outcome."""
     cell_moments: Callable[[], RewardMoments]
-    """The moments of the rewards in each cell of what the policy takes to explain them."""
+    """The moments of the rewards in each cell of the variables that explain the reward according to the policy."""
     check: Callable[[float], Check]
-    """The model's claims against the outcomes, as far as that is quick: for the caveats of a recommendation."""
+    """The tests of the model's claims that are quick enough for the caveats of a recommendation."""
     times_chosen: Callable[[Z | None], Mapping[Action, int]]
-    """How many decisions each action has, in the contexts that agree with these codes; cancelled ones do not count."""
+    """The number of decisions per action, in the contexts that agree with these codes.
+
+    Cancelled decisions are not counted.
+    """
     past: Sequence[PastBatch] = ()
-    """What was learnt of the past."""
+    """The batches of past rows that were learned."""
     doubted_past: DoubtedPast | None = None
-    """Past rewards with a trust below 1; None without any. Where they are dropped, `statistic` is without them."""
+    """Past rewards with a trust below 1; None if there are none.
+
+    If they are dropped, `statistic` excludes them.
+    """
     trusted_comparison: Callable[[], RewardComparison] = RewardComparison
-    """Own rewards against past ones with trust 1."""
+    """The comparison of own rewards with past ones that have trust 1."""
     incomplete: str = ""
-    """What must be said of outcomes that lack values that the policy needs; empty where none do."""
+    """A caveat about outcomes without some value that the policy needs; empty if there are none."""
 
     def diagnostics(self) -> Diagnostics:
-        """What the outcomes say against the policy's scales, the way it is used, the model and the past."""
+        """The contradictions between the outcomes and the assumptions of the policy, the model and the past rewards."""
         moments = self.cell_moments()
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
@@ -83,14 +93,15 @@ class CampaignState:
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""
-        caveat = "no rewards observed yet: the action follows from the prior alone"
+        reason = "no reward updates the policy yet" if self.incomplete else "no rewards observed yet"
+        caveat = f"{reason}: the action follows from the prior alone"
         posterior = self.problem.posterior
         if posterior is not None and posterior.rows:
             caveat += "; past rows have estimated the CPTs, and their rewards count after learn(rows, reward=...)"
         return caveat
 
     def _past_caveats(self) -> tuple[list[str], str]:
-        """What must be said of past rewards, and why they leave no stopping rule, if so."""
+        """The caveats about past rewards, and the reason why they rule out a stopping rule (empty if they do not)."""
         caveats, obstacle = [], ""
         trusted_rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if trusted_rows and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows)):
@@ -101,18 +112,27 @@ class CampaignState:
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
 
+    def _past_assumption(self, recommendation: Recommendation) -> str:
+        """What an interval assumes of past rewards that are always counted."""
+        rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
+        if not rows or not math.isfinite(recommendation.lower + recommendation.upper):
+            return ""
+        given = "configuration" if self.policy.traits.needs_parents else "action"
+        return f"; the {rows:,} past rewards have the same means, given the {given}, as future ones (trust_past=1)"
+
     def learned_model(self) -> CausalModel | None:
-        """The model with the tables that were learnt; None where they are taken as they are."""
+        """The model with the CPTs learned so far; None if the policy does not learn CPTs."""
         return self.policy.learned_model(self.problem, self.statistic)
 
     def recommend(
         self, conditioned: Problem, confidence: float, tolerance: float, diagnostics: Diagnostics
     ) -> Recommendation:
-        """The best action so far where something is known of the context, or nothing."""
+        """The best action so far, given the known part of the context."""
         allowance = None if self.tracker is None else self.tracker.budget.per_round
         situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
         lead, *others = self._beliefs(diagnostics)
         best = recommend(self.policy, situation, lead.statistic, confidence, tolerance, lead.diagnostics, allowance)
+        best = replace(best, assumes=best.assumes + self._past_assumption(best))
         if doubted is None:
             return best
         action = conditioned.actions.find(best.intervention)
@@ -129,13 +149,13 @@ class CampaignState:
     def rank_actions(
         self, conditioned: Problem, recommendation: Recommendation, limit: int | None, offset: int
     ) -> ActionTable:
-        """All actions, with the recommended one first, or a page of them."""
+        """The ranking of all actions, with the recommended one first, or a page of it."""
         beliefs = self._beliefs(self.diagnostics())
         times_chosen = self.times_chosen(conditioned.context_codes)
         return rank_actions(self.policy, conditioned, beliefs, recommendation, times_chosen, limit, offset)
 
     def _beliefs(self, diagnostics: Diagnostics) -> list[Belief]:
-        """The statistic, or, with past rows that may or may not be counted, the likelier one and the other."""
+        """The statistic, or the statistics with and without past rows of uncertain validity, the likelier one first."""
         doubted = self.doubted_past
         if doubted is None or doubted.is_dropped:
             return [Belief(1.0, self.statistic, diagnostics)]
@@ -147,13 +167,13 @@ class CampaignState:
 
 
 class Advice(ABC):
-    """A campaign as far as it can be looked at: base of `Agent` and `Study`."""
+    """The read-only part of a campaign: the base class of `Agent` and `Study`."""
 
     problem: Problem
 
     @abstractmethod
     def _campaign_state(self) -> AbstractContextManager[CampaignState]:
-        """What is believed by now; it stays as it is until the context manager is left."""
+        """The current state; it does not change until the context manager exits."""
 
     @property
     @abstractmethod
@@ -208,7 +228,7 @@ class Advice(ABC):
             return self._with_ranking(recommendation, conditioned)
 
     def _with_ranking(self, recommendation: Recommendation, conditioned: Problem) -> Recommendation:
-        """A recommendation that ranks all actions when it is asked to."""
+        """A recommendation that can compute the ranking of all actions on request."""
         confidence, tolerance = recommendation.confidence, recommendation.certainty.tolerance
 
         def ranking(limit: int | None, offset: int) -> ActionTable:

@@ -18,10 +18,10 @@ from causalbandits.problem.actions import PREDICATE_LIMIT
 Context = Mapping[str, State]
 
 Eligible = Iterable[Mapping[str, State]] | Callable[[Intervention], bool]
-"""Which actions may be chosen in one decision: a list of interventions, or a function that says yes or no."""
+"""The actions that one decision may choose: a list of interventions, or a function that returns True or False."""
 
 BATCH_LIMIT = 2**20
-"""So many decisions may be asked for at once."""
+"""The maximum number of decisions per request."""
 
 
 def context_agrees(codes: Z | None, known: Z | None) -> bool:
@@ -36,7 +36,7 @@ def context_agrees(codes: Z | None, known: Z | None) -> bool:
 
 
 ID_DIGITS = 8
-"""So many digits of its checksum belong to the id of a decision or an event of a study."""
+"""The number of digits of its checksum in the id of a decision or an event of a study."""
 
 _ID = re.compile(rf"[de](\d{{1,18}})-[0-9a-f]{{{ID_DIGITS}}}", re.ASCII)
 
@@ -44,14 +44,14 @@ _ID = re.compile(rf"[de](\d{{1,18}})-[0-9a-f]{{{ID_DIGITS}}}", re.ASCII)
 def encode_id(kind: Literal["d", "e"], number: int, checksum: str) -> str:
     """The id of a decision or an event of a study: its kind, its number and the beginning of its checksum.
 
-    Where a study goes back to a copy, numbers are given again; ids are not, because the checksum of a decision covers
-    when it was made, and the decisions before it.
+    If a study is restored from a backup, numbers are reused, but ids are not: the checksum of a decision covers the
+    time of the decision and all earlier decisions.
     """
     return f"{kind}{number}-{checksum[:ID_DIGITS]}"
 
 
 def parse_id(kind: Literal["d", "e"], text: str) -> int | None:
-    """The number in the id of a decision or an event; None where a text is none.
+    """The number in the id of a decision or an event; None if the text is not an id.
 
     >>> parse_id("d", "d17-6f3a9c21"), parse_id("e", "d17-6f3a9c21"), parse_id("d", "17")
     (17, None, None)
@@ -61,9 +61,9 @@ def parse_id(kind: Literal["d", "e"], text: str) -> int | None:
 
 
 class DecisionSeeds:
-    """Random generators of decisions, each derived from the decision's number: no state is carried along.
+    """Random generators of decisions, each derived from the decision's number alone, without a running state.
 
-    Agents and studies with the same seed decide alike, because both draw from these.
+    Agents and studies use the same generators, so with the same seed they make the same decisions.
     """
 
     ASK, ROUNDING, PAST, COUNT_PAST = 0, 1, 2, 3
@@ -78,15 +78,15 @@ class DecisionSeeds:
         return np.random.SeedSequence(self.entropy, spawn_key=(*self.spawn_key, *key))
 
     def decision_rng(self, number: int) -> np.random.Generator:
-        """The generator that a decision is drawn with."""
+        """The generator used for a decision."""
         return np.random.default_rng(self._branch(self.ASK, number))
 
     def past_draw(self, number: int) -> float:
-        """The random number by which a decision counts past rewards or does not."""
+        """The random number that determines whether a decision counts past rewards."""
         return float(np.random.default_rng(self._branch(self.COUNT_PAST, number)).random())
 
     def binarise(self, reward: float, number: int) -> float:
-        """A reward between 0 and 1 as a success or a failure, by the decision's own random number."""
+        """A reward between 0 and 1, replaced by a Bernoulli draw that depends on the decision's number."""
         return (
             randomised_rounding(reward, self._rounding_seed, number)
             if number >= 0
@@ -126,17 +126,20 @@ class Decision(NamedTuple):
 
 
 NO_ID = -1
-"""The id of a decision that no service has made."""
+"""The id of a decision that was not made by the service."""
 
 
 class FallbackDecision(Decision):
-    """The fallback of a client whose service did not answer in time: the service has not made this decision."""
+    """The fallback decision of a client whose service did not answer in time.
+
+    The service does not know this decision.
+    """
 
     __slots__ = ()
 
     @property
     def fallback(self) -> bool:
-        """True: there is no outcome to report of it."""
+        """True; no outcome can be reported for it."""
         return True
 
     def __repr__(self) -> str:
@@ -144,12 +147,12 @@ class FallbackDecision(Decision):
 
 
 def restrict_to_eligible(policy: AnyPolicy, problem: Problem, eligible: Eligible) -> Situation:
-    """The situation in which only what is eligible may be chosen."""
+    """The situation in which only the eligible actions may be chosen."""
     return situation_for(policy, problem, eligible=eligible_actions(problem, eligible))
 
 
 def eligible_actions(problem: Problem, eligible: Eligible) -> list[Action] | Iterable[Mapping[str, State]]:
-    """What may be chosen, as it was given, or those actions that a function says yes to."""
+    """The eligible actions as given, or those for which a function returns True."""
     if callable(eligible):
         space = problem.actions
         space.refuse_enumeration("A function as eligible= is called for every action", PREDICATE_LIMIT)

@@ -1,4 +1,4 @@
-"""Misspecification tests by an agent's own outcomes, and the caveats of a recommendation."""
+"""Misspecification tests based on an agent's own outcomes, and the caveats of a recommendation."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from causalbandits.policies.robust import (
 from causalbandits.problem import Problem, format_names
 
 MAX_REWARD_CLASSES = 8
-"""Rewards of more different values than this are sorted into quarters before they are counted."""
+"""The maximum number of distinct rewards that are counted separately; more are grouped into quartiles."""
 
 CONTRADICTION_LEVEL = 0.001
-"""A recommendation speaks of contradictions at this level: it is asked for often."""
+"""The level at which recommendations report contradictions; it is low because they are requested often."""
 
 ADAPTIVITY_NOTE = (
     "p-values are approximate. They ignore that actions were chosen adaptively and that you may look repeatedly."
@@ -63,10 +63,13 @@ def gather_evidence(
     alpha: float | None,
     past: Sequence[PastBatch] = (),
 ) -> Evidence:
-    """The evidence that a guard has gathered, or that can be gathered from what was told of a randomised policy."""
-    told = list(outcomes)
-    evidence = _gather_evidence_of_model(problem, policy, statistic, told, first_pending, alpha)
-    ready = [o for o in told if first_pending is None or o.number < first_pending]
+    """The evidence of a misspecification test (e-values).
+
+    It was collected by a guarded policy, or is computed from the outcomes of a randomised policy.
+    """
+    all_outcomes = list(outcomes)
+    evidence = _gather_evidence_of_model(problem, policy, statistic, all_outcomes, first_pending, alpha)
+    ready = [o for o in all_outcomes if first_pending is None or o.number < first_pending]
     claims = [_past_claim(policy, ready, [batch], evidence.alpha / len(past)) for batch in past]
     return replace(evidence, claims=(*evidence.claims, *claims))
 
@@ -74,7 +77,10 @@ def gather_evidence(
 def _past_claim(
     policy: AnyPolicy, outcomes: Iterable[Outcome], batches: Sequence[PastBatch], alpha: float
 ) -> ModelClaim:
-    """Past rewards against own ones: the Bayes factor is an e-value as far as differences of means are about normal."""
+    """The comparison of past rewards with own ones.
+
+    Its Bayes factor is an e-value to the extent that differences of means are approximately normal.
+    """
     comparison = RewardComparison.of_outcomes(policy, outcomes, batches)
     log_e, n = comparison.log_bayes_factor, comparison.n_compared
     rows, trust = sum(batch.rows for batch in batches), batches[0].trust
@@ -112,9 +118,7 @@ def _gather_evidence_of_model(
         Monitor.start(problem),
         None if policy.traits.counts_successes else getattr(policy, "noise_scale", 1.0),
     )
-    monitor.learned = int(
-        policy.traits.learns_cpts
-    )  # chances given z are then those of the tables as they were learnt so far
+    monitor.learned = int(policy.traits.learns_cpts)  # predictions given z then use the CPTs learned up to that round
     ready_outcomes, n_waiting = _split_ready(outcomes, first_pending)
     for outcome in ready_outcomes:
         conditioned = problem if outcome.context is None else problem.condition_codes(outcome.context)
@@ -133,7 +137,7 @@ def _validate_alpha(alpha: object) -> float:
 
 
 def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tuple[list[Outcome], int]:
-    """What was told of decisions up to the first whose outcome is missing, in their order; of how many after it."""
+    """The outcomes before the first pending decision, in order of their decisions, and the number of later outcomes."""
     ordered = sorted((outcome for outcome in outcomes if outcome.number >= 0), key=lambda outcome: outcome.number)
     ready = [outcome for outcome in ordered if first_pending is None or outcome.number < first_pending]
     return ready, len(ordered) - len(ready)
@@ -142,7 +146,7 @@ def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tupl
 def check_model(
     problem: Problem, policy: AnyPolicy, outcomes: Iterable[Outcome], past: Sequence[PastBatch], alpha: float
 ) -> Check:
-    """Every claim of the problem against what was told of decisions, by Pearson's statistic; and the past likewise."""
+    """The tests of every claim of the problem, and of past rewards, against the outcomes, by Pearson's statistic."""
     return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, alpha)
 
 
@@ -155,10 +159,11 @@ def check_counts(
     *,
     moments: Iterable[tuple[Outcome, CellMoments]] | None = None,
 ) -> Check:
-    """The same of outcomes that came several times.
+    """The tests of `check_model`, with a number of occurrences for each outcome.
 
-    Where rewards are not known one by one, `moments` are the number, the sum and the sum of squares of those that are
-    alike in all else: the graph's claims are then tested by the means, with the scale of the rewards that was declared.
+    If individual rewards are not available, `moments` has the number, the sum and the sum of squares of the rewards of
+    outcomes that agree in everything else. The claims of the graph are then tested by the means, with the declared
+    scale of the rewards.
     """
     error = _validate_alpha(alpha)
     all_pairs = list(outcome_counts)
@@ -176,7 +181,10 @@ def check_counts(
 def _past_findings(
     policy: AnyPolicy, outcome_counts: Sequence[tuple[Outcome, int]], past: Sequence[PastBatch]
 ) -> list[Finding]:
-    """Are past rewards distributed as own ones, given what the policy takes to explain them? For each trust."""
+    """The tests, one for each trust, of equal distributions of past and own rewards.
+
+    The distributions are conditional on the variables that explain the reward according to the policy.
+    """
     findings = []
     for trust in sorted({batch.trust for batch in past}):
         batches = [batch for batch in past if batch.trust == trust]
@@ -204,17 +212,19 @@ def _past_findings(
 
 
 def _graph_findings(problem: Problem, outcomes: Sequence[Outcome], times: Array) -> list[Finding]:
-    """Does the reward depend on what was done with a knob, given the parents?"""
+    """The tests of whether the reward depends on a manipulable variable, given the parents."""
     classes = _reward_classes(np.array([outcome.reward for outcome in outcomes]))
-    stratum_codes: dict[Z, int] = {}  # those that occurred: of all together there may be too many to count
+    stratum_codes: dict[Z, int] = {}  # only the configurations that occurred
     strata = np.array([stratum_codes.setdefault(outcome.z, len(stratum_codes)) for outcome in outcomes], dtype=np.int64)
     choices = np.array([outcome.action.choices for outcome in outcomes], dtype=np.int64)
     choices = choices.reshape(len(outcomes), len(problem.manipulable))
     findings = []
-    for k, knob in enumerate(problem.manipulable):
+    for k, variable in enumerate(problem.manipulable):
         counts = _contingency_table(times, strata, choices[:, k], classes)
         findings.append(
-            build_finding("graph", format_arrow_claim(problem, k), (knob,), problem.parents, independence_test(counts))
+            build_finding(
+                "graph", format_arrow_claim(problem, k), (variable,), problem.parents, independence_test(counts)
+            )
         )
     return findings + _context_findings(problem, outcomes, times, strata, classes)
 
@@ -222,7 +232,7 @@ def _graph_findings(problem: Problem, outcomes: Sequence[Outcome], times: Array)
 def _context_findings(
     problem: Problem, outcomes: Sequence[Outcome], times: Array, strata: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> list[Finding]:
-    """Does the reward depend on what was known beforehand, given the parents?"""
+    """The tests of whether the reward depends on the context, given the parents."""
     findings = []
     for i, name in enumerate(problem.context):
         if name not in problem.parents:
@@ -245,9 +255,9 @@ def _format_context_claim(problem: Problem, name: str) -> str:
 def _mean_findings(
     problem: Problem, policy: AnyPolicy, moments: Iterable[tuple[Outcome, CellMoments]]
 ) -> list[Finding]:
-    """Does the mean reward depend on a knob, or on what was known beforehand, given the parents?
+    """The tests of whether the mean reward depends on a manipulable variable or on the context, given the parents.
 
-    By an anytime-valid test that assumes what the stopping rule assumes; none where no scale was declared.
+    They are anytime-valid under the assumptions of the stopping rule. There are none if no noise scale is declared.
     """
     noise = declared_noise_scale(
         policy, problem, None if policy.traits.learns_scales else getattr(policy, "noise_scale", None)
@@ -256,8 +266,8 @@ def _mean_findings(
         return []
     width = None if problem.reward_range is None else problem.reward_range[1] - problem.reward_range[0]
     claims: list[tuple[str, str, Callable[[Outcome], int]]] = [
-        (knob, format_arrow_claim(problem, k), lambda outcome, k=k: outcome.action.choices[k])  # type: ignore[misc]
-        for k, knob in enumerate(problem.manipulable)
+        (variable, format_arrow_claim(problem, k), lambda outcome, k=k: outcome.action.choices[k])  # type: ignore[misc]
+        for k, variable in enumerate(problem.manipulable)
     ]
     claims += [
         (name, _format_context_claim(problem, name), lambda o, i=i: -1 if o.context is None else o.context[i])  # type: ignore[misc]
@@ -275,7 +285,7 @@ def _mean_findings(
 
 
 def _mean_test(sums: dict[tuple[Z, int], Array], noise: float, width: float | None) -> ChiSquareTest:
-    """Whether the groups of each configuration have the same mean; strength is the share of the variance explained."""
+    """The test of equal means within each configuration; its strength is the share of the variance explained."""
     rows = {z: i for i, z in enumerate(dict.fromkeys(z for z, _ in sums))}
     columns = {value: i for i, value in enumerate(dict.fromkeys(value for _, value in sums))}
     table = np.zeros((3, max(1, len(rows)), max(1, len(columns))))
@@ -290,7 +300,7 @@ def _mean_test(sums: dict[tuple[Z, int], Array], noise: float, width: float | No
     centres = total.sum(axis=1) / np.maximum(1.0, n.sum(axis=1))
     between = float((n * (means - centres[:, None]) ** 2).sum())
     strength = math.sqrt(between / max(between + float(within.sum()), 1e-300))
-    # Where rewards vary more than was declared, which is told for itself, they still vary by chance.
+    # Rewards that vary more than declared (reported separately) still vary at random, so the larger scale is used.
     degrees_within = np.maximum(1.0, (n - (n > 0)).sum(axis=1))
     scale = max(noise, math.sqrt(float((within.sum(axis=1) / degrees_within).max())))
     p = common_mean_p_value(n, means, within / np.maximum(1.0, n - 1.0), scale, width)
@@ -298,7 +308,7 @@ def _mean_test(sums: dict[tuple[Z, int], Array], noise: float, width: float | No
 
 
 def _reward_classes(rewards: Array) -> npt.NDArray[np.intp]:
-    """Each reward's class: its value, or, of many different values, its quarter."""
+    """The class of each reward: its value, or, if there are many distinct values, its quartile."""
     values, codes = np.unique(rewards, return_inverse=True)
     if len(values) <= MAX_REWARD_CLASSES:
         return codes.reshape(-1)
@@ -306,7 +316,7 @@ def _reward_classes(rewards: Array) -> npt.NDArray[np.intp]:
 
 
 def _contingency_table(times: Array, *codes: npt.NDArray[Any]) -> Array:
-    """How often each combination of codes occurs, an axis each."""
+    """The counts of all combinations of codes, with one axis per code."""
     shape = tuple(int(column.max(initial=0)) + 1 for column in codes)
     counts = np.zeros(shape)
     np.add.at(counts, codes, times)
@@ -314,7 +324,7 @@ def _contingency_table(times: Array, *codes: npt.NDArray[Any]) -> Array:
 
 
 def _cpt_findings(problem: Problem, outcomes: Iterable[Outcome], times: Array) -> list[Finding]:
-    """Were the variables drawn as their tables say? Tables of what is observed do not say how they are."""
+    """The tests of the CPTs; none for a latent model, whose CPTs are not mechanisms of its variables."""
     if not isinstance(problem.knowledge, CausalModel):
         return []
     implications = testable_implications(problem)
@@ -332,13 +342,16 @@ def _cpt_findings(problem: Problem, outcomes: Iterable[Outcome], times: Array) -
 def contradictions(
     problem: Problem, policy: AnyPolicy, statistic: Any, check: Callable[[float], Check]
 ) -> tuple[str, ...]:
-    """Where outcomes contradict the model that a recommendation rests on, in words; `check` tests it at a level."""
+    """The contradictions between the outcomes and the model behind a recommendation, as text.
+
+    `check` tests the model at a level.
+    """
     if isinstance(policy, GuardedThompsonSampling):
         alarms = tuple(map(str, policy.evidence(problem, statistic).alarms))
-        if statistic.given_up:  # and with it all that the graph says of the context
+        if statistic.given_up:  # the graph has been given up, including its claims about the context
             return alarms
-        # The guard's own test waits for the first pending decision, which may be for ever. After an alarm the graph has
-        # been repaired, or its tables: what is left of the claims is that of the context.
+        # The guard's own test waits for the first pending decision, possibly forever. After an alarm, the graph or its
+        # CPTs have been repaired, and only the claims about the context remain.
         findings = [
             finding
             for finding in check(CONTRADICTION_LEVEL).contradicted
@@ -354,8 +367,11 @@ def contradictions(
 
 
 def _relevant_parts(policy: AnyPolicy, problem: Problem) -> tuple[str, ...]:
-    """The parts of a check that a policy relies on: what was fitted is forgotten where it is wrong."""
-    is_forgotten = isinstance(policy, CausalThompsonSampling) and policy.doubts_tables(problem)
+    """The parts of a check that a policy relies on.
+
+    CPTs are excluded if the policy discounts fitted CPTs that contradict the outcomes.
+    """
+    is_forgotten = isinstance(policy, CausalThompsonSampling) and policy.doubts_past_cpts(problem)
     return ("graph",) if is_forgotten else ("graph", "tables")
 
 

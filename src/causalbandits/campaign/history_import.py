@@ -1,4 +1,4 @@
-"""Rounds of the past that were not decided here: each row an outcome to learn from, or the reason why it is none."""
+"""Import of past rounds that were not decided by this campaign: each row is an outcome, or left out with a reason."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from causalbandits._typing import Z
+from causalbandits._typing import Array, Z
 from causalbandits.campaign.decision import DecisionSeeds
-from causalbandits.errors import CausalBanditsError, InterventionError, ProblemError
+from causalbandits.errors import CausalBanditsError, DataError, DataWarning, InterventionError, ProblemError, warn
 from causalbandits.fitting import Interventions, LoggedRounds, read_logged_rounds
 from causalbandits.model import CausalModel
 from causalbandits.policies import AnyPolicy, Outcome, validate_reward
@@ -42,18 +42,18 @@ class LearnSummary:
 
 
 ALREADY_LEARNED = "already learned"
-"""The reason why rows are left out that were learnt before."""
+"""The reason for leaving out rows that were learned earlier."""
 
 
 def history_checksum(outcomes: Sequence[Outcome], encode: Callable[[float], float] = float) -> str:
-    """A hash by which the same rows of the past are recognised; `encode` gives each reward as it is stored."""
+    """A hash that identifies a set of past rows; `encode` returns each reward as it is stored."""
     rows = [(outcome.action.choices, outcome.z, encode(outcome.reward), outcome.context) for outcome in outcomes]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 @dataclass
 class HistoryImporter:
-    """The rows of the past as a policy can take them in."""
+    """The conversion of past rows into outcomes that a policy can learn from."""
 
     problem: Problem
     policy: AnyPolicy
@@ -62,35 +62,66 @@ class HistoryImporter:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def outcomes(self, data: Any, reward: str | None, interventions: Interventions, first: int) -> list[Outcome]:
-        """The outcomes of all rows that can be used; their numbers go down from `first`, which is below 0.
+        """The outcomes of all usable rows; their numbers descend from `first`, which is negative.
 
-        `reward` names the column of the rewards; None stands for the problem's own reward.
+        `reward` is the name of the reward column; None stands for the reward of the problem.
         """
         column = self.problem.reward if reward is None else reward
         if not isinstance(column, str):
             raise CausalBanditsError("Name the column with the rewards: learn(past, reward='clicked').")
-        knobs = self.problem.manipulable if interventions is not None else ()
-        columns = dict.fromkeys([*self.problem.parents, *knobs, *self._context])
+        manipulable = self.problem.manipulable if interventions is not None else ()
+        columns = dict.fromkeys([*self.problem.parents, *manipulable, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
         rounds = read_logged_rounds(data, states, column, interventions)
+        self._refuse_rewards(rounds.rewards, column)
         outcomes: list[Outcome] = []
         for action, z, value, context in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
             successes = self.seeds.binarise(value, number) if self.policy.traits.counts_successes else value
             outcomes.append(Outcome(action, z, value, successes, number, context=context))
+        self._warn_of_double_counts(outcomes)
         return outcomes
+
+    def _refuse_rewards(self, rewards: Array, column: str) -> None:
+        """Refuse all rows if a reward cannot count: leaving its row out would select rows by their outcome."""
+        if self.policy.traits.unit_rewards:
+            remedy = "choose a policy for any rewards, such as 'c-ts'"
+            _refuse_rewards_outside((0.0, 1.0), rewards, column, f"The policy {self.policy.id!r} needs", remedy)
+        if self.problem.reward_range is not None:
+            remedy = "correct reward_range= of the problem"
+            _refuse_rewards_outside(self.problem.reward_range, rewards, column, "The problem declares", remedy)
+        for reward in rewards[np.isfinite(rewards)].tolist():
+            validate_reward(self.policy, reward)
+
+    def _warn_of_double_counts(self, outcomes: Sequence[Outcome]) -> None:
+        """Warn if rows of an experiment may have estimated the CPTs that the policy goes on to learn from them."""
+        posterior = self.problem.posterior
+        if not self.policy.traits.learns_cpts or posterior is None:
+            return
+        n_fitted = posterior.rows - posterior.observational
+        n_learned = sum(any(outcome.action.choices) for outcome in outcomes)
+        if n_fitted and n_learned:
+            warn(
+                f"The CPTs of this problem were estimated from data with {n_fitted:,} rows of an experiment, and the "
+                f"policy {self.policy.id!r} also updates them by the {n_learned:,} rows with an intervention that are "
+                "learned now. Rows that are in both count twice for the CPTs, so that intervals are too narrow. "
+                "Estimate the CPTs from the other rows alone, or use a policy that takes the CPTs as known, such as "
+                "'c-ts', or 'c-ts(prior=beta)' for rewards from 0 to 1.",
+                DataWarning,
+                stacklevel=4,
+            )
 
     @property
     def _context(self) -> tuple[str, ...]:
-        """The context, where it matters: what a configuration is worth is the same in all contexts."""
+        """The context variables, if they matter; the mean reward of a configuration is the same in all contexts."""
         return () if self.policy.traits.needs_parents and not self.policy.traits.needs_context else self.problem.context
 
     def _usable_rows(self, rounds: LoggedRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
-        knobs = self.problem.manipulable if experiment else ()
+        manipulable = self.problem.manipulable if experiment else ()
         no_columns = np.zeros((len(rounds.rewards), 0), dtype=np.int64)
         parents = np.column_stack([no_columns, *(rounds.codes[name] for name in self.problem.parents)]).tolist()
         choices = np.zeros((len(parents), len(self.problem.manipulable)), dtype=np.int64)
-        for k, name in enumerate(knobs):
+        for k, name in enumerate(manipulable):
             choices[:, k] = np.where(rounds.was_set[name], rounds.codes[name] + 1, 0)
         context_codes = (
             np.column_stack([rounds.codes[name] for name in self._context]).tolist() if self._context else None
@@ -108,7 +139,11 @@ class HistoryImporter:
                 yield action, tuple(z), reward, context
 
     def _other_intervention_reasons(self, rounds: LoggedRounds) -> list[str]:
-        """Of each row, what was set that is no knob: hidden causes may then move the reward, as they never do here."""
+        """For each row, the reason for leaving it out if a variable that is not manipulable was set; otherwise empty.
+
+        An unobserved confounder of such a variable and the reward may then affect the reward in another way than it
+        does in this campaign.
+        """
         reasons = [""] * len(rounds.rewards)
         for name, was_set in rounds.was_set.items():
             if name not in self.problem.manipulable:
@@ -117,7 +152,7 @@ class HistoryImporter:
         return reasons
 
     def _context_exclusion_reason(self, context: Z | None) -> str:
-        """Why a context cannot be used; empty if it can."""
+        """The reason why a context cannot be used; empty if it can."""
         if context is None:
             return ""
         if min(context) < 0:
@@ -131,13 +166,13 @@ class HistoryImporter:
     def _action(self, choices: tuple[int, ...]) -> Action | None:
         if self._is_action(choices):
             return self.problem.actions.action(self.problem.actions.rank(choices))
-        # What is learnt of configurations does not depend on the action, which may then be any.
+        # An estimate of a configuration's mean does not depend on the action, so any action will do.
         usable = self._learns_configurations_only and not any(choices) and self._is_invariant_without_interventions
         return Action(self.problem.actions, choices) if usable else None
 
     @property
     def _learns_configurations_only(self) -> bool:
-        """Whether only configurations are learnt about, and no action."""
+        """Whether the policy learns about configurations only, not about actions."""
         return self.policy.traits.needs_parents and not self.policy.traits.searches_all
 
     def _is_action(self, choices: tuple[int, ...]) -> bool:
@@ -149,7 +184,7 @@ class HistoryImporter:
 
     @cached_property
     def _is_invariant_without_interventions(self) -> bool:
-        """Whether, given the parents, the reward is the same where what every action sets was left alone."""
+        """Whether, given the parents, the mean reward is the same without an intervention."""
         p = self.problem
         if p.reward is None or p.reward not in p.graph_with_reward.parents:
             return True
@@ -165,22 +200,29 @@ class HistoryImporter:
         )
 
     def _exclusion_reason(self, action: Action, z: Z, reward: float) -> str:
-        """Why a row cannot be used; empty if it can."""
+        """The reason why a row cannot be used; empty if it can."""
         if np.isnan(reward):
             return "the reward is missing"
         if min(z, default=0) < 0:
             return "a parent's value is missing" if self.policy.traits.needs_parents else ""
-        try:
-            validate_reward(self.policy, reward)
-        except CausalBanditsError:
-            return f"the policy {self.policy.id!r} needs rewards in [0, 1]"
-        bounds = self.problem.reward_range
-        if bounds is not None and not bounds[0] <= reward <= bounds[1]:
-            return f"the problem declares rewards from {bounds[0]:g} to {bounds[1]:g}"
         if not self.accept_impossible and self._knows_support(action) and not self.problem.is_supported(action, z):
             return "the configuration has probability 0 under the action in the model"
         return ""
 
     def _knows_support(self, action: Action) -> bool:
-        """Whether the problem says what is possible: what is observed is asked of its own actions only."""
+        """Whether the problem has a support for this action.
+
+        A latent model has one for the actions of the problem only.
+        """
         return isinstance(self.problem.knowledge, CausalModel) or self._is_action(action.choices)
+
+
+def _refuse_rewards_outside(bounds: tuple[float, float], rewards: Array, column: str, reason: str, remedy: str) -> None:
+    outside = rewards[(rewards < bounds[0]) | (rewards > bounds[1])]
+    if len(outside):
+        raise DataError(
+            f"{reason} rewards from {bounds[0]:g} to {bounds[1]:g}; {len(outside)} of {len(rewards)} rows have another "
+            f"one in {column!r}, such as {outside[0]:g}. Without these rows, the others would be selected by their "
+            f"outcome, and every estimate would be biased. To use the rewards as they are, {remedy}. If they are "
+            "errors, correct the data. Nothing was learned."
+        )

@@ -1,14 +1,14 @@
-"""The mean reward of an action with an interval, by the first of these that applies:
+"""The mean reward of an action with an interval, by the first of these rows that applies:
 
-| rewards | interval, and draws for the probability of being the best |
+| rewards | interval, and samples for the probability of being the best |
 |---|---|
-| the declared range is wide, compared to how much they vary | leave room for values beyond those seen |
-| few large ones carry most of the variance | by skewness and kurtosis; none while fewer than three are large |
-| vary more in some configurations than in others | a noise scale for each configuration |
-| far from the mean of a fixed Beta prior, and few | none: the prior would say more than the rewards |
-| otherwise | the policy's own |
+| the declared range is wide compared to the variation of the rewards | allow for unobserved values in the range |
+| a few large rewards carry most of the variance | by skewness and kurtosis; none with fewer than three large rewards |
+| the variance differs between configurations | a noise scale for each configuration |
+| few, with a mean far from that of a fixed Beta prior | none: the prior would dominate the rewards |
+| otherwise | those of the policy |
 
-The first three are for policies that estimate the scale of rewards.
+The first three rows are for policies that estimate the scale of rewards.
 """
 
 from __future__ import annotations
@@ -40,10 +40,16 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Situation
 
 NO_RARE_REWARDS = "no rare rewards are far larger than those observed (not needed if reward_range is declared)"
-"""What an interval assumes that is estimated from rewards alone: nothing in them can tell (Bahadur and Savage 1956)."""
+"""The assumption of an interval that is estimated from rewards alone.
+
+The rewards themselves cannot confirm it (Bahadur and Savage 1956).
+"""
 
 MAX_PRIOR_BIAS = 0.25
-"""An interval is withheld where a prior that is far off moves it by more than this share of its half width."""
+"""The maximum shift of an interval by a distant prior, as a share of its half width.
+
+With a larger shift the interval is withheld.
+"""
 
 PRIOR_DOMINATES = (
     "the mean of the rewards is far from the mean of the Beta prior, and the rewards are too few to outweigh the "
@@ -52,15 +58,15 @@ PRIOR_DOMINATES = (
 
 
 class MeanEstimate(NamedTuple):
-    """An action's mean reward, bounds for it, and the posterior of the cells' means behind them."""
+    """The mean reward of an action, its bounds, and the posterior of the cells' means from which they are computed."""
 
     mean: float
     bounds: Bounds
     posterior: CellPosterior | SkewedPosterior | None = None
-    """None where it is the policy's own."""
+    """None if the policy's own posterior is used."""
     caveats: tuple[str, ...] = ()
     obstacle: str = ""
-    """Why neither bounds nor a probability of being the best are available; empty where they are."""
+    """The reason why neither bounds nor a probability of being the best are available; empty if they are."""
 
 
 def estimate_mean(
@@ -71,7 +77,7 @@ def estimate_mean(
     confidence: float,
     moments: RewardMoments,
 ) -> MeanEstimate:
-    """The mean of the best action so far, as far as its rewards tell."""
+    """The mean reward of the best action so far, with an interval."""
     bounds = policy.interval(situation, statistic, incumbent.action, confidence)
     problem = situation.problem
     if not isinstance(policy, CellPolicy):
@@ -107,7 +113,7 @@ def _withhold(mean: float, bounds: Bounds, obstacle: str) -> MeanEstimate:
 
 
 def _weights(policy: CellPolicy, situation: Situation, statistic: Any, action: Action) -> tuple[Array, Array | None]:
-    """The cells that an action leads to, with their probabilities; draws of these where they are uncertain."""
+    """The probabilities of the cells under an action, and samples of these probabilities if they are uncertain."""
     if policy.causal:
         return policy.parent_distribution(situation, statistic, action)
     weights = np.zeros(len(statistic.count))
@@ -118,7 +124,7 @@ def _weights(policy: CellPolicy, situation: Situation, statistic: Any, action: A
 def _skewed_posterior(
     policy: CellPolicy, situation: Situation, statistic: Any, moments: RewardMoments, weights: Array
 ) -> SkewedPosterior | None:
-    """The posterior for skewed rewards, or for a declared range that is wide; None where neither is the case."""
+    """The posterior for skewed rewards, or for a wide declared range; None if neither is the case."""
     numbers = _cell_numbers(policy, situation, moments)
     rewards = group_rewards(moments.rewards, numbers)
     shape = estimate_shape(rewards)
@@ -139,7 +145,7 @@ def _skewed_posterior(
 
 
 def _cell_numbers(policy: CellPolicy, situation: Situation, moments: RewardMoments) -> dict[Hashable, int]:
-    """Where the cells of the rewards are in a policy's statistic; of actions, those in the same context."""
+    """The numbers of the rewards' cells in a policy's statistic; for actions, only those in the same context."""
     problem = situation.problem
     if policy.causal:
         return {z: problem.configuration(cast("Z", z)) for z in moments.cells}

@@ -1,6 +1,6 @@
 """The outcomes of an agent's decisions in the order of their reports, and the pending decisions.
 
-A fold: the statistic follows from the outcomes alone, so that it can be computed again after a correction.
+The statistic is a function of the outcomes alone, so that it can be recomputed after a correction.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from causalbandits.problem import Action, Problem, Situation
 
 
 class Pending(NamedTuple):
-    """A decision whose reward has not come yet: what was chosen, and what was known then."""
+    """A decision without an outcome: the choice, and the information available at the time."""
 
     choice: Choice
     problem: Problem
-    """Conditioned on what was known of the context."""
+    """The problem conditioned on the known part of the context."""
     situation: Situation | None = None
-    """The policy's situation in that context, all actions being eligible; None where it was not needed yet."""
+    """The policy's situation in that context with all actions eligible; None if it has not been needed."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The decision as a JSON-ready record."""
         action, propensity, support = self.choice
         record = {"action": list(action.choices), "propensity": propensity}
         record["support"] = None if support is None else encode_support(support)
@@ -43,10 +43,10 @@ class Pending(NamedTuple):
 
 
 class Ledger:
-    """Outcomes by the number of their decision; what one of them was can be corrected or taken back.
+    """The outcomes by the number of their decision; each can be corrected or removed.
 
-    Most outcomes take some 32 bytes: numbers, and references to actions and configurations that are kept once. Those
-    that have something unusual about them are kept whole. `usual` is the propensity that nothing is unusual about.
+    Most outcomes take about 32 bytes: numbers, and references to actions and configurations that are stored once.
+    Outcomes with exceptional fields are stored as a whole. `usual` is the propensity that is not exceptional.
     """
 
     def __init__(self, usual: float | None) -> None:
@@ -56,7 +56,7 @@ class Ledger:
         self._z: list[Z] = []
         self._context: list[Z | None] = []
         self._interned: dict[Z, Z] = {}
-        """Every configuration and context once."""
+        """One object for each configuration and context."""
         self._unusual: dict[int, Outcome] = {}
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Ledger:
         return map(self._outcome, range(len(self)))
 
     def __getitem__(self, number: int) -> Outcome:
-        """What was told of a decision; a KeyError if nothing was."""
+        """The outcome of a decision; raises a KeyError if there is none."""
         return self._outcome(self._row(number))
 
     def _row(self, number: int) -> int:
@@ -83,7 +83,7 @@ class Ledger:
         return Outcome(self._action[row], self._z[row], reward, reward, number, self._usual, context=self._context[row])
 
     def add(self, outcome: Outcome) -> int:
-        """Record one more outcome; how many there are by now."""
+        """Add an outcome; returns the number of outcomes."""
         action, z, reward, successes, number, propensity, support, observed, context = outcome
         self._number.append(number)
         self._action.append(action)
@@ -95,20 +95,20 @@ class Ledger:
         return len(self._number)
 
     def replace(self, outcome: Outcome) -> None:
-        """Another outcome of the same decision, in the place of the one that was told."""
+        """Replace the outcome of the same decision."""
         row = self._row(outcome.number)
         self._z[row], self._reward[row] = outcome.z, outcome.reward
         self._unusual[outcome.number] = outcome
 
     def remove(self, number: int) -> None:
-        """As if the outcome of this decision had never been told."""
+        """Remove the outcome of a decision."""
         row = self._row(number)
         for column in (self._number, self._action, self._z, self._context, self._reward):
             del column[row]
         self._unusual.pop(number, None)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; every number keeps all its bits. Actions and configurations are listed once."""
+        """A JSON-ready record; numbers keep full precision, and each action and configuration is listed once."""
         actions = {action: code for code, action in enumerate(dict.fromkeys(self._action))}
         configurations = {z: code for code, z in enumerate(dict.fromkeys(self._z))}
         contexts = {context: code for code, context in enumerate(dict.fromkeys(self._context))}
@@ -132,7 +132,7 @@ class Ledger:
         }
 
     def restore(self, record: Any, problem: Problem) -> None:
-        """Take in what `to_record` wrote."""
+        """Add the outcomes in a record that `to_record` wrote."""
         try:
             actions = [decode_action(problem, choices) for choices in record["actions"]]
             configurations = [tuple(map(int, z)) for z in record["configurations"]]
@@ -152,22 +152,24 @@ class Ledger:
 
 
 def decode_action(problem: Problem, choices: Any) -> Action:
-    """The action with these choices, from a file."""
+    """The action with these choices, read from a file."""
     return Action(problem.actions, problem.actions.validate_choices([int(choice) for choice in choices]))
 
 
 def encode_support(support: Support) -> list[Any]:
-    """A support, JSON-ready."""
+    """A support as a JSON-ready list."""
     return [[list(action.choices), probability] for action, probability in support]
 
 
 def decode_support(record: Any, action: Callable[[Any], Action]) -> Support:
-    """The support that `encode_support` describes, given how actions are found by their choices."""
+    """The support that `encode_support` encoded; `action` returns the action with given choices."""
     return tuple([(action(choices), float(probability)) for choices, probability in record])
 
 
 class Resequencer:
-    """Lets an outcome through once every earlier decision is told or cancelled.
+    """The outcomes in the order of decisions.
+
+    An outcome waits until every earlier decision has an outcome or is cancelled.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
@@ -181,20 +183,20 @@ class Resequencer:
 
     def __init__(self, outcomes: Iterable[Outcome] = (), next_number: int = 0) -> None:
         self.next_number = next_number
-        """The decision whose turn it is."""
+        """The number of the next decision in order."""
         self._waiting = {outcome.number: outcome for outcome in outcomes if outcome.number >= next_number}
 
     def copy(self) -> Resequencer:
-        """Another one that has the same outcomes."""
+        """A copy with the same outcomes."""
         return Resequencer(self._waiting.values(), self.next_number)
 
     def add(self, outcome: Outcome) -> None:
-        """One more was told. Rounds of the past, which nobody decided here, have no place in the order."""
+        """Add an outcome; past rounds (with negative numbers) are ignored, because they have no place in the order."""
         if outcome.number >= self.next_number:
             self._waiting[outcome.number] = outcome
 
     def ready(self, pending: Container[int], n_decisions: int) -> Iterator[Outcome]:
-        """Those whose turn has come, of `n_decisions` decisions, of which some are `pending`."""
+        """The outcomes whose turn has come, of `n_decisions` decisions, of which some are `pending`."""
         while self.next_number < n_decisions and self.next_number not in pending:
             outcome = self._waiting.pop(self.next_number, None)
             self.next_number += 1

@@ -1,17 +1,17 @@
 """Past rewards from outside the campaign: their trust, and a comparison with the campaign's own rewards.
 
-Where a hidden cause moved both what was done in the past and the reward, past rewards have other means given the
-parents than rewards of own decisions have. Beforehand the two have the same means with probability `trust_past`. Own
-rewards are then compared with past ones, cell by cell. With d the difference of their means in a cell, s^2 the variance
-of all rewards there, shrunk towards that of all cells, and m past and n own rewards,
+If an unobserved confounder affected both past actions and rewards, the means of past rewards given the parents differ
+from those of own rewards. The prior probability of equal means is `trust_past`. Own rewards are compared with past
+ones, cell by cell. Let d be the difference of their means in a cell, s^2 the variance of all rewards there, shrunk
+towards that of all cells, and m and n the numbers of past and own rewards. Then
 
-    d ~ t_n(0, s^2 (1/m + 1/n))                 if the means are the same
-    d ~ t_n(0, s^2 (1/m + 1/n + k^2))           if they are not, for k = 1, 1/2 and 1/4, equally likely
+    d ~ t_n(0, s^2 (1/m + 1/n))                 if the means are equal
+    d ~ t_n(0, s^2 (1/m + 1/n + k^2))           if they differ, for k = 1, 1/2 and 1/4 with equal probability
 
-with n degrees of freedom, so that one large reward among few proves nothing. The products over all cells give a Bayes
-factor, and this the posterior probability that the past is right, the belief. It is a function of sums: the order of
-outcomes does not matter. Past rewards are as likely to be counted in a decision as they are believed; with a belief
-below `MIN_BELIEF` they are not counted at all. `learn(trust_past=1)` counts them always.
+with n degrees of freedom, so that one large reward among few is weak evidence. The products over all cells give a Bayes
+factor, which gives the posterior probability of equal means, the belief. It is a function of sums, so the order of the
+outcomes does not matter. Each decision counts past rewards with a probability equal to the belief; if the belief is
+below `MIN_BELIEF`, they are never counted. With `learn(trust_past=1)` they are always counted.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.policies import AnyPolicy, Outcome
 
 OBSERVATIONAL_TRUST = 0.5
-"""The prior probability that past rewards are right where some of them came about without an intervention."""
+"""The default prior probability of equal means if some past rows are without an intervention."""
 
 MIN_BELIEF = 0.05
-"""Past rewards that are believed less than this are not counted."""
+"""Past rewards with a smaller belief are not counted."""
 
 BIAS_SCALES = (1.0, 0.5, 0.25)
-"""How far means of past and own rewards may differ, in standard deviations of the rewards."""
+"""The prior scales of the difference between means of past and own rewards, in standard deviations of the rewards."""
 
 PRIOR_DEGREES = 4.0
-"""The variance of all rewards counts as much as so many of a cell's own."""
+"""The weight of the variance of all rewards in each cell, as a number of rewards of the cell."""
 
 MAX_LOG_BAYES_FACTOR = 700.0
-"""No larger one is told apart."""
+"""The limit of the absolute logarithm of a Bayes factor."""
 
 CONTRADICTION_FACTOR = 100.0
-"""From this Bayes factor on own rewards contradict past ones that are taken on trust."""
+"""The Bayes factor from which on own rewards contradict past ones with trust 1."""
 
 
 class PastBatch(NamedTuple):
-    """Rows of the past that were learnt at once."""
+    """Past rows that were learned in one call."""
 
     first: int
-    """The number of the first row, below 0; the numbers of the others follow downwards."""
+    """The number of the first row, which is negative; the other rows have the next smaller numbers."""
     rows: int
     trust: float
     checksum: str
-    """By which the same rows are recognised."""
+    """The checksum that identifies the rows."""
 
     def covers(self, number: int) -> bool:
-        """Whether this is the number of one of its rows."""
+        """Whether this is the number of one of the batch's rows."""
         return self.first - self.rows < number <= self.first
 
 
 def doubted_batches(batches: Iterable[PastBatch]) -> list[PastBatch]:
-    """Those with a trust below 1, which lose their weight where own rewards contradict them."""
+    """The batches with a trust below 1, which are discounted if own rewards contradict them."""
     return [batch for batch in batches if batch.trust < 1.0]
 
 
 def is_covered(batches: Iterable[PastBatch], number: int) -> bool:
-    """Whether this is the number of a row of one of the batches."""
+    """Whether this is the number of a row in one of the batches."""
     return number < 0 and any(batch.covers(number) for batch in batches)
 
 
 def resolve_trust(trust: object, outcomes: Iterable[Outcome]) -> float:
-    """The trust in past outcomes: as given, or 1/2 where in some of them nothing was set, as for fitted CPTs."""
+    """The trust in past outcomes, by default 1/2 if some of them are without an intervention, otherwise 1."""
     if trust is None:
         is_observational = any(not any(outcome.action.choices) for outcome in outcomes)
         return OBSERVATIONAL_TRUST if is_observational else 1.0
@@ -88,31 +88,31 @@ def resolve_trust(trust: object, outcomes: Iterable[Outcome]) -> float:
 
 
 class RewardComparison:
-    """Counts, sums and sums of squares of past and of own rewards per cell, and how well they agree.
+    """Counts, sums and sums of squares of past and of own rewards per cell, and the Bayes factor between them.
 
-    Sums may be of integers (exact) or of floats; neither the unit of the rewards nor their zero matters.
+    Sums may be of integers (exact) or of floats; the result does not depend on the unit or the zero of the rewards.
     """
 
     def __init__(self) -> None:
         self._pivot: float | None = None
-        """The reward that single rewards are counted from, so that no digits are lost."""
+        """The origin from which individual rewards are measured, which avoids cancellation."""
         self._past: dict[Hashable, tuple[Any, Any, Any]] = {}
         self._own: dict[Hashable, tuple[Any, Any, Any]] = {}
         self._log_bayes_factor: float | None = 0.0
-        """Of different means against equal ones; None where it must be computed anew."""
+        """The Bayes factor of different means against equal ones; None if it must be recomputed."""
 
     @classmethod
     def of_outcomes(
         cls, policy: AnyPolicy, outcomes: Iterable[Outcome], batches: Sequence[PastBatch]
     ) -> RewardComparison:
-        """Own outcomes against those of some batches."""
+        """The comparison of own outcomes with those of some batches."""
         comparison = cls()
         for outcome in outcomes:
             comparison.add_outcome(policy, outcome, batches)
         return comparison
 
     def add_outcome(self, policy: AnyPolicy, outcome: Outcome, batches: Sequence[PastBatch]) -> None:
-        """One more outcome: an own one, or of one of the batches; others do not matter."""
+        """Add an outcome of the campaign or of one of the batches; other past outcomes are ignored."""
         is_past = outcome.number < 0
         if (outcome.z or not policy.traits.needs_parents) and (not is_past or is_covered(batches, outcome.number)):
             cell = explanatory_cell(policy, outcome.action, outcome.context, outcome.z)
@@ -130,18 +130,18 @@ class RewardComparison:
 
     @property
     def log_bayes_factor(self) -> float:
-        """The logarithm of the Bayes factor of different means against equal ones; 0 where no cell has both."""
+        """The logarithm of the Bayes factor of different means against equal ones; 0 if no cell has both."""
         if self._log_bayes_factor is None:
             self._log_bayes_factor = self._compute_log_bayes_factor()
         return self._log_bayes_factor
 
     @property
     def n_compared(self) -> int:
-        """How many own rewards are in cells of past ones."""
+        """The number of own rewards in cells that have past rewards."""
         return sum(n for cell, (n, _, _) in self._own.items() if cell in self._past)
 
     def belief(self, trust: float) -> float:
-        """The posterior probability that the means are the same."""
+        """The posterior probability of equal means."""
         return 1.0 / (1.0 + (1.0 - trust) / trust * math.exp(self.log_bayes_factor))
 
     def _compute_log_bayes_factor(self) -> float:
@@ -155,10 +155,10 @@ class RewardComparison:
             return 0.0
         m, n, difference, within = np.array(cells, dtype=np.float64).T
         squares = within + difference * difference * m * n / (m + n)
-        pooled = math.fsum(squares.tolist()) / float((m + n - 1.0).sum())  # rounded once: the order does not matter
+        pooled = math.fsum(squares.tolist()) / float((m + n - 1.0).sum())  # independent of the order
         variance = (PRIOR_DEGREES * pooled + squares) / (PRIOR_DEGREES + m + n - 1.0)
         if not variance.all():
-            return 0.0  # rewards that are all the same agree
+            return 0.0  # constant rewards agree
         errors = variance * (1.0 / m + 1.0 / n)
         same = _log_t_density(difference, errors, n)
         different = [_log_t_density(difference, errors + k * k * variance, n) for k in BIAS_SCALES]
@@ -167,41 +167,41 @@ class RewardComparison:
 
 
 def _log_t_density(x: Array, variances: Array, degrees: Array) -> float:
-    """The sum of logarithms of Student's t densities, up to a term that depends on the degrees of freedom alone."""
+    """The sum of the logarithms of Student's t densities, up to a term that depends on the degrees of freedom alone."""
     kernel = 0.5 * (degrees + 1.0) * np.log1p(x * x / (degrees * variances))
     return -math.fsum((kernel + 0.5 * np.log(variances)).tolist())
 
 
 class DoubtedPast(NamedTuple):
-    """Past rewards with a trust below 1, and what is known without them."""
+    """Past rewards with a trust below 1, and the statistics without them."""
 
     rows: int
     trust: float
     belief: float
-    """The posterior probability that they are right."""
+    """The posterior probability that past and own rewards have equal means."""
     statistic: Any
-    """The policy's statistic without them."""
+    """The policy's statistic without the past rewards."""
     cell_moments: Callable[[], RewardMoments]
-    """The moments of all other rewards."""
+    """The moments of the rewards without the past ones."""
 
     @property
     def is_dropped(self) -> bool:
-        """Whether own rewards contradict them, so that they are not counted."""
+        """Whether own rewards contradict the past rewards, so that they are not counted."""
         return self.belief < MIN_BELIEF
 
     @property
     def is_unlikely(self) -> bool:
-        """Whether own rewards speak against them: their probability is below half of what it was beforehand."""
+        """Whether own rewards are evidence against past ones: the belief is below half of min(0.5, prior)."""
         return self.belief < min(0.5, self.trust) / 2
 
     @property
     def summary(self) -> PastData:
-        """What a recommendation says of them."""
+        """The summary of the past rewards for a recommendation."""
         return PastData(self.rows, self.trust, self.belief, not self.is_dropped)
 
     @property
     def caveat(self) -> str:
-        """What a recommendation warns of; empty where they are counted."""
+        """The warning of a recommendation; empty if the past rewards are counted."""
         if not self.is_dropped:
             return ""
         return (
@@ -211,7 +211,7 @@ class DoubtedPast(NamedTuple):
 
     @property
     def obstacle(self) -> str:
-        """Why no stopping rule is valid with them; empty where they are not counted."""
+        """The reason why no stopping rule is valid if past rewards are counted; empty if they are not counted."""
         if self.is_dropped:
             return ""
         return (
@@ -220,9 +220,9 @@ class DoubtedPast(NamedTuple):
         )
 
     def mix(self, lead: Recommendation, other: Recommendation) -> Recommendation:
-        """A recommendation that holds with and without past rewards: `other` is of the same action without them.
+        """A recommendation that is valid with and without past rewards; `other` is for the same action without them.
 
-        Where these are unlikely, `lead` is without them and `other` is with them.
+        If the past rewards are unlikely, `lead` is without them and `other` is with them.
         """
         weight = 1.0 - self.belief if self.is_unlikely else self.belief
         one, two = lead.certainty, other.certainty
@@ -245,7 +245,7 @@ def _mix(weight: float, first: float | None, second: float | None) -> float | No
 
 
 def trusted_contradiction(comparison: RewardComparison, rows: int) -> str:
-    """Where own rewards contradict past ones that are taken on trust, in words; empty where they do not."""
+    """The contradiction between own rewards and past ones with trust 1, as text; empty if there is none."""
     if comparison.log_bayes_factor < math.log(CONTRADICTION_FACTOR):
         return ""
     factor = math.exp(comparison.log_bayes_factor)
@@ -256,4 +256,4 @@ def trusted_contradiction(comparison: RewardComparison, rows: int) -> str:
 
 
 TRUSTED_OBSTACLE = "rewards of this campaign contradict past rewards, which count with trust_past 1"
-"""Why there is no stopping rule then."""
+"""The reason why there is no stopping rule in this case."""

@@ -1,4 +1,4 @@
-"""A policy as JSON, and back."""
+"""Policies as JSON-ready records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from causalbandits.problem import Problem
 
 
 def policy_record(policy: AnyPolicy, problem: Problem) -> dict[str, Any]:
-    """What a file keeps of a policy."""
+    """The record of a policy in a file."""
     return {
         "class": class_name(type(policy)),
         "id": policy.id,
@@ -30,7 +30,7 @@ def policy_record(policy: AnyPolicy, problem: Problem) -> dict[str, Any]:
 
 
 def restore_policy(record: Any, policy: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
-    """The policy that a file belongs to: made again, or the one handed in, if it is the same."""
+    """The policy of a file: recreated from its record, or the given one after a check that it is the same."""
     if policy is not None:
         current = resolve_policy(problem, policy)
         _validate_same_policy(record, policy_record(current, problem), current)

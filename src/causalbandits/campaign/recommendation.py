@@ -1,4 +1,4 @@
-"""The action that a campaign recommends by now, with its uncertainty; and the ranking of all actions."""
+"""The recommended action of a campaign with its uncertainty, and the recommendations for all contexts."""
 
 from __future__ import annotations
 
@@ -37,20 +37,23 @@ from causalbandits.problem.projection import TIE
 
 
 class Diagnostics(NamedTuple):
-    """Contradictions between the outcomes so far and the campaign's assumptions, whatever is recommended."""
+    """The contradictions between the outcomes and the campaign's assumptions, whichever action is recommended."""
 
     caveats: tuple[str, ...]
-    """The contradictions, in words."""
+    """The contradictions, as text."""
     contradiction: str
-    """The first contradiction that voids the guarantee of a stopping rule; empty where none does."""
+    """The first contradiction that voids the guarantee of a stopping rule; empty if none does."""
     moments: RewardMoments
 
 
 POSTERIOR_SAMPLES = 1000
-"""The number of posterior samples for the probability of being best; fewer where there are many actions."""
+"""The maximum number of posterior samples for the probability of being best; with many actions it is smaller."""
 
 MAX_SAMPLED_NUMBERS, MIN_POSTERIOR_SAMPLES = 2**22, 50
-"""The most numbers that are sampled; the probability is not available where that allows fewer samples than this."""
+"""The maximum number of sampled values, and the minimum number of samples.
+
+If the first allows fewer samples than the second, the probability of being best is not available.
+"""
 
 BUDGET_MIXES = "under a budget, the optimum is a mixture of two actions"
 """The reason why neither a probability of being best nor a stopping rule is available under a budget."""
@@ -141,7 +144,7 @@ RULE_NEEDS_NO_PRIOR = (
 
 
 def _distinct_texts(first: float, second: float) -> tuple[str, str]:
-    """Two numbers with two digits, or as many as tell them apart."""
+    """Two numbers with two digits, or with more if they would look the same."""
     for digits in range(2, 17):
         texts = f"{first:.{digits}g}", f"{second:.{digits}g}"
         if texts[0] != texts[1]:
@@ -158,9 +161,9 @@ def certainty(
     diagnostics: Diagnostics,
     estimate: MeanEstimate,
 ) -> Certainty:
-    """How certain it is that an action is the best. The posterior samples are the same every time.
+    """The certainty that an action is the best, from posterior samples with a fixed seed.
 
-    Where outcomes contradict what an error bound assumes, there is none. Samples are from the posterior behind the
+    If outcomes contradict an assumption of an error bound, there is none. Samples are from the posterior that gives the
     estimate of the best action's mean.
     """
     probability = expected_loss = None
@@ -185,7 +188,7 @@ def certainty(
 def sample_action_values(
     policy: AnyPolicy, situation: Situation, statistic: Any, estimate: MeanEstimate
 ) -> tuple[Array | None, str]:
-    """Posterior samples of the searched actions' mean rewards less their costs, a row each; or None, and the reason."""
+    """Posterior samples of the searched actions' mean rewards minus costs, one row each; or None, and the reason."""
     if estimate.obstacle:
         return None, estimate.obstacle
     posterior = estimate.posterior
@@ -205,33 +208,33 @@ def sample_action_values(
 
 
 def best_probabilities(values: Array, tolerance: float) -> Array:
-    """The probability of being the best, to within the tolerance, of each action, from samples of all their values."""
+    """The probability of each action of being within the tolerance of the best, from samples of all values."""
     return np.asarray((values.max(axis=1, keepdims=True) - values <= tolerance + TIE).mean(axis=0))
 
 
 def is_estimated(policy: AnyPolicy, situation: Situation) -> bool:
-    """Whether actions are scored by CPTs that are estimates from data."""
+    """Whether actions are evaluated with CPTs that were estimated from data."""
     return not policy.traits.searches_all and situation.problem.posterior is not None
 
 
-def judged_situation(policy: AnyPolicy, situation: Situation) -> Situation:
-    """The situation with all actions that can be the best under any CPTs, or simply all, where CPTs are estimates.
+def situation_of_rivals(policy: AnyPolicy, situation: Situation) -> Situation:
+    """The situation with all actions that may be optimal under other CPTs, if CPTs are estimated and not learned.
 
-    By the mean of estimated CPTs some actions are dominated that may well be the best: what is said of the best action
-    must consider them.
+    An action that is dominated under the mean of estimated CPTs may still be the best, so it must be considered. Up to
+    `MAX_RIVALS` actions are all included.
     """
     if not is_estimated(policy, situation) or policy.traits.learns_cpts:
         return situation
     every = situation.problem.actions.size <= MAX_RIVALS
-    return situation.problem.situation(every=every, any_tables=not every)
+    return situation.problem.situation(every=every, any_cpts=not every)
 
 
 def _combine_with_empirical_bernstein(
     policy: AnyPolicy, situation: Situation, best: Action, tolerance: float, moments: RewardMoments, bound: float
 ) -> float:
-    """The smaller of two error bounds, doubled because either may fail; one alone where there is no second.
+    """The minimum of two error bounds, doubled because either may fail; the first bound alone if there is no second.
 
-    Where rewards are declared to be bounded, the second adapts to how little they vary.
+    If the range of rewards is declared, the second bound (empirical Bernstein) adapts to their variance.
     """
     problem = situation.problem
     if problem.reward_range is None or policy.traits.searches_all or not policy.traits.needs_parents:
@@ -256,10 +259,10 @@ def _combine_with_empirical_bernstein(
 
 
 MAX_RIVALS, MAX_CONTRASTS = 2**12, 2**18
-"""The most rivals, and the most numbers in all, whose differences are tabulated for the empirical Bernstein bound."""
+"""The maximum number of rivals, and of their contrasts' entries, for the empirical Bernstein bound."""
 
 MAX_CONFIDENCE = 1 - 1e-9
-"""The highest confidence of an interval: beyond it the ends would be rounding errors."""
+"""The maximum confidence of an interval; beyond it the bounds would be dominated by rounding errors."""
 
 
 class PastData(NamedTuple):
@@ -286,7 +289,7 @@ class PastData(NamedTuple):
 
 
 WITHOUT_PAST = "past rewards may be confounded (trust_past below 1), and there are too few rewards without them"
-"""Why there is no interval where only past rewards would allow for one."""
+"""The reason why there is no interval if only past rewards would allow for one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -337,15 +340,15 @@ class Recommendation:
     """Contradictions between the rewards and the assumptions."""
     cost: float = 0.0
     allowance: float | None = None
-    """What a budget has for each decision; None without one."""
+    """The budget per decision; None without a budget."""
     context: Mapping[str, State] = field(default_factory=lambda: MappingProxyType({}))
     """The values of the context that the recommendation is for."""
     certainty: Certainty = field(default_factory=Certainty)
-    """How certain it is that this is the best action."""
+    """The probabilities and the stopping rule of the recommended action."""
     past: PastData | None = None
-    """Rows of the past that are counted with a trust_past below 1; None without any."""
+    """Past rows that are counted with a trust_past below 1; None if there are none."""
     ranking: Callable[[int | None, int], ActionTable] | None = field(default=None, compare=False)
-    """Where `table` has its rows from."""
+    """The function that computes the rows of `table`."""
 
     @property
     def probability(self) -> float | None:
@@ -455,7 +458,7 @@ class Recommendations(tuple[tuple[float, Recommendation], ...]):
 
 
 def validate_confidence(confidence: object) -> float:
-    """Refuse anything but a probability for which an interval can be computed."""
+    """Raise an error unless the confidence is a probability for which an interval can be computed."""
     if not isinstance(confidence, float) or not 0 < confidence <= MAX_CONFIDENCE:
         raise CausalBanditsError(
             f"confidence must be a number above 0 and up to {MAX_CONFIDENCE}, such as 0.95; got {confidence!r}."
@@ -464,7 +467,7 @@ def validate_confidence(confidence: object) -> float:
 
 
 def validate_tolerance(tolerance: object) -> float:
-    """Refuse anything but a number, 0 or more."""
+    """Raise an error unless the tolerance is a number, 0 or more."""
     if not is_real(tolerance) or not 0 <= tolerance < math.inf:
         raise CausalBanditsError(
             f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {tolerance!r}."
@@ -482,28 +485,28 @@ def recommend(
     allowance: float | None = None,
     action: Action | None = None,
 ) -> Recommendation:
-    """The best action so far in a situation, by a policy's statistic; with an allowance, the best that it pays for.
+    """The best action so far in a situation, by a policy's statistic; with an allowance, the best affordable one.
 
-    With an `action`, how good that one is, whether or not it is the best.
+    If `action` is given, the estimates are for that action, whether or not it is the best.
     """
     validate_confidence(confidence)
     tolerance = validate_tolerance(tolerance)
-    problem, situation = situation.problem, judged_situation(policy, situation)
+    problem, situation = situation.problem, situation_of_rivals(policy, situation)
     incumbent = (
         find_incumbent(policy, situation, statistic, allowance) if action is None else Incumbent(action, math.nan)
     )
     estimate = estimate_mean(policy, situation, statistic, incumbent, confidence, diagnostics.moments)
     bounds, runner_up, doubts = estimate.bounds, incumbent.runner_up, tuple[str, ...]()
-    if runner_up is not None:  # estimated as the best is, and as the ranking of all actions is
+    if runner_up is not None:  # estimated in the same way as the best action and the ranking of all actions
         rival = Incumbent(runner_up.action, runner_up.mean)
         rival_estimate = estimate_mean(policy, situation, statistic, rival, confidence, diagnostics.moments)
         runner_up = runner_up._replace(mean=rival_estimate.mean)
         lead = estimate.mean - problem.cost(incumbent.action) - (runner_up.mean - runner_up.cost)
         if lead < -TIE * max(1.0, abs(estimate.mean), abs(runner_up.mean)):
-            only_rival = problem.situation(eligible=[rival.action], any_tables=True)
+            only_rival = problem.situation(eligible=[rival.action], any_cpts=True)
             doubts = (_explain_order(incumbent.seen, policy.incumbent(only_rival, statistic).seen),)
     cost, context = problem.cost(incumbent.action), problem.contexts.values(situation.context_codes)
-    # A budget pays for a mixture of two actions, of which none need be the best.
+    # Under a budget the optimum is a mixture of two actions, neither of which need be the best.
     obstacle = f"{BUDGET_MIXES}, and error bounds cover single actions only"
     incumbent_certainty = Certainty(tolerance=tolerance, obstacle=obstacle, unavailable=BUDGET_MIXES)
     if allowance is None:
@@ -535,7 +538,7 @@ def recommend(
 
 
 def _explain_order(seen: float | None, rival_seen: float | None) -> str:
-    """Why an action is recommended whose estimate is below that of the runner-up."""
+    """The reason why an action is recommended although its estimate is below that of the runner-up."""
     if seen is None or rival_seen is None or rival_seen >= seen:
         return "the estimates of the two best actions are too uncertain to rank them"
     return (
@@ -545,10 +548,13 @@ def _explain_order(seen: float | None, rival_seen: float | None) -> str:
 
 
 def _cpt_trust(policy: AnyPolicy, problem: Problem) -> str:
-    """How far CPTs that are learned online rest on past rows, where these are not fully trusted."""
+    """The trust of CPTs learned online in past rows, as text; empty if they are fully trusted."""
     if not isinstance(policy, CausalThompsonSampling) or problem.posterior is None or problem.posterior.rows == 0:
         return ""
-    if not policy.doubts_tables(problem):
+    if not policy.doubts_past_cpts(problem):
         return ""
     trust = f"{policy.trust_in(problem):g}"
-    return f"; each row of a CPT is as the past data say with a prior probability of {trust} (trust_past={trust})"
+    return (
+        f"; each row of a CPT is as the rows in data= say with a prior probability of {trust} "
+        f"(trust_past={trust}), an option of the policy that learn() does not change"
+    )

@@ -1,4 +1,4 @@
-"""A campaign's report, one HTML page: recommendation, ranking, mean reward over time, misspecification test."""
+"""The HTML report of a campaign: recommendation, ranking, mean reward over time, misspecification test."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from causalbandits.policies import Outcome
 from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, as_html, format_number
 
 MAX_TABLE_ROWS = 100
-"""So many actions and configurations are listed, those with most rewards first."""
+"""The maximum number of actions and of configurations that are listed, those with the most rewards first."""
 
 MAX_SEGMENTS, MIN_SEGMENT_LENGTH = 40, 10
-"""The mean reward is drawn for so many stretches of the campaign, of so many rewards at least."""
+"""The maximum number of segments in the plot of the mean reward, and the minimum number of rewards per segment."""
 
 GRAPH_CAPTION = "Blue: manipulable variables. Violet: context. Bold outline: parents of the reward."
 
 
 class Average(NamedTuple):
-    """Of some rewards."""
+    """The mean of some rewards, with its standard error."""
 
     n: int
     mean: float
@@ -33,7 +33,7 @@ class Average(NamedTuple):
 
 
 def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[str]) -> None:
-    """Write the report of a campaign to an .html file; it needs no other file."""
+    """Write the report of a campaign to a self-contained .html file."""
     file_path = parse_path(path, "campaign.html")
     if file_path.suffix.lower() not in (".html", ".htm"):
         raise StateError(f"The report can be written to an .html file only, such as campaign.html; got {str(path)!r}.")
@@ -75,10 +75,12 @@ def _recommendation_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[P
         if advice.problem.context:
             return [Code(repr(advice.recommendations()))]
         recommendation = advice.recommend()
-        ranking = recommendation.table(limit=MAX_TABLE_ROWS).format_rows()
+        ranking = recommendation.table(limit=MAX_TABLE_ROWS)
     except CausalBanditsError as error:
         return [Text(str(error))]
-    return [Code(repr(recommendation)), Heading("Ranking of actions"), Code(ranking)]
+    head, rows = ranking.format_cells()
+    notes = [Text(note) for note in ranking.format_notes(len(rows))]
+    return [Code(repr(recommendation)), Heading("Ranking of actions"), Grid(head, rows), *notes]
 
 
 def _graph_parts(advice: Advice) -> list[Part]:
@@ -91,7 +93,7 @@ def _graph_parts(advice: Advice) -> list[Part]:
 
 
 def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:
-    """The mean reward, stretch by stretch."""
+    """A plot of the mean reward per segment of the campaign."""
     rewards = [outcome.reward for outcome in outcomes]
     if len(rewards) < 2 * MIN_SEGMENT_LENGTH:
         return []
@@ -133,7 +135,7 @@ def _average_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:
 
 
 def average_by(outcomes: Iterable[Outcome], by: Callable[[Outcome], Hashable]) -> list[tuple[Any, Average]]:
-    """Rewards by something of their outcomes, those with most first."""
+    """The mean rewards of groups of outcomes, the largest group first."""
     groups: dict[Any, list[float]] = {}
     for outcome in outcomes:
         groups.setdefault(by(outcome), []).append(outcome.reward)
@@ -163,7 +165,7 @@ def _average_table(title: str, head: str, averages: list[tuple[str, Average]]) -
 
 
 def _format_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "do()"
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "do(), no intervention"
 
 
 def _model_check_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[Part]:

@@ -1,14 +1,14 @@
-"""The moments of the rewards of each cell: checks of assumed scales, and a posterior with a noise scale per
-configuration.
+"""The moments of the rewards of each cell.
 
-Policies that estimate scales pool one noise scale over all configurations. Where the rewards contradict that, what is
-said of the best action is said by a posterior that does not:
+They serve to check assumed scales, and to compute a posterior with a noise scale per configuration. Policies that
+estimate scales use one pooled noise scale for all configurations. If the rewards contradict that, the estimates of the
+best action come from a posterior without pooling:
 
     s_z^2 = (nu s^2 + (n_z - 1) V_z) / (nu + n_z - 1)       the sample variance V_z, shrunk towards the pooled s^2
     mean_z ~ N(m, tau^2), m by weighted means, tau^2 two standard errors above its estimate by moments
     given the rewards: the precision-weighted mean of m and the sample mean, with nu + n_z - 1 degrees of freedom
 
-The uncertainty of m is part of it.
+The posterior includes the uncertainty of m.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.problem import Action, Problem
 
 CellMoments = tuple[int, float, float]
-"""Of rewards: how many, their sum and their sum of squares, counted from the same zero everywhere."""
+"""The number of rewards, their sum and their sum of squares, all measured from the same origin."""
 
 
 class RewardMoments(NamedTuple):
-    """The moments of the rewards of each cell, counted from the `pivot`."""
+    """The moments of the rewards of each cell, measured from the `pivot`."""
 
     pivot: float
     cells: Mapping[Hashable, CellMoments]
     rewards: Mapping[Hashable, Array] = MappingProxyType({})
-    """Rewards of each cell, for the shape of their distribution: all of an agent's, the latest of a study's."""
+    """Rewards of each cell, from which the shape of their distribution is estimated.
+
+    An agent has all rewards, a study the latest ones.
+    """
 
 
 def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMoments:
-    """The moments of the rewards of each cell, from all outcomes; those without the parents' values do not count."""
+    """The moments of the rewards of each cell, from all outcomes except those that lack the parents' values."""
     rewards: dict[Hashable, list[float]] = {}
     pivot = None
     for outcome in outcomes:
@@ -57,33 +60,36 @@ def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMo
 
 
 def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:
-    """What the policy takes to explain the reward: the parents, or the action in its context if it searches all."""
+    """The cell that explains the reward according to the policy: the parents, or the action in its context."""
     return (action, context) if policy.traits.searches_all else z
 
 
-# What they say against scales that were declared, or pooled.
+# Contradictions between the moments and declared or pooled scales.
 
 MIN_DEGREES_OF_FREEDOM = 20
-"""The rewards' spread is judged by so many differences from their cells' means, or more."""
+"""The minimum degrees of freedom for an estimate of the rewards' standard deviation within cells."""
 
 SCALE_TOLERANCE = 1.5
-"""A scale that is so many times too small makes an interval misleading."""
+"""The factor by which a scale may be too small before an interval is misleading."""
 
 MIN_CELL_REWARDS = 8
-"""A configuration's own spread is compared with the others' from so many rewards on."""
+"""A configuration's variance is compared with the others' only if it has more rewards than this."""
 
 MIN_PRIOR_REWARDS, PRIOR_ODDS_RATIO = 50, 10.0
-"""From so many rewards on, a Beta prior is far off where the odds of a success differ from its own by this factor."""
+"""The minimum number of rewards, and the ratio of odds, from which on a Beta prior is distant.
+
+The ratio is between the odds of a success in the rewards and in the prior mean.
+"""
 
 SPREAD_RATIO = 2.0
-"""Standard deviations that differ by a smaller factor are taken to be equal."""
+"""Standard deviations with a smaller ratio are treated as equal."""
 
 SIGNIFICANCE = 1e-4
-"""Spreads differ where the test of equal variances has a smaller p-value."""
+"""Variances differ if the p-value of the test of equal variances is smaller."""
 
 
 def scale_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
-    """Where the rewards, by their moments in each cell, contradict the scales that the policy assumes."""
+    """The contradictions between the moments of the rewards in each cell and the scales that the policy assumes."""
     if policy.traits.unit_rewards:
         return _prior_caveats(policy, moments)
     noise, prior = getattr(policy, "noise_scale", None), getattr(policy, "prior_scale", None)
@@ -105,7 +111,7 @@ def scale_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
 
 
 def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, float | None]:
-    """How far rewards vary within cells, and how far the cells' means vary; None where too few tell."""
+    """The standard deviations of rewards within cells and of the cells' means; None if there are too few rewards."""
     degrees = sum(n for n, _, _ in moments) - len(moments)
     if degrees < MIN_DEGREES_OF_FREEDOM:
         return None, None
@@ -117,7 +123,7 @@ def _standard_deviations(moments: list[CellMoments]) -> tuple[float | None, floa
 
 
 class _DistantPrior(NamedTuple):
-    """A fixed Beta prior, and the rewards' mean, which is far from what it expects."""
+    """A fixed Beta prior, and the mean of the rewards, which is far from the prior mean."""
 
     successes: float
     failures: float
@@ -129,7 +135,7 @@ class _DistantPrior(NamedTuple):
 
 
 def _distant_prior(policy: AnyPolicy, moments: RewardMoments) -> _DistantPrior | None:
-    """The prior of a policy for rewards in [0, 1], where these contradict it."""
+    """The Beta prior of a policy for rewards in [0, 1] if the rewards contradict it; otherwise None."""
     successes, failures = getattr(policy, "successes", None), getattr(policy, "failures", None)
     if not policy.traits.unit_rewards or policy.traits.learns_scales or not is_real(successes) or not is_real(failures):
         return None
@@ -142,9 +148,9 @@ def _distant_prior(policy: AnyPolicy, moments: RewardMoments) -> _DistantPrior |
 
 
 def beta_prior_bias(policy: CellPolicy, problem: Problem, moments: RewardMoments, weights: Array) -> float:
-    """How far a fixed Beta prior that the rewards contradict moves the mean of an action with these cells.
+    """The shift of an action's mean by a fixed Beta prior that the rewards contradict.
 
-    0 where they do not contradict it, and for cells that are actions, each of which has rewards of its own.
+    0 if they do not contradict it, and if cells are actions, each of which has rewards of its own.
     """
     prior = _distant_prior(policy, moments)
     if prior is None or not policy.causal:
@@ -157,7 +163,10 @@ def beta_prior_bias(policy: CellPolicy, problem: Problem, moments: RewardMoments
 
 
 def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]:
-    """Where the rewards' mean is far from that of a fixed Beta prior: cells with few rewards are then far off."""
+    """The caveat of a fixed Beta prior that is far from the mean of the rewards.
+
+    Such a prior distorts the estimates of cells with few rewards.
+    """
     prior = _distant_prior(policy, moments)
     if prior is None:
         return ()
@@ -172,9 +181,9 @@ def _prior_caveats(policy: AnyPolicy, moments: RewardMoments) -> tuple[str, ...]
 
 
 def noise_contradiction(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> str:
-    """Where rewards vary more than was declared, in words; empty where they do not, or nothing was declared.
+    """The contradiction between the variance of the rewards and the declared noise scale, as text; or empty.
 
-    The variance of s-sub-Gaussian rewards is s^2 at most: a cell whose sample variance exceeds that by four standard
+    The variance of s-sub-Gaussian rewards is at most s^2. A cell whose sample variance exceeds that by four standard
     errors contradicts it.
     """
     given = None if policy.traits.learns_scales else getattr(policy, "noise_scale", None)
@@ -191,9 +200,9 @@ def noise_contradiction(policy: AnyPolicy, problem: Problem, moments: RewardMome
 
 
 def spreads_differ(moments: Iterable[CellMoments]) -> bool:
-    """Whether rewards vary more in some cells than in others, beyond chance.
+    """Whether the variance of the rewards differs significantly between cells.
 
-    By Bartlett's test of equal variances, its statistic divided by 3 because tails heavier than the normal
+    By Bartlett's test of equal variances. Its statistic is divided by 3, because tails heavier than the normal
     distribution's inflate it by about half of the kurtosis.
     """
     from scipy.special import chdtrc
@@ -215,7 +224,7 @@ def spreads_differ(moments: Iterable[CellMoments]) -> bool:
 
 
 def pooled_scale_caveat(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> str:
-    """What a noise scale that is pooled over all configurations assumes of those with few rewards, in words."""
+    """The assumption of a pooled noise scale about configurations with few rewards, as text."""
     is_pooled = policy.traits.learns_scales and not policy.traits.unit_rewards and not policy.traits.searches_all
     few = problem.configurations - sum(n > MIN_CELL_REWARDS for n, _, _ in moments.cells.values())
     if not is_pooled or not few:
@@ -229,17 +238,17 @@ def pooled_scale_caveat(policy: AnyPolicy, problem: Problem, moments: RewardMome
 # The posterior with a noise scale for every configuration.
 
 PRIOR_DEGREES = 4.0
-"""The pooled variance counts as much as so many of a configuration's own rewards."""
+"""The weight of the pooled variance in each configuration, as a number of rewards."""
 
 
 SPREAD_ERRORS = 2.0
-"""The spread of the cells' means is taken to be so many standard errors above its estimate."""
+"""The variance of the cells' means is set to this many standard errors above its estimate."""
 
 
 def spread_of_means(means: Array, errors: Array, variance: float) -> float:
-    """The variance of the cells' means beyond that of their errors, with its own uncertainty on top.
+    """The variance of the cells' means without their sampling variance, plus an allowance for its own uncertainty.
 
-    By its estimate alone, means of few cells are shrunk too far where it happens to be small.
+    The plain estimate for few cells may be small by chance, which would shrink their means too much.
     """
     if len(means) < 2:
         return variance
@@ -249,20 +258,20 @@ def spread_of_means(means: Array, errors: Array, variance: float) -> float:
 
 
 class CellPosterior(NamedTuple):
-    """Means of all configurations with their variances; what they share with the common centre; degrees of freedom."""
+    """The means of all configurations, their variances, their shrinkage to a common centre, and degrees of freedom."""
 
     means: Array
     variances: Array
     shrinkage: Array
-    """How much of the centre is in each mean."""
+    """The weight of the centre in each mean."""
     centre_variance: float
     degrees: Array
     spread_range: tuple[float, float]
-    """The least and the largest standard deviation of rewards given the configuration."""
+    """The smallest and the largest standard deviation of rewards given the configuration."""
 
     @property
     def caveat(self) -> str:
-        """The finding in words."""
+        """The caveat about the different standard deviations, as text."""
         low, high = self.spread_range
         return (
             f"the standard deviation of rewards differs between configurations ({low:.2g} to {high:.2g}); interval "
@@ -270,7 +279,7 @@ class CellPosterior(NamedTuple):
         )
 
     def bounds(self, weights: Array, rows: Array | None, confidence: float) -> tuple[float, Bounds]:
-        """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
+        """The mean of a weighted sum and its interval; `rows` are samples of the weights if these are uncertain."""
         from scipy.special import stdtrit
 
         mean = float(weights @ self.means)
@@ -280,14 +289,14 @@ class CellPosterior(NamedTuple):
         if rows is not None:
             variance += float((rows @ self.means).var())
         by_cell = parts.mean(axis=0)
-        # Satterthwaite: the degrees of freedom of a weighted sum of variances.
+        # Satterthwaite's degrees of freedom of a weighted sum of variances.
         degrees = float(variance**2 / max(1e-300, (by_cell**2 / self.degrees).sum())) if variance > 0 else 1.0
         half = float(stdtrit(max(1.0, degrees), (1 + confidence) / 2)) * math.sqrt(variance)
         assumption = "rewards are approximately normal given the configuration, with an estimated noise scale for each"
         return mean, Bounds(mean - half, mean + half, "credible", assumption)
 
     def sample(self, rng: np.random.Generator, draws: int) -> Array:
-        """Draws of all means, a row each."""
+        """Samples of all means, one row each."""
         shape = draws, len(self.means)
         own = np.sqrt(self.variances) * rng.standard_normal(shape)
         stretch = np.sqrt(0.5 * self.degrees / rng.standard_gamma(0.5 * self.degrees, shape))
@@ -296,7 +305,10 @@ class CellPosterior(NamedTuple):
 
 
 def heteroscedastic_posterior(policy: AnyPolicy, problem: Problem, moments: RewardMoments) -> CellPosterior | None:
-    """The posterior with a noise scale for every configuration, where a policy pools one and rewards contradict it."""
+    """The posterior with a noise scale for every configuration, if the rewards contradict a pooled noise scale.
+
+    None if they do not, or if the policy has no pooled scale.
+    """
     is_pooled = isinstance(policy, CellPolicy) and policy.causal and policy.traits.learns_scales
     if not is_pooled or policy.traits.unit_rewards or not spreads_differ(moments.cells.values()):
         return None

@@ -1,23 +1,22 @@
 """Rewards of which a few large ones carry most of the variance: sales, prizes, losses.
 
-The mean of such rewards is not normally distributed after some hundred of them, and no interval for it is valid without
-an assumption on values that have not been seen (Bahadur and Savage 1956). What can be seen is used: the second, third
-and fourth central moments of each cell, mixed with those of all rewards,
+The mean of such rewards is not normally distributed even after some hundred of them, and no interval for it is valid
+without an assumption about unobserved values (Bahadur and Savage 1956). The posterior uses the second, third and fourth
+central moments of each cell, mixed with those of all rewards:
 
-    own_z = 2 (n_z - 1) / (kurtosis - 1)          degrees of freedom of a cell's variance, few where tails are heavy
+    own_z = 2 (n_z - 1) / (kurtosis - 1)          degrees of freedom of a cell's variance, few if tails are heavy
     mu_z  = (nu mu + own_z mu_z) / (nu + own_z)   for moments of order 2 to 4; never less than the cell's own variance
 
 An action's estimate is a weighted sum of rewards. With V, C and Q the sums of the second, third and fourth moments of
-its parts, V^2 / Q is the number of rewards that carry its variance, and C / V^1.5 its skewness. Quantiles are Student's
-with 2 V^2 / Q degrees of freedom, moved by the skewness (Cornish and Fisher): of K prizes of equal size these are
-nearly the exact Poisson limits, from K = 1 on.
+its terms, V^2 / Q is the number of rewards that carry its variance, and C / V^1.5 its skewness. Quantiles are Student's
+with 2 V^2 / Q degrees of freedom, shifted by the skewness (Cornish and Fisher). For K prizes of equal size these are
+nearly the exact Poisson limits, from K = 1 on. Means of cells are shrunk towards their common centre; the variance of
+the means is set to two standard errors above its estimate.
 
-Means of cells are shrunk towards their common centre by a spread that is two standard errors above its estimate.
-
-Where the problem declares the range of rewards, values beyond the largest M_z of the n_z rewards of a cell are allowed
-for: with probability 1 - delta they come with probability log(1 / delta) / n_z at most, whenever one looks, and raise
-the mean by (high - M_z) times that; likewise below the smallest. That matters where the range is wide, compared to how
-much rewards have varied.
+If the problem declares the range of rewards, the interval allows for values above the maximum M_z of the n_z rewards of
+a cell. With probability 1 - delta, their probability is at most log(1 / delta) / n_z, and they raise the mean by at
+most (high - M_z) times that. Values below the minimum are treated likewise. This matters if the range is wide compared
+to the variation of the rewards.
 """
 
 from __future__ import annotations
@@ -34,31 +33,35 @@ from causalbandits.campaign.reward_moments import spread_of_means
 from causalbandits.policies import Bounds
 
 MIN_SHAPE_REWARDS = 8
-"""The shape of the rewards is judged from so many on."""
+"""The minimum number of rewards for an estimate of their shape."""
 
 ROUNDING, LARGEST_WIDTH = 1e-12, 1e70
-"""Rewards that differ by a smaller share are equal; fourth powers of larger differences, or as small, overflow."""
+"""The relative difference below which rewards are equal, and the largest range of rewards.
+
+Fourth powers of a larger range, or of one smaller than its inverse, overflow or underflow.
+"""
 
 MAX_SKEWNESS, MAX_KURTOSIS = 2.0, 20.0
-"""Rewards with more than that are not near normal; the exponential distribution has 2 and 9."""
+"""Rewards with a larger skewness or kurtosis are not approximately normal; the exponential distribution has 2 and 9."""
 
 MIN_LARGE_REWARDS = 3
-"""Of fewer large rewards the size is hardly known, nor how often they come."""
+"""The minimum number of large rewards from which their size and frequency can be estimated."""
 
 LARGE = 0.5
-"""A large reward is further from the mean than so many standard deviations, on the side of the longer tail."""
+"""A large reward differs from the mean by more than this many standard deviations, in the direction of the longer tail.
+"""
 
 WIDE_RANGE = 6.0
-"""A declared range of more standard deviations than this has room for rewards unlike those seen."""
+"""A declared range of more than this many standard deviations is wide: it allows for rewards unlike those observed."""
 
 UNSEEN_SHARE = 0.2
-"""The share of an interval's error probability that is spent on values beyond those seen."""
+"""The share of an interval's error probability that is spent on unobserved values."""
 
 SHAPE_DEGREES = 8.0
-"""The moments of all rewards count as much in each cell as so many degrees of freedom of its own."""
+"""The weight of the moments of all rewards in each cell, in degrees of freedom."""
 
 MIN_DEGREES = 2.0
-"""Quantiles are Student's with no fewer degrees of freedom."""
+"""The minimum degrees of freedom of Student's quantiles."""
 
 FEW_LARGE_REWARDS = (
     "large rewards carry most of the variance, and too few have been observed to estimate their frequency; declare "
@@ -67,7 +70,7 @@ FEW_LARGE_REWARDS = (
 
 
 class CellMeans(NamedTuple):
-    """How many rewards each cell has, their means and sample variances."""
+    """The number of rewards of each cell, their means and sample variances."""
 
     counts: Array
     means: Array
@@ -75,13 +78,13 @@ class CellMeans(NamedTuple):
 
 
 class RewardShape(NamedTuple):
-    """The central moments of rewards: of all of them, and of each cell by its number."""
+    """The central moments of rewards, of all of them and by the number of the cell."""
 
     variance: float
     third: float
     fourth: float
     large: int
-    """So many are far out on the side of the longer tail."""
+    """The number of large rewards, in the direction of the longer tail."""
     cells: Mapping[int, tuple[float, float]]
     """The mean third and fourth powers of the deviations from a cell's mean."""
 
@@ -92,19 +95,20 @@ class RewardShape(NamedTuple):
 
     @property
     def skewness(self) -> float:
-        """The third moment in units of the standard deviation."""
+        """The standardised third moment."""
         return self.third / float(self.variance**1.5)
 
     @property
     def kurtosis(self) -> float:
-        """The fourth moment in units of the standard deviation: 3 for the normal distribution."""
+        """The standardised fourth moment; 3 for the normal distribution."""
         return self.fourth / self.variance**2
 
 
 def estimate_shape(rewards: Mapping[int, Array]) -> RewardShape | None:
-    """The shape of the rewards of cells by their numbers; None where rewards are few, all equal, or vary immensely.
+    """The shape of rewards by the number of their cell; None if rewards are few, all equal, or of an extreme range.
 
-    Deviations are from the cells' means, or from the mean of all where a cell with a single reward has the large one.
+    Deviations are from the cells' means, or from the overall mean if the large reward is in a cell with a single
+    reward.
     """
     values = np.concatenate([np.zeros(0), *rewards.values()])
     if len(values) < MIN_SHAPE_REWARDS:
@@ -130,15 +134,18 @@ def estimate_shape(rewards: Mapping[int, Array]) -> RewardShape | None:
 
 
 class UnseenValues(NamedTuple):
-    """How far each cell's mean can be moved by rewards beyond those seen, in units of their probability; and that."""
+    """The largest shift of each cell's mean per unit of probability of unobserved rewards, above and below."""
 
     above: Array
     below: Array
     counts: Array
-    """So many rewards have not been beyond; 0 where none was seen."""
+    """The number of observed rewards; 0 if there are none."""
 
     def allowance(self, weights: Array, log_error: float) -> tuple[float, float]:
-        """How far below and above a weighted mean can be, all cells together with a probability of error at most."""
+        """The largest shift of a weighted mean downwards and upwards by unobserved rewards.
+
+        The bounds of all cells hold jointly, except with the error probability.
+        """
         cells = weights > 0
         log_cells = math.log(max(1, int((cells & (self.above + self.below > 0)).sum())))
         share = np.minimum(1.0, (log_cells - log_error) / np.maximum(1.0, self.counts))
@@ -146,7 +153,7 @@ class UnseenValues(NamedTuple):
         return float(share @ self.below), float(share @ self.above)
 
     def sample(self, rng: np.random.Generator, means: Array) -> Array:
-        """Draws of the cells' means, a row each, with what rewards beyond those seen may add."""
+        """Samples of the cells' means, one row each, with a random shift by unobserved rewards."""
         n = np.maximum(1.0, self.counts)
         share_above, share_below = (np.minimum(1.0, rng.standard_exponential(means.shape) / n) for _ in range(2))
         moved = means + share_above * self.above - share_below * self.below
@@ -157,9 +164,9 @@ class UnseenValues(NamedTuple):
 def find_unseen_values(
     reward_range: tuple[float, float], posterior: SkewedPosterior, rewards: Mapping[int, Array], weights: Array
 ) -> UnseenValues | None:
-    """Room for rewards beyond those seen in the declared range; None where it is not wide for any cell of the action.
+    """The allowance for unobserved rewards in the declared range; None if it is not wide for any cell of the action.
 
-    A cell without rewards may have its mean anywhere in the range.
+    The mean of a cell without rewards may be anywhere in the range.
     """
     low, high = reward_range
     is_wide = high - low > WIDE_RANGE * posterior.deviations
@@ -173,29 +180,29 @@ def find_unseen_values(
 
 
 class SkewedPosterior(NamedTuple):
-    """Means of all cells with their variances, what they share with the common centre, and moments of their errors."""
+    """The means of all cells, their variances, their shrinkage to a common centre, and the moments of their errors."""
 
     means: Array
     variances: Array
     shrinkage: Array
-    """How much of the centre is in each mean."""
+    """The weight of the centre in each mean."""
     centre_weights: Array
-    """How much of each cell's sample mean is in the centre."""
+    """The weight of each cell's sample mean in the centre."""
     centre_variance: float
     second: Array
-    """Variances of the sample means; the sums of the third and fourth moments of the rewards' parts in them."""
+    """The variances of the sample means; `third` and `fourth` are the sums of the moments of their terms."""
     third: Array
     fourth: Array
     deviations: Array
-    """Standard deviations of rewards given the cell."""
+    """The standard deviations of rewards given the cell."""
     rewards: int
     shape: RewardShape
     unseen: UnseenValues | None = None
-    """Room for rewards beyond those seen, where a range is declared that is wide."""
+    """The allowance for unobserved rewards if a wide range is declared; otherwise None."""
 
     @property
     def caveat(self) -> str:
-        """The finding in words."""
+        """The caveat about the skewed rewards, as text."""
         if self.unseen is not None:
             return (
                 "rewards vary far less than reward_range allows; interval and probability allow for unobserved "
@@ -208,14 +215,14 @@ class SkewedPosterior(NamedTuple):
 
     @property
     def obstacle(self) -> str:
-        """Why neither interval nor probability is available, where no range is declared; empty where they are.
+        """The reason why neither interval nor probability is available without a declared range; empty if they are.
 
-        Where rewards are 0 or 1 the size of a large one is known.
+        If rewards are 0 or 1, the size of a large one is known.
         """
         return FEW_LARGE_REWARDS if self.shape.large < MIN_LARGE_REWARDS and not self.shape.is_binary else ""
 
     def bounds(self, weights: Array, rows: Array | None, confidence: float) -> tuple[float, Bounds]:
-        """The mean of a weighted sum and its interval; `rows` are draws of the weights where these are uncertain."""
+        """The mean of a weighted sum and its interval; `rows` are samples of the weights if these are uncertain."""
         from scipy.special import stdtrit
 
         mean, samples = float(weights @ self.means), weights[None] if rows is None else rows
@@ -238,10 +245,10 @@ class SkewedPosterior(NamedTuple):
         return mean, Bounds(lower - below, upper + above, "credible", "rewards lie in the declared range")
 
     def sample(self, rng: np.random.Generator, draws: int) -> Array:
-        """Draws of all means, a row each: gamma variables of the cells' skewness, with Student's tails."""
+        """Samples of all means, one row each: gamma variables with the cells' skewness and Student's tails."""
         shape = draws, len(self.means)
         scale = np.where(self.second > 0.0, self.second, 1.0)
-        # Three times the skewness of a sample mean moves the gamma quantile as far as the interval's end.
+        # Three times the skewness of a sample mean shifts the gamma quantile as far as the bound of the interval.
         skewness = np.clip(3.0 * self.third / scale**1.5 * (1.0 - self.shrinkage) ** 1.5, -4.0, 4.0)
         shapes = 4.0 / np.maximum(np.abs(skewness), 1e-2) ** 2
         gamma = np.sign(skewness) * (rng.standard_gamma(shapes, shape) - shapes) / np.sqrt(shapes)
@@ -254,7 +261,7 @@ class SkewedPosterior(NamedTuple):
 
 
 def skewed_posterior(cells: CellMeans, shape: RewardShape) -> SkewedPosterior:
-    """The posterior of the cells' means, from their rewards' moments and the shape that all have in common."""
+    """The posterior of the cells' means, from the moments of their rewards and the shape of all rewards."""
     count, means, variances = cells
     seen, n = count > 0, np.maximum(1.0, count)
     own_third, own_fourth, has_shape = np.zeros(len(n)), np.zeros(len(n)), np.zeros(len(n), dtype=bool)
@@ -287,5 +294,5 @@ def skewed_posterior(cells: CellMeans, shape: RewardShape) -> SkewedPosterior:
 
 
 def group_rewards(rewards: Mapping[Hashable, Array], numbers: Mapping[Hashable, int]) -> dict[int, Array]:
-    """Rewards by the numbers of their cells; those of cells without a number are left out."""
+    """Rewards by the number of their cell, without the rewards of cells that have no number."""
     return {numbers[cell]: values for cell, values in rewards.items() if cell in numbers and len(values)}

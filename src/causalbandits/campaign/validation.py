@@ -1,6 +1,6 @@
 """Validation of the inputs of an agent or a study: contexts, batch sizes, seeds, outcomes.
 
-What cannot be accepted is refused with the reason, before anything is changed. Outcomes come back in codes.
+Invalid input raises an error with the reason before any state is changed. Outcomes are returned as codes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from causalbandits.policies import AnyPolicy, validate_reward
 from causalbandits.problem import Action, BudgetTracker, Problem
 
 MAX_REWARD = 1e150
-"""Rewards beyond this size would overflow where they are squared or summed."""
+"""The largest absolute reward; squares or sums of larger ones would overflow."""
 
 EncodedOutcome = tuple[Z, float, Mapping[str, int] | None]
-"""What can be learnt from: the parents' codes (none, if they were lost), the reward, what else was observed."""
+"""An encoded outcome: the parents' codes (none if they were lost), the reward, and other observed variables."""
 
 
 def condition_on_context(problem: Problem, context: Context | None, *, accept_impossible: bool) -> Problem:
-    """The problem where some of its context is known; refuses a context of probability 0."""
+    """The problem conditioned on the known part of its context; raises an error for a context of probability 0."""
     conditioned = problem if context is None else problem.condition(context)
     if not accept_impossible and not conditioned.can_occur:
         raise CausalBanditsError(
@@ -37,35 +37,35 @@ def condition_on_context(problem: Problem, context: Context | None, *, accept_im
 
 
 def validate_batch_size(n: object) -> None:
-    """Refuse anything but a number of decisions that can be asked for at once."""
+    """Raise an error unless `n` is a number of decisions that can be requested at once."""
     if not is_integer(n) or not 1 <= n <= BATCH_LIMIT:
         raise CausalBanditsError(f"n, the number of decisions, must be an integer from 1 to {BATCH_LIMIT}; got {n!r}.")
 
 
-def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int) -> None:
-    """Say so if a batch is one action again and again, because the policy is deterministic."""
+def warn_of_repetition(policy: AnyPolicy, n: int, remedy: str, stacklevel: int) -> None:
+    """Warn that a batch repeats a single action because the policy is deterministic."""
     warn(
         f"ask({n}): the policy {policy.id!r} is deterministic, so that a batch repeats one action until an outcome "
-        f"is reported. {way_out}, or choose a randomised policy, such as 'c-ts(prior=main-effects)'.",
+        f"is reported. {remedy}, or choose a randomised policy, such as 'c-ts(prior=main-effects)'.",
         BatchWarning,
         stacklevel=stacklevel + 1,
     )
 
 
 def refuse_beyond_budget(n: int, tracker: BudgetTracker | None) -> None:
-    """Refuse a batch of more decisions than a budget has rounds left."""
+    """Raise an error if a batch has more decisions than the budget has rounds left."""
     if tracker is not None and n > (rounds_left := tracker.status.rounds_left):
         raise BudgetError(f"The budget covers {rounds_left} more rounds; ask({n}) requests {n}. Nothing was decided.")
 
 
 def validate_seed(seed: object) -> None:
-    """Refuse anything but a whole number, 0 or more, or None."""
+    """Raise an error unless the seed is an integer, 0 or more, or None."""
     if seed is not None and (not is_integer(seed) or seed < 0):
         raise _seed_error(seed)
 
 
 def parse_seed(seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    """The seed, whatever NumPy takes for one, as plain numbers, which a file can hold."""
+    """The seed, in any form that NumPy accepts, with plain integers that a file can store."""
     try:
         sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         entropy = np.asarray(sequence.entropy, dtype=object).tolist()
@@ -80,7 +80,7 @@ def _seed_error(seed: object) -> CausalBanditsError:
 
 
 def validate_observed_argument(observed: object) -> None:
-    """Refuse what cannot be observed values, such as a reward that was given in their place."""
+    """Raise an error if `observed` is not a mapping, for example if it is the reward."""
     if observed is None or isinstance(observed, Mapping):
         return
     reward = f"{observed!r}" if is_real(observed) or isinstance(observed, bool) else "..."
@@ -101,12 +101,12 @@ def validate_outcome(
     accept_impossible: bool,
     allow_incomplete: bool = False,
 ) -> EncodedOutcome:
-    """The outcome of an action, in codes; a TellError if it cannot be accepted.
+    """The outcome of an action, in codes; raises a TellError if it is invalid.
 
     The problem is conditioned on the context of the decision. Variables that the action set, and the context, are
-    filled in; None says that a value was lost. `action` is None for an outcome that came before its decision: it is
-    validated as far as possible. With `allow_incomplete` an outcome that lacks values that the policy needs is accepted
-    as well; those of the parents that were given are then among the observed codes.
+    filled in; None marks a lost value. `action` is None for an outcome that arrives before its decision: it is
+    validated as far as possible. With `allow_incomplete`, an outcome without some values that the policy needs is
+    accepted as well; its values of parents are then among the observed codes.
     """
     if type(observed) is not dict:
         validate_observed_argument(observed)
@@ -170,15 +170,15 @@ def _split_observed(
 
 
 def _may_be_lost(problem: Problem, name: str) -> bool:
-    """Whether None says that an outcome lacks a variable that it should show, and is not one of its values."""
+    """Whether None marks a lost value of a variable that should be observed, rather than being one of its values."""
     expected = name in problem.parent_names or name in problem.must_observe
     return expected and None not in problem.variable(name).states
 
 
 def infer_parents(problem: Problem, action: Action | None, observed_codes: Mapping[str, int]) -> Z | None:
-    """The parents' codes from what was set, known and observed; None where that does not determine them all.
+    """The parents' codes from intervention, context and observed values; None if these do not determine them all.
 
-    The problem is conditioned on what was known at the decision.
+    The problem is conditioned on the context of the decision.
     """
     codes, context = [], problem.context_codes_by_name
     intervention: Mapping[str, State] = {} if action is None else action.intervention
@@ -197,7 +197,7 @@ def infer_parents(problem: Problem, action: Action | None, observed_codes: Mappi
 def _encode_partial_parents(
     problem: Problem, action: Action | None, parents: Mapping[str, State], observed_codes: dict[str, int] | None
 ) -> tuple[Z, dict[str, int] | None]:
-    """The parents' codes if they follow from the other values; if not, those given are among the observed codes."""
+    """The parents' codes if the other values determine them; otherwise the given ones are among the observed codes."""
     parent_codes = {name: problem.variable(name).code(value) for name, value in parents.items()}
     codes = {**(observed_codes or {}), **parent_codes}
     z = infer_parents(problem, action, codes)
@@ -207,9 +207,9 @@ def _encode_partial_parents(
 def missing_variables(
     problem: Problem, action: Action, context: Z | None, z: Z | None, observed: Mapping[str, int] | None
 ) -> tuple[str, ...]:
-    """The parents and the variables of `must_observe` whose values are not known after an outcome.
+    """The parents and the variables of `must_observe` whose values an outcome leaves unknown.
 
-    `context` has the codes of the context, -1 where it is not known.
+    `context` has the codes of the context, -1 for unknown values.
     """
     has_parents = bool(z) or not problem.parents
     if has_parents and not problem.unknown_cpts:
@@ -220,7 +220,7 @@ def missing_variables(
 
 
 def observation_requirements(problem: Problem, policy: AnyPolicy) -> tuple[str, ...]:
-    """The variables whose values a policy needs of every outcome, unless they were set or are known beforehand."""
+    """The variables whose values a policy needs in every outcome, unless they are set or part of the context."""
     parents = problem.parents if policy.traits.needs_parents else ()
     return tuple(dict.fromkeys((*parents, *(problem.must_observe if policy.traits.learns_cpts else ()))))
 
@@ -233,7 +233,7 @@ def _refuse_incomplete(
     observed_codes: Mapping[str, int] | None,
     lost: Collection[str],
 ) -> None:
-    """Refuse an outcome that lacks a value that the policy needs."""
+    """Raise an error if an outcome lacks a value that the policy needs."""
     missing = missing_variables(problem, action, problem.context_codes, z, observed_codes)
     needed = observation_requirements(problem, policy)
     missing_parents = [name for name in missing if name in problem.parents and name in needed]
@@ -246,11 +246,13 @@ def _refuse_incomplete(
             "was changed."
         )
     if unreported := [name for name in missing if name in needed and name not in lost]:
-        knobs = [name for name in unreported if name in problem.manipulable]
+        manipulable = [name for name in unreported if name in problem.manipulable]
         always = (
-            (f" Or set {', '.join(map(repr, knobs))} in every action: remove the name from optional=.") if knobs else ""
+            (f" Or set {', '.join(map(repr, manipulable))} in every action: remove the name from optional=.")
+            if manipulable
+            else ""
         )
-        declaration = len(knobs) < len(unreported) and (
+        declaration = len(manipulable) < len(unreported) and (
             " If the variable can never be observed, declare the observable variables, Problem(..., "
             "can_observe=[...]); the others are marginalised out."
         )
@@ -270,7 +272,10 @@ def _zero_probability_error(values: Mapping[str, State], action: Action) -> Tell
 
 
 def _with_known_parents(problem: Problem, action: Action, parents: Mapping[str, State]) -> Mapping[str, State]:
-    """The parents' values with those that the action set or that were known before it: these cannot be otherwise."""
+    """The parents' values, completed with those that the action or the context determines.
+
+    Raises an error if a reported value differs from a determined one.
+    """
     choices = action.choices
     known = {name: states[choices[k] - 1] for k, name, states in problem.manipulable_parents if choices[k]}
     _refuse_contradiction(problem, parents, known, "was set to {} by the decision", _SET_ADVICE)
@@ -285,24 +290,24 @@ _SET_ADVICE = " Leave it out: it is filled in. If another action was carried out
 
 
 def _refuse_contradiction(
-    problem: Problem, told: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
+    problem: Problem, reported: Mapping[str, State], known: Mapping[str, State], relation: str, advice: str
 ) -> None:
     for name, value in known.items():
-        if name in told and _contradicts(problem, name, told[name], value):
+        if name in reported and _contradicts(problem, name, reported[name], value):
             raise TellError(
-                f"{name!r} {relation.format(repr(value))}; observed has {_abbreviate(told[name])}.{advice} "
+                f"{name!r} {relation.format(repr(value))}; observed has {_abbreviate(reported[name])}.{advice} "
                 "Nothing was changed."
             )
 
 
-def _contradicts(problem: Problem, name: str, told: State, value: State) -> bool:
-    """Whether two values are different states; a number is the same as its interval."""
-    if type(told) is type(value) and told == value:
+def _contradicts(problem: Problem, name: str, reported: State, value: State) -> bool:
+    """Whether two values are different states; a number equals its interval."""
+    if type(reported) is type(value) and reported == value:
         return False
     variable = problem.variable(name)
     try:
-        return variable.code(told) != variable.code(value)
-    except CausalBanditsError:  # it is no state at all, which is said where it is encoded
+        return variable.code(reported) != variable.code(value)
+    except CausalBanditsError:  # not a valid state, which raises an error when it is encoded
         return False
 
 
@@ -329,14 +334,14 @@ def _abbreviate(value: object) -> str:
 
 
 def _encode_observed(problem: Problem, action: Action, observed: Mapping[str, State]) -> dict[str, int]:
-    """The codes of variables other than the parents; they must not contradict the action and the context."""
+    """The codes of variables other than the parents; they must be consistent with the action and the context."""
     for name in observed:
         if name == problem.reward and name != problem.reward_node:
             raise TellError(
                 f"{name!r} is the reward: give it as reward=..., and leave it out of observed. Nothing was changed."
             )
         if not isinstance(name, str) or name not in problem.graph.parents:
-            known = [own for own in problem.graph.parents if own != problem.reward]
+            known = [variable for variable in problem.graph.parents if variable != problem.reward]
             raise TellError(f"observed: {unknown_name_message('variable', name, known)} Nothing was changed.")
     codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
     set_values = {name: value for name, value in action.intervention.items() if name in observed}

@@ -198,7 +198,9 @@ def parse_states(problem: Problem, arguments: Sequence[str]) -> Mapping[str, Any
             values[name] = variable.states[variable.code(float(text))]
             continue
         if text not in states_by_text:
-            raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.")
+            is_list = "," in text and "=" in text
+            several = " Repeat the option for each variable: it takes a single NAME=value." if is_list else ""
+            raise CausalBanditsError(f"{name} must be one of {', '.join(states_by_text)}; got {text!r}.{several}")
         values[name] = states_by_text[text]
     return values
 

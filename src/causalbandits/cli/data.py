@@ -116,7 +116,7 @@ def check(
     interventions: InterventionsOption = None,
     bins: BinsOption = None,
     alpha: Annotated[float, typer.Option(min=0, max=1, help="False discovery rate of the rejected claims.")] = 0.05,
-    drop: Annotated[bool, typer.Option("--drop", help="Leave out rows with missing values.")] = False,
+    missing: Annotated[str, typer.Option(help="Treatment of rows with missing values: refuse, or drop.")] = "refuse",
     na: NaOption = None,
     delimiter: DelimiterOption = None,
 ) -> None:
@@ -139,7 +139,7 @@ def check(
             interventions=interventions,
             bins=fitting.bins_from_texts(bins or ()),
             alpha=alpha,
-            missing="drop" if drop else "refuse",
+            missing=cast(Any, missing),
             na_values=_parse_na_values(na),
             delimiter=delimiter,
         )

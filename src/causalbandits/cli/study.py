@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from causalbandits.cli.console import print_plain
 from causalbandits.cli.options import CommandTarget, translate_errors, with_problem_options
 from causalbandits.cli.service import keys
 from causalbandits.errors import CausalBanditsError
+
+if TYPE_CHECKING:
+    from causalbandits.study import Rules
 
 study = typer.Typer(
     help="Run a durable campaign: decisions and outcomes in a file or a database, for many processes.",
@@ -139,6 +142,20 @@ def create(
     }
     with translate_errors(*rules), Study.create(to, target.problem, parsed_policy, **rules) as new_study:
         typer.echo(f"Study: {to}\nProblem: {new_study.problem!r}\nPolicy: {new_study.policy}")
+        typer.echo("\n".join(_format_rules(new_study.rules)))
+
+
+def _format_rules(rules: Rules) -> list[str]:
+    """The rules of a new study that depend on its options, one per line."""
+    window = "none; decisions without an outcome stay open"
+    if rules.attribution_window is not None:
+        window = f"{rules.attribution_window:g} s, default reward {rules.default_reward:g}, late outcomes: "
+        window += f"{rules.late_outcomes}{', outcomes are held until it closes' if rules.hold_until_window else ''}"
+    lines = [f"Attribution window: {window}"]
+    if rules.holdout and rules.baseline is not None:
+        always = ", ".join(f"{name}={value}" for name, value in rules.baseline.items())
+        lines.append(f"Control group: {100 * rules.holdout:g}% of units, always {always}")
+    return lines
 
 
 @study.command()

@@ -17,7 +17,7 @@ import numpy as np
 
 from causalbandits._files import PART, FilePath, open_atomically, parse_path, read_arrays, write_if_absent
 from causalbandits.engine.plan import Plan, ReplicationValues
-from causalbandits.errors import StateError
+from causalbandits.errors import StateError, short_repr
 
 CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "causalbandits-checkpoint", 2
 
@@ -59,10 +59,21 @@ class Checkpoint:
         except ValueError:
             stored = None
         if stored != about:
-            raise StateError(
-                f"{self._folder} is the checkpoint of another run (other environment, policies, rounds, measures, "
-                "seed or version). Choose another folder, or delete it."
+            raise StateError(f"{self._folder} is the checkpoint of another run{self._difference(stored)}")
+
+    def _difference(self, stored: Any) -> str:
+        """How the folder's run is another one, as far as `run.json` tells, and what to do."""
+        names = stored.get("policies") if isinstance(stored, dict) else None
+        if isinstance(names, list) and names != list(self._plan.policies):
+            listed, wanted = (short_repr(names)[1:-1], short_repr(list(self._plan.policies))[1:-1])
+            return (
+                f": it has the policies {listed}, and this run {wanted}. Choose another folder; Run.merged combines "
+                "runs of different policies."
             )
+        return (
+            " (other environment, options of policies, rounds, measures, seed or version). Choose another folder, or "
+            "delete it."
+        )
 
     def load_finished(self, replications: Iterable[int]) -> dict[int, ReplicationValues]:
         """The requested replications that are present, complete and of the right shape."""

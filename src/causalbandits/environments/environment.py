@@ -32,7 +32,7 @@ class Mechanism(NamedTuple):
     """The mechanism of a variable: its intervention, or its distribution given its parents."""
 
     name: str
-    knob: int | None
+    index: int | None
     causes: tuple[tuple[str, int], ...]
     cdfs: list[list[float]]
     """For every configuration of the parents, the cumulative distribution of the variable."""
@@ -51,15 +51,15 @@ class AncestralSampler:
         """Sample the reward's parents, the constrained variables and their ancestors."""
         codes: dict[str, int] = {}
         known_codes = self._problem.context_codes_by_name
-        for name, knob, causes, cdfs in self.mechanisms:
+        for name, index, causes, cdfs in self.mechanisms:
             if name in known_codes:
                 codes[name] = known_codes[name]
                 continue
             if name in self._ancestors_of_known:
                 codes[name] = bisect_right(self._conditional_cdf(name, {**codes, **known_codes}), rng.random())
                 continue
-            if knob is not None and choices[knob]:
-                codes[name] = choices[knob] - 1
+            if index is not None and choices[index]:
+                codes[name] = choices[index] - 1
                 continue
             row = 0
             for cause, size in causes:
@@ -91,12 +91,12 @@ class AncestralSampler:
     def mechanisms(self) -> list[Mechanism]:
         """The mechanisms of the reward's parents, of constrained variables and of their ancestors, in causal order."""
         problem = self._problem
-        model, knobs = problem.model, problem.manipulable
+        model, manipulable = problem.model, problem.manipulable
         on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.constrained_variables))
         return [
             Mechanism(
                 name,
-                knobs.index(name) if name in knobs else None,
+                manipulable.index(name) if name in manipulable else None,
                 tuple((cause, len(model[cause].states)) for cause in model[name].parents),
                 [
                     cumulative_probabilities(row).tolist()
@@ -393,16 +393,16 @@ class Environment(Cached):
         """An additive mean is a sum over blocks, each of which can be maximised separately."""
         space, blocks, costs = self.problem.actions, self.problem.blocks, self.problem.costs
         choices = list(space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices()))
-        choices_by_block = [space.within(block.knobs).array() for block in blocks]
+        choices_by_block = [space.within(block.manipulable).array() for block in blocks]
         rows = [block.rows(allowed) for block, allowed in zip(blocks, choices_by_block, strict=True)]
         for block, allowed, contributions in zip(blocks, choices_by_block, mean.by_row(rows), strict=True):
             scores = Scores.of(contributions)
             if costs is not None:
-                row_costs = costs.costs_of(allowed, block.knobs)
+                row_costs = costs.costs_of(allowed, block.manipulable)
                 scores = scores.subtract_costs(row_costs, float(row_costs.max()))
             best = scores.best_position()
-            for knob, choice in zip(block.knobs, allowed[best].tolist(), strict=True):
-                choices[knob] = choice
+            for index, choice in zip(block.manipulable, allowed[best].tolist(), strict=True):
+                choices[index] = choice
         return tuple(choices)
 
     def gaps(self) -> Array:
@@ -554,7 +554,7 @@ class Environment(Cached):
     def _sample_parents(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)
         for block, cdfs in zip(self.problem.blocks, self._cdfs, strict=True):
-            block_choices = tuple([choices[k] for k in block.knobs])
+            block_choices = tuple([choices[k] for k in block.manipulable])
             cdf = cdfs.get(block_choices)
             if cdf is None:
                 self.problem.actions.validate_choices(choices)

@@ -133,7 +133,7 @@ class AdditiveMean(MeanReward):
     def under(self, choices: Choices) -> float:
         total = 0.0
         for block, contributions in zip(self.features.blocks, self._by_choice, strict=True):
-            block_choices = tuple([choices[k] for k in block.knobs])
+            block_choices = tuple([choices[k] for k in block.manipulable])
             part = contributions.get(block_choices)
             if part is None:
                 where, means = self.features.block_mean(block, block.row(block_choices)[None])

@@ -1,4 +1,4 @@
-"""From data to models: estimation of conditional probability tables, and tests of a graph's independences."""
+"""From data to models: estimation of conditional probability tables (CPTs), and tests of a graph's independencies."""
 
 from causalbandits.fitting.bins import Bins, bin_labels, bins_from_texts
 from causalbandits.fitting.check import (

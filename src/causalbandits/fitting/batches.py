@@ -1,4 +1,4 @@
-"""Data in batches of columns, as every source of data yields them."""
+"""Data in batches of columns, the common format of all data sources."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from causalbandits.errors import DataError
 from causalbandits.fitting.codebook import TYPED, Column, Dictionary, Reading
 
 BATCH = 2**14
-"""Rows at a time: the codes of a batch stay in the processor's cache."""
+"""The number of rows per batch, small enough for the codes of a batch to stay in the processor's cache."""
 
 
 class Batch(NamedTuple):
-    """Some rows: the asked columns by their names."""
+    """Some rows: the requested columns by name."""
 
     rows: int
     columns: Mapping[str, Column]
@@ -25,13 +25,13 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class DataSource:
-    """The columns' names, a function that reads some of them, batch by batch, and how their values are to be read."""
+    """A data source: its column names, a function that reads some columns in batches, and the reading rules."""
 
     columns: tuple[str, ...]
     batches: Callable[[Sequence[str]], Iterator[Batch]]
     reading: Reading = TYPED
     can_read_again: bool = True
-    """False for a stream: its batches are gone once they were read."""
+    """False for a stream, whose batches can be read only once."""
 
 
 def batch_bounds(rows: int) -> Iterator[tuple[int, int]]:
@@ -41,7 +41,7 @@ def batch_bounds(rows: int) -> Iterator[tuple[int, int]]:
 
 
 def arrow_batches(batches: Any) -> Iterator[Batch]:
-    """Arrow's batches as ours."""
+    """The batches of an Arrow source as `Batch` objects."""
     for batch in batches:
         for start, stop in batch_bounds(batch.num_rows):
             part = batch.slice(start, stop - start)
@@ -65,7 +65,7 @@ def _parse_arrow_column(name: str, array: Any) -> Column:
         values = coded.dictionary.to_pylist()
     except (arrow.ArrowNotImplementedError, AttributeError, ValueError):
         raise DataError(f"The column {name!r} must hold text, numbers or booleans; its type is {kind}.") from None
-    # Indices may be unsigned, and then have no -1.
+    # Indices may be unsigned, and an unsigned type has no -1.
     indices = coded.indices.cast(arrow.int64()).fill_null(-1)
     categorical = arrow.types.is_dictionary(kind)
     return Dictionary(
@@ -74,7 +74,7 @@ def _parse_arrow_column(name: str, array: Any) -> Column:
 
 
 def import_arrow(subject: str, module: str = "pyarrow") -> Any:
-    """pyarrow, or the error that says how to get it."""
+    """The pyarrow module; raises an error that explains how to install it if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Bins of numeric columns: edges that are given, or quantiles of the data, as the states of a variable."""
+"""Bins of numeric columns: given edges, or quantiles of the data, as the states of a variable."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from causalbandits.fitting.structure import Structure, check_columns
 from causalbandits.model import Intervals, format_edge
 
 Bins = Mapping[str, int | Sequence[float]]
-"""For some variables, the edges of their bins, or the number of quantiles of the data."""
+"""The edges of the bins of some variables, or the number of quantiles of the data."""
 
 QUANTILE_LIMIT = 20
-"""The largest number of quantiles."""
+"""The maximum number of quantiles."""
 
 _RULE = (
     "bins must map variables to the edges of their bins, such as {'age': [0, 30, 45, 60]}, or to a number of quantiles "
@@ -28,7 +28,7 @@ _RULE = (
 
 
 def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None) -> Structure:
-    """The structure in which variables with bins have the intervals as states; quantiles are found in a first pass."""
+    """The structure with the intervals of the bins as states; quantiles are computed in a first pass over the data."""
     if bins is None:
         return structure
     if not isinstance(bins, Mapping):
@@ -47,21 +47,21 @@ def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None)
                 f"the data cannot be its states. Leave {name} out of bins=. If its states are intervals, each number "
                 "is assigned to its interval."
             )
-    for name, own in intervals.items():
-        if structure.states.get(name, own.labels) != own.labels:
+    for name, variable_bins in intervals.items():
+        if structure.states.get(name, variable_bins.labels) != variable_bins.labels:
             raise DataError(
                 f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its "
-                f"bins {short_repr(own.labels, most=80)}. Leave {name} out of bins= or out of values=."
+                f"bins {short_repr(variable_bins.labels, most=80)}. Leave {name} out of bins= or out of values=."
             )
     if numbers:
         intervals |= _find_quantiles(numbers, source)
-    labels = {name: own.labels for name, own in intervals.items()}
+    labels = {name: variable_bins.labels for name, variable_bins in intervals.items()}
     hidden = None if structure.hidden is None else structure.hidden.with_values(labels)
     return dataclasses.replace(structure, states={**structure.states, **labels}, hidden=hidden)
 
 
 def bin_labels(bins: Bins) -> dict[str, tuple[str, ...]]:
-    """The states of variables with bins where there are no data: the texts of the intervals.
+    """The states of binned variables without data: the labels of the intervals.
 
     >>> bin_labels({"age": [0, 30, 60]})
     {'age': ('[0, 30)', '[30, 60]')}
@@ -110,7 +110,7 @@ def _find_quantiles(numbers: Mapping[str, int], source: DataSource | None) -> di
 
 
 def _quantile_intervals(name: str, values: Array, number: int) -> Intervals:
-    """Bins with about equally many values, each edge one of the values; beyond the data they go on for ever."""
+    """Bins with about equally many values; each inner edge is a value of the data, the outer edges are infinite."""
     ordered = np.sort(values)
     if not len(ordered):
         raise DataError(f"No value of {name!r} was observed, so there are no quantiles. Pass the edges of its bins.")
@@ -135,13 +135,13 @@ def _quantile_intervals(name: str, values: Array, number: int) -> Intervals:
 
 
 def _parse_numbers(name: str, column: Column, reading: Reading, first_row: int) -> Array:
-    """The numbers of a part of a column, without missing values."""
+    """The numbers in a part of a column, without missing values."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
         missing_numbers = [value for value in reading.missing if is_real(value)]
         numbers = np.where(np.isin(column, missing_numbers), np.nan, column.astype(np.float64))
     elif isinstance(column, Dictionary):
         used = np.unique(column.indices[column.indices >= 0])
-        table = np.full(len(column.values) + 1, np.nan)  # the last entry is where -1 points to
+        table = np.full(len(column.values) + 1, np.nan)  # index -1 selects the last entry
         for at in used.tolist():
             place = int(np.argmax(column.indices == at)) if parse_value(column.values[at], reading) is None else 0
             table[at] = _parse_number(name, column.values[at], reading, first_row + place)
@@ -163,7 +163,7 @@ def _parse_number(name: str, value: Any, reading: Reading, row: int) -> float:
 
 
 def parse_value(value: Any, reading: Reading) -> float | None:
-    """A value as a number, NaN if it is missing; None if it is none."""
+    """A value as a number: NaN if it is missing, None if it is not a number."""
     if is_missing(value) or (_is_hashable(value) and value in reading.missing):
         return float("nan")
     if reading.text and isinstance(value, str):
@@ -187,7 +187,7 @@ def _number_error(name: str, place: str, value: Any) -> DataError:
 
 
 def bins_from_texts(texts: Sequence[str]) -> dict[str, int | list[float]]:
-    """Bins as written on a command line: age=0,30,45,60 has edges, age=4 is a number of quantiles.
+    """Bins in the syntax of the command line: age=0,30,45,60 gives edges, age=4 gives a number of quantiles.
 
     >>> bins_from_texts(["age=0,30,inf", "income=4"])
     {'age': [0.0, 30.0, inf], 'income': 4}

@@ -1,19 +1,21 @@
-"""Does the data contradict the graph? Every claim that a graph or a table makes is tested, the worst first.
+"""Tests of the independencies of a graph and of the CPTs of a model against data, the smallest p-values first.
 
-*The graph.* Two variables without an arrow between them are independent given the parents of one of them (of one that
-is no cause of the other). Rows in which that one was set are left out: they say nothing of its mechanism. Where causes
-are hidden, they are independent given an observed set that separates them, if there is one (`separated`). *The tables*
-of a model: each row against the counts; of a fitted model: its own counts against the new ones.
+*The graph.* Two variables without an arrow between them are independent given the parents of one of them (one that is
+not a cause of the other). Rows with an intervention on that variable are skipped, because they contain no information
+about its mechanism. With unobserved confounders, two variables are independent given an observed d-separating set, if
+there is one (see `find_separations`). *The CPTs.* The given CPTs of a model are compared with the counts row by row;
+for a fitted model, the counts of the fit are compared with the new counts.
 
-The statistic is Pearson's, summed over the configurations of what is given. Its mean and variance with all margins
-fixed are known exactly (Haldane 1940, Dawson 1954), and a chi-square variable with this mean and variance gives the
-p-value (Nass 1959). The usual chi-square and G approximations fail where counts are small, which with several parents
-they are.
+The test statistic is Pearson's, summed over the configurations of the conditioning variables. Its exact mean and
+variance with all margins fixed are known (Haldane 1940, Dawson 1954). The p-value is that of a chi-square variable with
+this mean and variance (Nass 1959). The usual chi-square and G approximations fail if counts are small, which is common
+with several parents.
 
-p-values are adjusted for the number of claims after Benjamini and Yekutieli (2001): of the contradictions reported in
-each part, a share of at most `alpha` is false on average, whatever the dependence between the tests, which share rows
-and variables. (Benjamini and Hochberg's adjustment is smaller, by about the logarithm of the number of claims, and
-needs a certain kind of dependence.) If the graph is right, the chance of any contradiction is then at most `alpha`.
+p-values are adjusted for the number of claims by the method of Benjamini and Yekutieli (2001). It controls the false
+discovery rate: of the claims rejected in each part, on average a share of at most `alpha` is rejected falsely, whatever
+the dependence between the tests, which share rows and variables. (The adjustment of Benjamini and Hochberg is smaller
+by about the logarithm of the number of claims, but requires a certain kind of dependence.) If the graph is correct, the
+probability of any rejection is at most `alpha`.
 """
 
 from __future__ import annotations
@@ -45,20 +47,19 @@ if TYPE_CHECKING:
     import pandas
 
 
-# What a graph with hidden causes claims: which observed variables are independent, given which others.
+# The claims of a graph with unobserved confounders: which observed variables are independent, given which others.
 #
-# Two variables without an arrow and without a hidden cause in common may be separated by others that are observed: the
-# cheapest such set, the one with the fewest configurations as far as states are known, makes the claim. Some pairs
-# have
-# none, and make no such claim. Rows in which something was set join as strata of their own, where the claim still
-# holds
-# there: what is set has no causes but whoever set it, who may have set several variables with one thing in mind.
+# Two variables without an arrow and without an unobserved common cause may be d-separated by other observed variables.
+# The claim uses the cheapest separating set: the one with the fewest configurations, as far as states are known. Some
+# pairs have no separating set, and make no claim. Rows with interventions are added as separate strata if the claim
+# still holds there. An intervened variable has no causes except the design of the experiment, which may set several
+# variables jointly.
 
 PAIR_LIMIT = 2**12
-"""So many pairs of variables are looked at: those of some 90 variables, each a question of flow."""
+"""The maximum number of pairs of variables, those of about 90 variables; each requires a maximum-flow computation."""
 
 DESIGN = ("design",)
-"""Whoever set several variables."""
+"""The common cause of all intervened variables: the design of the experiment."""
 
 
 class Separation(NamedTuple):
@@ -69,21 +70,21 @@ class Separation(NamedTuple):
     given: tuple[str, ...]
 
     def holds_where(self, graph: graphs.Graph, was_set: Kind) -> bool:
-        """Whether it does in rows in which these variables were set, at random or together."""
+        """Whether the independence holds in rows in which these variables were set, possibly jointly."""
         cut = graphs.without_causes_of(graph, was_set)
         cut.add_edges_from((DESIGN, name) for name in was_set)
         return not graphs.open_path(cut, self.other, self.name, self.given)
 
 
 class Separations(NamedTuple):
-    """The claims of a graph, and how many pairs that nothing joins make none."""
+    """The claims of a graph, and the number of pairs without an edge that make no claim."""
 
     claims: list[Separation]
     unclaimed: int
 
 
 def find_separations(structure: Structure, graph: CausalGraph) -> Separations:
-    """For every pair that neither an arrow nor a hidden cause joins, the cheapest set that separates it."""
+    """For every pair without an arrow or an unobserved common cause, the cheapest set that d-separates it."""
     mixed, names = graph.admg(structure.names), structure.names
     neighbours = [parents | siblings for parents, siblings in zip(mixed.parents, mixed.siblings, strict=True)]
     pairs = [
@@ -111,7 +112,10 @@ def find_separations(structure: Structure, graph: CausalGraph) -> Separations:
 
 
 class SeparationTallies:
-    """The rows that bear on each claim: a tally for each kind of rows in which it holds, made when that is met."""
+    """The counts for each claim.
+
+    There is one tally for each kind of rows in which the claim holds, created when the first such row is read.
+    """
 
     def __init__(self, structure: Structure, graph: CausalGraph) -> None:
         self._names, self._graph = structure.names, graph.graph
@@ -120,28 +124,30 @@ class SeparationTallies:
         self._kinds: set[Kind] = set()
 
     def add_kinds(self, coded: CodedRows) -> list[Tally]:
-        """What is to be counted from now on, because some rows are of a kind that is new."""
+        """The tallies to be counted from now on because some rows are of a new kind."""
         new_kinds = [kind for kind in coded.kinds() if kind not in self._kinds]
         self._kinds.update(new_kinds)
         return [tally for kind in new_kinds for tally in self._build_tallies(kind)]
 
     def _build_tallies(self, kind: Kind) -> list[Tally]:
-        alone, new_tallies = frozenset(self._names) - kind, []
+        not_intervened, new_tallies = frozenset(self._names) - kind, []
         for claim, tallies in zip(self.claims, self._tallies, strict=True):
             if claim.holds_where(self._graph, kind):
-                tallies.append(Tally((*claim.given, claim.other, claim.name), alone=alone, set_=kind))
+                tallies.append(
+                    Tally((*claim.given, claim.other, claim.name), not_intervened=not_intervened, intervened=kind)
+                )
                 new_tallies.append(tallies[-1])
         return new_tallies
 
     def strata(self) -> Iterator[tuple[Separation, Array]]:
-        """For each claim, the two variables' counts in every stratum; none where a table would be too large."""
+        """The counts of each claim's two variables in every stratum; no strata if a count array would be too large."""
         for claim, tallies in zip(self.claims, self._tallies, strict=True):
             is_counted = bool(tallies) and not any(tally.too_large for tally in tallies)
             yield claim, _stack_strata([tally.strata() for tally in tallies]) if is_counted else np.zeros((0, 1, 1))
 
 
 def _stack_strata(parts: list[Array]) -> Array:
-    """Tables of two variables, of which some may have met fewer states."""
+    """The strata of two variables in one array; tallies that contain fewer states are padded with zeros."""
     widths = np.max([part.shape[1:] for part in parts], axis=0)
     paddings = [[(0, w - k) for w, k in zip(widths, part.shape[1:], strict=True)] for part in parts]
     return np.concatenate([np.pad(part, [(0, 0), *padding]) for part, padding in zip(parts, paddings, strict=True)])
@@ -153,7 +159,7 @@ _NO_STRATA = np.zeros((0, 1, 1))
 
 
 CLAIM_LIMIT = 2**18
-"""So many pairs of variables are tested: those of some 700 variables, in minutes."""
+"""The maximum number of pairs of variables that are tested: those of about 700 variables, which take minutes."""
 
 
 class Finding(NamedTuple):
@@ -265,7 +271,9 @@ PART_LABELS = {"graph": "Graph", "tables": "CPTs", "past": "Past data"}
 
 
 def format_rejections(rejected: int, tested: int, order: str) -> str:
-    """How many claims a misspecification test rejects; `order` says which are listed where it rejects none.
+    """The number of claims that a misspecification test rejects, as text.
+
+    `order` describes the order of the claims listed below if none is rejected.
 
     >>> format_rejections(1, 2, "smallest p-values"), format_rejections(0, 1, "smallest p-values")
     ('1 of 2 claims rejected', '0 of 1 claim rejected; smallest p-values:')
@@ -276,7 +284,7 @@ def format_rejections(rejected: int, tested: int, order: str) -> str:
 
 
 def format_claim_count(count: int) -> str:
-    """A number of claims."""
+    """A number of claims, as text."""
     return f"{count} claim{'' if count == 1 else 's'}"
 
 
@@ -334,8 +342,11 @@ def check(
     structure = add_bins(structure, bins, source)
     rows = Rows(structure, source, interventions)
     claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
-    pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
-    families = {own.name: Tally(own.axes, alone=own.alone, set_=own.set) for own in _table_families(graph, structure)}
+    pairs = [Tally((*claim.given, claim.other, claim.name)) for claim in claims] if separated is None else []
+    families = {
+        family.name: Tally(family.axes, not_intervened=family.not_intervened, intervened=family.intervened)
+        for family in _table_families(graph, structure)
+    }
     tallies = Tallies([*pairs, *families.values()], rows.books)
     with Notice(f"Counting rows for {len(claims)} claims of the graph"):
         for coded, complete in rows:
@@ -349,13 +360,13 @@ def check(
     if missing == "refuse":
         rows.check_complete("Use missing='drop' to leave these rows out.")
     warn_of_odd_values(rows.books.values())
-    alone = (
+    parent_strata = (
         (claim, tally.strata() if not tally.too_large else _NO_STRATA)
         for claim, tally in zip(claims, pairs, strict=True)
     )
     pairwise = []
     with Progress(len(claims), "Testing") as bar:
-        for claim, strata in alone if separated is None else separated.strata():
+        for claim, strata in parent_strata if separated is None else separated.strata():
             pairwise.append(_independence_finding(claim, strata))
             bar.advance(1)
     tables: list[Finding] = []
@@ -372,13 +383,13 @@ def check(
 
 
 def _table_families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
-    """The tables that a model has."""
+    """The CPTs of a model."""
     if isinstance(graph, CausalModel):
         return structure.families
     if not isinstance(graph, LatentModel):
         return ()
-    kinds = [frozenset(own) for own in ((), *graph.sources)]
-    return {own.name: own for kind in kinds for own in structure.families_where(kind)}.values()
+    kinds = [frozenset(source) for source in ((), *graph.sources)]
+    return {family.name: family for kind in kinds for family in structure.families_where(kind)}.values()
 
 
 def _check_size(structure: Structure) -> None:
@@ -393,9 +404,9 @@ def _check_size(structure: Structure) -> None:
 
 
 def find_independencies(structure: Structure) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Every pair without an arrow, as (variable, other, the variable's parents): independent given these.
+    """Every pair without an arrow, as (variable, other, parents of the variable): independent given these parents.
 
-    Either of a pair may be the variable if neither is a cause of the other: then it is the one with fewer parents.
+    If neither is a cause of the other, the variable is the one with fewer parents.
     """
     graph = structure.graph()
     causes = {name: nx.ancestors(graph, name) for name in structure.names}
@@ -420,7 +431,7 @@ def _independence_finding(claim: Separation, strata: Array) -> Finding:
 def find_cpt_deviations(
     model: CausalModel | LatentModel, name: str, table_counts: npt.NDArray[Any]
 ) -> Iterator[Finding]:
-    """What counts of a variable's values, row by row of its table, say to that."""
+    """The tests of a CPT, row by row, against the counts of its variable."""
     v = model.cpts[name] if isinstance(model, LatentModel) else model[name]
     states, shape = {p: model[p].states for p in v.parents}, v.table.shape[:-1]
     counts = table_counts.reshape(-1, len(v.states)) if table_counts.size else np.zeros((0, len(v.states)))
@@ -435,7 +446,7 @@ def find_cpt_deviations(
             both = np.stack([before, row_counts])[None]
             test = independence_test(both) if row_counts.any() else nothing_to_compare
             yield build_finding("tables", f"{row_label} should equal the fitted row", (v.name,), v.parents, test)
-        elif expected.any():  # of what was never observed, nothing is said
+        elif expected.any():  # a row that was never observed makes no claim
             impossible = [v.states[i] for i in np.flatnonzero((row_counts > 0) & (expected == 0)).tolist()]
             remark = f" (which gives {impossible[0]!r} probability 0)" if impossible else ""
             claim = f"{row_label} should equal the row of the CPT{remark}"
@@ -449,12 +460,12 @@ def build_finding(
     conditioning: Sequence[str],
     test: ChiSquareTest,
 ) -> Finding:
-    """A claim and its test, not yet judged."""
+    """A claim with its test, before p-values are adjusted."""
     return Finding(part, claim, variables, tuple(conditioning), *test, math.nan, False)
 
 
 def adjust_findings(findings: Sequence[Finding], alpha: float) -> list[Finding]:
-    """The findings with adjusted p-values, the worst first, those of claims that could not be tested last."""
+    """The findings with adjusted p-values, the smallest first; claims that could not be tested come last."""
     tested = sorted((f for f in findings if not math.isnan(f.p)), key=lambda finding: (finding.p, -finding.strength))
     adjusted = adjust_p_values([finding.p for finding in tested])
     adjusted_findings = [f._replace(adjusted=p, contradicted=p <= alpha) for f, p in zip(tested, adjusted, strict=True)]
@@ -462,7 +473,7 @@ def adjust_findings(findings: Sequence[Finding], alpha: float) -> list[Finding]:
 
 
 def adjust_p_values(p: Sequence[float]) -> list[float]:
-    """p-values in rising order, after Benjamini and Yekutieli.
+    """p-values, in ascending order, adjusted by the method of Benjamini and Yekutieli.
 
     >>> [round(q, 3) for q in adjust_p_values([0.001, 0.02, 0.9])]
     [0.005, 0.055, 1.0]

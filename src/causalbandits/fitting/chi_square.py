@@ -1,8 +1,9 @@
-"""Pearson's statistic for sparse tables, by its exact moments: two variables, or counts against probabilities.
+"""Pearson's statistic for sparse tables, with its exact moments: independence of two variables, or goodness of fit.
 
-Two moments say little of a law that one rare value dominates: a single outcome of a new value would contradict
-anything. So values are put together until every cell may expect something. Which ones depends on the margins alone,
-given which all tables are as likely as before: no test becomes larger by it.
+Two moments are a poor summary of a distribution that one rare value dominates: a single outcome of a new value would
+reject anything. Rare values are therefore merged until every cell has a sufficient expected count. The choice of the
+merged values depends on the margins alone, and the distribution of the counts given the margins is unchanged, so
+merging does not increase the size of any test.
 """
 
 from __future__ import annotations
@@ -16,18 +17,24 @@ import numpy.typing as npt
 from causalbandits._typing import Array
 
 ROWS_PER_DEGREE = 5
-"""A test with fewer rows for each degree of freedom is too thin to say anything."""
+"""The minimum number of rows per degree of freedom; with fewer rows, a claim is not tested."""
 
 
 LEAST_EXPECTED, LEAST_SHARE = 0.5, 0.1
-"""A cell that may expect less, and less than this share of what cells do in the mean, is put together with another."""
+"""The minimum expected count of a cell, as an absolute number and as a share of the mean over the cells.
+
+A value whose cells are below both limits is merged with another value.
+"""
 
 FEWEST_DEGREES = 0.9
-"""Where moments are those of fewer degrees of freedom, p-values are Cantelli's bound, which holds for every law."""
+"""The limit of the effective degrees of freedom below which p-values are conservative.
+
+Below it, the p-value is at least Cantelli's bound, which is valid for every distribution.
+"""
 
 
 class ChiSquareTest(NamedTuple):
-    """Rows, degrees of freedom, strength and p-value; the last is NaN if there is too little to say."""
+    """Rows, degrees of freedom, strength and p-value; the p-value is NaN if there are too few data."""
 
     rows: int
     degrees: int
@@ -36,7 +43,7 @@ class ChiSquareTest(NamedTuple):
 
 
 def independence_test(counts: Array) -> ChiSquareTest:
-    """Independence of rows and columns in every one of some tables of counts, by Pearson's statistic."""
+    """A test of the independence of rows and columns within each of several tables, by Pearson's statistic."""
     counts = _merge_rare_values(counts[counts.sum(axis=(1, 2)) > 3])
     down, across = counts.sum(axis=2), counts.sum(axis=1)
     r, c = (down > 0).sum(axis=1), (across > 0).sum(axis=1)
@@ -54,7 +61,7 @@ def independence_test(counts: Array) -> ChiSquareTest:
 
 
 def _merge_rare_values(tables: Array) -> Array:
-    """Each table with its rarest rows and columns added to each other, until every cell may expect enough."""
+    """Each table with its rarest rows and columns merged until every cell has a sufficient expected count."""
     merged, thin = tables.copy(), np.flatnonzero(_is_thin(tables))
     while len(thin):
         thin_cpts = merged[thin]
@@ -68,14 +75,17 @@ def _merge_rare_values(tables: Array) -> Array:
 
 
 class _RareValues(NamedTuple):
-    """Of each table, how rare the rarest value is (infinite where nothing may be added), and which to add up."""
+    """The count of the rarest value of each table (infinite if nothing may be merged), and the values to merge."""
 
     size: Array
     which: npt.NDArray[np.bool_]
 
 
 def _find_rarest(margins: Array) -> _RareValues:
-    """All that are as rare, so that nothing depends on the order of values; or the rarest and the next. Two remain."""
+    """The values to merge in each table: all values with the smallest count, or the two rarest if it is unique.
+
+    Ties are merged together, so that the result does not depend on the order of the values. At least two values remain.
+    """
     is_present = margins > 0
     sizes = np.sort(np.where(is_present, margins, np.inf), axis=1)
     which = margins == sizes[:, :1]
@@ -85,14 +95,14 @@ def _find_rarest(margins: Array) -> _RareValues:
 
 
 def _add_rows(tables: Array, which: npt.NDArray[np.bool_]) -> Array:
-    """Some rows of each table added up, in the place of the first of them."""
+    """Each table with some of its rows added up, in the place of the first of them."""
     total = (tables * which[:, :, None]).sum(axis=1, keepdims=True)
     first = which & (which.cumsum(axis=1) == 1)
     return np.where(first[:, :, None], total, np.where(which[:, :, None], 0.0, tables))
 
 
 def _is_thin(tables: Array) -> npt.NDArray[np.bool_]:
-    """Whether a cell may expect too little, by itself and beside the others."""
+    """Whether the smallest expected count of a table is too small, absolutely and relative to its other cells."""
     down, across = tables.sum(axis=2), tables.sum(axis=1)
     n, cells = down.sum(axis=1), (down > 0).sum(axis=1) * (across > 0).sum(axis=1)
     rarest = [np.where(margin > 0, margin, np.inf).min(axis=1, initial=np.inf) for margin in (down, across)]
@@ -101,7 +111,7 @@ def _is_thin(tables: Array) -> npt.NDArray[np.bool_]:
 
 
 def goodness_of_fit_test(counts: Array, expected: Array) -> ChiSquareTest:
-    """Counts against probabilities, by Pearson's statistic."""
+    """A test of counts against given probabilities, by Pearson's statistic."""
     n, k = float(counts.sum()), int((expected > 0).sum())
     if (counts[expected == 0] > 0).any():
         return ChiSquareTest(int(n), k, math.inf, 0.0)

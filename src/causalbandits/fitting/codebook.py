@@ -1,4 +1,4 @@
-"""Values as codes: each distinct value is looked at once, the rest is table lookup."""
+"""Values as integer codes: each distinct value is encoded once, and further occurrences are looked up."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from causalbandits.model import STATE_RULE, State, format_edge, intervals_of_sta
 MISSING, UNKNOWN, NOT_CACHED = -1, -2, -3
 
 STATE_LIMIT = 4096
-"""So many states of a variable may be found in data; states that are given may be more."""
+"""The maximum number of states of a variable that are found in data; given states may be more."""
 
 NUMBER_LIMIT = 20
-"""So many distinct numbers of a variable are taken for categories; more must be put into bins, or given as states."""
+"""The maximum number of distinct numbers treated as categories; with more, the user must pass bins or all values."""
 
 LOOKUP_LIMIT = 2**16
-"""Whole numbers that span no more than this are looked up by position."""
+"""The maximum range of integers that are looked up by position."""
 
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"})
 """Fields of a text file that stand for a missing value, unless a state is spelt so."""
@@ -34,7 +34,7 @@ NUMERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Dictionary:
-    """A column of positions in a short list of values, which may have an order of their own; -1 is a missing value.
+    """A column of positions in a short list of values, which may be ordered; -1 is a missing value.
 
     `categorical`: the source declares that the values are categories, even if they are numbers.
     """
@@ -53,10 +53,11 @@ Column = npt.NDArray[Any] | Sequence[Any] | Dictionary
 
 @dataclass(frozen=True)
 class Reading:
-    """How the values of a source are to be read.
+    """The rules for reading the values of a source.
 
-    In a file of `text` nothing says what is a number: the values found in a whole column decide. `missing` stand for
-    missing values, unless they are given as states. `place` names a row in what is said to people.
+    `text`: the source is a text file, without types. Whether a column is numeric depends on all of its values.
+    `missing`: values that stand for missing ones, unless they are given as states. `place`: the name of a row in error
+    messages.
     """
 
     text: bool = False
@@ -64,7 +65,10 @@ class Reading:
     place: Callable[[int], str] = "row {}".format
 
     def with_missing(self, values: Iterable[Any]) -> Reading:
-        """The same with more values that stand for missing ones; in text they are spelt as Python does."""
+        """The same rules with more values that stand for missing ones.
+
+        In text files, their Python spelling counts as well.
+        """
         try:
             extra = frozenset(parse_state(value) for value in values)
         except TypeError:
@@ -74,7 +78,7 @@ class Reading:
 
 
 TYPED = Reading()
-"""Values that have types."""
+"""The rules for values that have types."""
 
 _CONVERT = "Convert it to text or a number first; from a date, extract the relevant part, such as the month."
 
@@ -87,10 +91,10 @@ class _UnfitError(Exception):
 
 
 class Codebook:
-    """A variable's states and their codes. States that were not given are added as they are met.
+    """The states of a variable and their codes; unless states are given, new values are added as they occur.
 
-    Where the states are intervals (`bins=`), a number has the code of its interval. `categories`: the values are those
-    of a variable, of which a table needs a few; otherwise there may be any number of them (rewards).
+    If the states are intervals (`bins=`), a number has the code of its interval. `categories`: whether the values are
+    states of a variable, whose number is limited; otherwise any number of distinct values is allowed (for rewards).
 
     >>> book = Codebook("x")
     >>> book.encode(np.array([7, 3, 7, 7]), 0).tolist(), book.values
@@ -121,7 +125,7 @@ class Codebook:
         self._low = 0
 
     def encode(self, column: Column, first_row: int) -> Codes:
-        """The codes of a part of the column; -1 where a value is missing. `first_row` is for what is refused."""
+        """The codes of a part of the column; -1 for missing values. `first_row` is used in error messages."""
         try:
             codes = self._encode(column)
         except _UnfitError as unfit:
@@ -146,17 +150,17 @@ class Codebook:
             raise DataError(f"{message} Correct the data, or pass all values (values=...).")
         if lowest == MISSING:
             self.missing += int(np.count_nonzero(codes == MISSING))
-        if not self.text:  # in text, a later value may be no number
+        if not self.text:  # in a text file, a later value may turn out not to be a number
             self.check_numbers(first_row + len(codes))
         return codes
 
     def check_numbers(self, rows: int) -> None:
-        """Refuse more distinct numbers than are taken for categories, after so many rows."""
+        """Raise an error if there are more distinct numbers than are treated as categories, after `rows` rows."""
         if len(self.values) <= NUMBER_LIMIT or not self._limits_numbers:
             return
         numbers = self._numbers()
         if numbers is None:
-            self._limits_numbers = False  # some value is no number, and that does not change
+            self._limits_numbers = False  # a value is not a number, so the column is not numeric
             return
         low, high = min(numbers), max(numbers)
         inner = (float(f"{low + (high - low) * part / 3:.3g}") for part in (1, 2))
@@ -170,7 +174,7 @@ class Codebook:
         )
 
     def _numbers(self) -> list[float] | None:
-        """The values as numbers; None if one of them is none."""
+        """The values as numbers; None if one of them is not a number."""
         if self.text:
             texts = [value for value in self.values if isinstance(value, str) and NUMERAL.fullmatch(value)]
             return sorted({float(text) for text in texts}) if len(texts) == len(self.values) else None
@@ -178,7 +182,7 @@ class Codebook:
         return numbers if len(numbers) == len(self.values) else None
 
     def arrange(self) -> tuple[tuple[State, ...], Codes]:
-        """The states in their final order, and the place there of every code used so far."""
+        """The states in their final order, and the final position of every code assigned so far."""
         if self.has_given_states:
             return tuple(self.values), np.arange(len(self.values))
         if not self.values:
@@ -203,7 +207,7 @@ class Codebook:
                 self._set_ranking(column.values)
             if column.categorical and not self.text:
                 self._limits_numbers = False
-            # The last entry is where -1 points to. Categories that do not occur are no states.
+            # Index -1 selects the last entry. Categories that do not occur are not states.
             occurs = np.zeros(len(column.values) + 1, dtype=bool)
             occurs[column.indices] = True
             codes = [
@@ -227,7 +231,7 @@ class Codebook:
         return self._encode_objects(values)
 
     def _set_ranking(self, values: Sequence[Any]) -> None:
-        """Keep the order that these values have."""
+        """Store the order of the categories."""
         if self._ranking is None:
             self._ranking = list(values)
         elif self._ranking != list(values) and not self.has_given_states:
@@ -237,7 +241,7 @@ class Codebook:
             )
 
     def _encode_numbers(self, values: npt.NDArray[Any]) -> Codes:
-        """Each number as the code of its interval."""
+        """The code of the interval of each number."""
         assert self.intervals is not None
         numbers = values.astype(np.float64)
         codes = self.intervals.codes(numbers)
@@ -247,7 +251,7 @@ class Codebook:
 
     def _encode_integers(self, values: npt.NDArray[Any]) -> Codes:
         places = self._places(values)
-        # One look for both ends: what lies below is huge as an unsigned number.
+        # One comparison covers both ends: a value below the range becomes a huge unsigned number.
         if int(places.view(np.uintp).max()) >= len(self._lookup):
             if not self._widen(int(values.min()), int(values.max())):
                 return self._encode_distinct(values)
@@ -267,7 +271,7 @@ class Codebook:
         return places
 
     def _widen(self, low: int, high: int) -> bool:
-        """Make the lookup span these numbers as well; False if that would be too many."""
+        """Extend the lookup array to these numbers; False if it would become too large."""
         if len(self._lookup):
             low, high = min(low, self._low), max(high, self._low + len(self._lookup) - 1)
         if high - low >= LOOKUP_LIMIT or max(-low, high) >= 2**62:
@@ -296,16 +300,16 @@ class Codebook:
     def _encode_objects(self, values: Sequence[Any]) -> Codes:
         try:
             distinct = dict.fromkeys(values)
-        except TypeError:  # something has no hash
+        except TypeError:  # a value is not hashable
             return np.array([self._code(value) for value in values], dtype=np.intp)
         code_of = {value: self._code(value) for value in distinct}.get
         codes = np.fromiter(map(code_of, values, repeat(NOT_CACHED)), dtype=np.intp, count=len(values))
-        for at in np.flatnonzero(codes == NOT_CACHED).tolist():  # NaN, of sequences that make it anew each time
+        for at in np.flatnonzero(codes == NOT_CACHED).tolist():  # NaN, if the sequence creates a new object for each
             codes[at] = self._code(values[at])
         return codes
 
     def _code(self, value: Any) -> int:
-        """The code of one value, remembered."""
+        """The code of one value, cached."""
         try:
             if value in self._code_cache:
                 return self._code_cache[value]
@@ -314,7 +318,7 @@ class Codebook:
                 return MISSING
             raise _UnfitError(value) from None
         code = self._code_of_text(value) if self.text and isinstance(value, str) else self._code_of_value(value)
-        # Not every NaN, each is a key of its own; nor every number of an interval.
+        # NaN is not cached, because each NaN object is a separate key; nor are numbers that belong to intervals.
         if self.intervals is None and (code >= 0 or isinstance(value, str)):
             self._code_cache[value] = code
         return code
@@ -373,11 +377,11 @@ class Codebook:
 
 
 BOOLEAN_TEXTS = {"True": True, "true": True, "TRUE": True, "False": False, "false": False, "FALSE": False}
-"""Truth values as text: those that pandas takes for them, too."""
+"""Spellings of booleans in text files, the same as in pandas."""
 
 
 def _parse_texts(texts: Sequence[Any]) -> list[Hashable]:
-    """Texts as numbers if all of them are (007 is none), as booleans if all are, else as they stand."""
+    """Texts as numbers if all of them are numbers (007 is not), as booleans if all of them are, otherwise unchanged."""
     if all(NUMERAL.fullmatch(text) for text in texts):
         return [_parse_number(text) for text in texts]
     if all(text in BOOLEAN_TEXTS for text in texts):
@@ -393,7 +397,7 @@ def _parse_number(text: str) -> int | float:
 
 
 def parse_number_text(text: str) -> float | None:
-    """A number as people write it, 007 and +3 included; None if the text is none."""
+    """The number in a text, including spellings such as 007 and +3; None if the text is not a number."""
     try:
         return float(text) if "_" not in text else None
     except ValueError:
@@ -401,7 +405,7 @@ def parse_number_text(text: str) -> float | None:
 
 
 def _find_position(column: Column, value: Any) -> int:
-    """Where a value that was found in a column first is."""
+    """The position at which a value occurs first in a column."""
     values = column.values if isinstance(column, Dictionary) else column
     value_list = values.tolist() if isinstance(values, np.ndarray) else values
     at = next(
@@ -421,16 +425,19 @@ def is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-# What looks odd in data that can be fitted: said, so that a slip does not become a state.
+# Warnings about suspicious values in otherwise valid data, so that a typing error does not become a state.
 
 SUSPECTS = frozenset(
     {"", "-", "--", "?", ".", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "none", "nil", "missing"}
 )
-"""Texts, in small letters, that often stand for a missing value."""
+"""Texts, in lower case, that often stand for a missing value."""
 
 
 def warn_of_odd_values(books: Iterable[Codebook]) -> None:
-    """A DataWarning for everything odd among values that nobody named as states; called by what users call."""
+    """Emit a DataWarning for suspicious values among states that were not given by the user.
+
+    The stack level of the warning is that of the caller of a public function.
+    """
     for book in books:
         texts = [value for value in book.values if isinstance(value, str)]
         if not book.has_given_states:

@@ -1,8 +1,9 @@
 """Counts of families, in one pass: a mixed-radix code for every row and `bincount`, batch by batch.
 
-A table's rows are the configurations of the parents, its columns the variable's states. A row of data in which the
-variable was *set* says nothing of its mechanism: it counts for the children's tables and not for its own. Where causes
-are hidden, it counts for the tables of its kind of row (`Structure.families_where`), which are found as rows are read.
+The rows of a CPT are the configurations of the parents, its columns the variable's states. A data row with an
+intervention on the variable contains no information about its mechanism: it counts for the CPTs of its children, but
+not for its own. With unobserved confounders, it counts for the CPTs of its kind of row (`Structure.families_where`),
+which are determined as rows are read.
 """
 
 from __future__ import annotations
@@ -27,32 +28,38 @@ from causalbandits.model import State
 Counts = npt.NDArray[np.int64]
 
 TALLY_LIMIT = 2**24
-"""The largest table that is counted."""
+"""The maximum number of cells of a table that is counted."""
 
 JOINT_LIMIT = 2**14
-"""Tables are counted jointly as long as their joint table is no larger: it has to stay in the processor's cache."""
+"""The maximum number of cells of a joint table.
+
+Tables are counted jointly up to this size, so that the joint table stays in the processor's cache.
+"""
 
 OPEN_GROUPS = 8
-"""So many groups are looked at before a new one is begun: all of them would take the square of their number."""
+"""The number of groups that are tried before a new one is created.
+
+Trying all groups would take time quadratic in their number.
+"""
 
 COUNT_LIMIT = 2**27
-"""The cells of all tables that are counted, and of all joint tables: 1 GiB each."""
+"""The maximum total number of cells of all tables, and of all joint tables: 1 GiB each."""
 
 
 class CodedRows(NamedTuple):
-    """Some rows as codes (-1: missing), and where each variable was set, for those that were."""
+    """Some rows as codes (-1: missing), with masks that mark the rows with an intervention on each variable."""
 
     codes: Mapping[str, Codes]
     was_set: Mapping[str, Mask]
 
     @property
     def observational_rows(self) -> int:
-        """In how many rows nothing was set."""
+        """The number of rows without an intervention."""
         rows = len(next(iter(self.codes.values())))
         return rows - int(np.count_nonzero(np.logical_or.reduce([*self.was_set.values(), np.zeros(rows, dtype=bool)])))
 
     def kinds(self) -> dict[frozenset[str], int]:
-        """Which variables were set together, and in how many rows."""
+        """The sets of variables that were intervened on together, with their numbers of rows."""
         names, rows = list(self.was_set), len(next(iter(self.codes.values())))
         if not names or not rows:
             return {frozenset(): rows} if rows else {}
@@ -61,7 +68,7 @@ class CodedRows(NamedTuple):
         return dict(zip(sets, counts.tolist(), strict=True))
 
     def select(self, is_selected: Mask) -> CodedRows:
-        """The same with only some of the rows."""
+        """The selected rows."""
         return CodedRows(
             {name: codes[is_selected] for name, codes in self.codes.items()},
             {name: mask[is_selected] for name, mask in self.was_set.items()},
@@ -71,7 +78,7 @@ class CodedRows(NamedTuple):
 class Rows:
     """All rows of the data as codes, read once; `books` and `count` are complete at the end.
 
-    `measured` are columns that are no variables: they may have any number of values.
+    `measured` are columns that are not variables; they may have any number of values.
     """
 
     def __init__(
@@ -82,69 +89,72 @@ class Rows:
         *,
         measured: Collection[str] = (),
     ) -> None:
-        check_columns(structure.names, source.columns)
+        check_columns([name for name in structure.names if name not in measured], source.columns)
+        check_columns(measured, source.columns, "reward")
         self._source = source
         self._names = structure.names
         self.books = {
             name: Codebook(name, structure.states.get(name), source.reading, categories=name not in measured)
             for name in structure.names
         }
-        self._set = parse_interventions(interventions, structure.names, source)
+        self._interventions = parse_interventions(interventions, structure.names, source)
         self.count = 0
         self.incomplete = 0
 
     def __iter__(self) -> Iterator[tuple[CodedRows, Mask | None]]:
-        """Batches of rows; with each, which of its rows are complete (None: all)."""
-        columns = list(dict.fromkeys([*self._names, *self._set.columns]))
+        """Batches of rows, each with a mask of its complete rows (None if all are complete)."""
+        columns = list(dict.fromkeys([*self._names, *self._interventions.columns]))
         for batch in self._source.batches(columns):
             missing = sum(book.missing for book in self.books.values())
             codes = {name: book.encode(batch.columns[name], self.count) for name, book in self.books.items()}
-            coded = CodedRows(codes, self._set.masks(batch, self.count))
+            coded = CodedRows(codes, self._interventions.masks(batch, self.count))
             complete: Mask | None = None
             if sum(book.missing for book in self.books.values()) > missing:
                 complete = np.logical_and.reduce([column >= 0 for column in codes.values()])
                 self.incomplete += batch.rows - int(np.count_nonzero(complete))
             self.count += batch.rows
             yield coded, complete
-        self._set.check_length(self.count)
+        self._interventions.check_length(self.count)
         for book in self.books.values():
             book.check_numbers(self.count)
         if not self.count:
             raise DataError("The data must have at least one row; they have none.")
 
     def format_missing(self) -> str:
-        """Where values are missing, in words; empty if nowhere."""
+        """The number of missing values by column, as text; empty if there are none."""
         return ", ".join(f"{name!r} {book.missing}" for name, book in self.books.items() if book.missing)
 
-    def check_complete(self, ways_out: str) -> None:
-        """Refuse missing values, column by column."""
+    def check_complete(self, remedy: str) -> None:
+        """Raise an error if values are missing, with the number of missing values by column."""
         if self.incomplete:
             raise DataError(
                 f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.format_missing()}. "
-                f"{ways_out}"
+                f"{remedy}"
             )
 
 
 class Tally:
-    """Counts over some variables jointly, of the rows that leave some variables alone and set some others.
+    """Joint counts of some variables over rows without an intervention on some variables and with one on others.
 
-    If nothing else is said, rows count in which the last variable, whose table it is, was not set.
+    The variables are `not_intervened` and `intervened`. By default, the rows without an intervention on the last
+    variable, whose CPT is counted, are included.
     """
 
     def __init__(
-        self, axes: Sequence[str], *, alone: Collection[str] | None = None, set_: Collection[str] = ()
+        self, axes: Sequence[str], *, not_intervened: Collection[str] | None = None, intervened: Collection[str] = ()
     ) -> None:
         self.axes, self.variable = tuple(axes), axes[-1]
-        self._alone, self._set = (self.variable,) if alone is None else tuple(alone), tuple(set_)
+        self._not_intervened = (self.variable,) if not_intervened is None else tuple(not_intervened)
+        self._intervened = tuple(intervened)
         self.counts: Counts = np.zeros([0] * len(self.axes), dtype=np.int64)
         self.too_large = False
 
     def row_mask(self, coded: CodedRows) -> Mask | None:
-        """Which rows count; None for all of them."""
-        parts = [~coded.was_set[name] for name in self._alone if name in coded.was_set]
-        if self._set:
+        """The mask of the rows that count; None for all rows."""
+        parts = [~coded.was_set[name] for name in self._not_intervened if name in coded.was_set]
+        if self._intervened:
             nowhere = np.zeros(len(next(iter(coded.codes.values()))), dtype=bool)
-            parts += [coded.was_set.get(name, nowhere) for name in self._set]
+            parts += [coded.was_set.get(name, nowhere) for name in self._intervened]
         return np.logical_and.reduce(parts) if parts else None
 
     def add(self, counts: Counts) -> None:
@@ -156,7 +166,7 @@ class Tally:
         self.counts += counts
 
     def check_size(self) -> None:
-        """Refuse a table that was not counted because it is too large."""
+        """Raise an error if the table is too large and was therefore not counted."""
         if self.too_large:
             raise _table_size_error(self.axes)
 
@@ -165,12 +175,12 @@ class Tally:
         return self.counts.reshape(-1, *self.counts.shape[-2:]).astype(np.float64)
 
     def reorder(self, orders: Mapping[str, Codes]) -> Counts:
-        """The counts with every state in its final place."""
+        """The counts with every state in its final position."""
         return reorder_counts(self.counts, [orders[name] for name in self.axes])
 
 
 class Tallies:
-    """Tallies filled together: those that are small jointly share one code a row, and one pass of `bincount`."""
+    """Tallies that are counted together: small ones share one code per row and one pass of `bincount`."""
 
     def __init__(self, tallies: Sequence[Tally], books: Mapping[str, Codebook]) -> None:
         self._tallies, self._books = list(tallies), books
@@ -178,14 +188,14 @@ class Tallies:
         self._groups: list[_JointTally] = []
 
     def extend(self, tallies: Iterable[Tally]) -> None:
-        """Fill these, too, from now on."""
+        """Add tallies, which count the rows from now on."""
         if new_tallies := list(tallies):
             self.finish()
             self._tallies += new_tallies
             self._sizes, self._groups = {}, []
 
     def add(self, coded: CodedRows) -> None:
-        """Count these rows, none of which may lack a value."""
+        """Count rows without missing values."""
         sizes = {name: len(book.values) for name, book in self._books.items()}
         if sizes != self._sizes:
             self.finish()
@@ -195,7 +205,7 @@ class Tallies:
             group.add(coded)
 
     def finish(self) -> None:
-        """Hand over to the tallies what was counted."""
+        """Transfer the joint counts to the tallies."""
         for group in self._groups:
             group.finish()
 
@@ -203,7 +213,7 @@ class Tallies:
         groups: list[_JointTally] = []
         limit, total = min(JOINT_LIMIT, COUNT_LIMIT // max(len(self._tallies), 1)), 0
         owners = {tally.variable: i for i, tally in reversed(list(enumerate(self._tallies)))}
-        # Tables of one variable have its parents in common: side by side, more of them fit into one group.
+        # Tables of one variable share its parents, so sorting them next to each other puts more of them into one group.
         for tally in sorted(self._tallies, key=lambda tally: owners[tally.variable]):
             cells = math.prod(sizes[name] for name in tally.axes)
             tally.too_large |= cells > TALLY_LIMIT
@@ -226,7 +236,7 @@ class Tallies:
 
 
 class _JointTally:
-    """Some tallies, counted together over all their variables."""
+    """Several tallies that are counted jointly over all their variables."""
 
     def __init__(self, tally: Tally) -> None:
         self.axes, self.tallies = tally.axes, [tally]
@@ -260,9 +270,9 @@ class _JointTally:
 
 
 def reorder_counts(counts: Counts, orders: Sequence[Codes]) -> Counts:
-    """Counts with the codes of every axis replaced; codes that became the same are added up."""
+    """Counts with the codes of every axis replaced; codes that become equal are added up."""
     for axis, order in enumerate(orders):
-        # A state met after the last row counted here has no place in this array yet.
+        # A state that first occurs after the last row counted here has no position in this array yet.
         shape = (int(order.max()) + 1, *np.delete(counts.shape, axis))
         reordered = np.zeros(shape, dtype=counts.dtype)
         np.add.at(reordered, order[: counts.shape[axis]], np.moveaxis(counts, axis, 0))
@@ -270,21 +280,21 @@ def reorder_counts(counts: Counts, orders: Sequence[Codes]) -> Counts:
     return np.ascontiguousarray(counts)
 
 
-# Counts of all tables of a structure, those of rows in which something was set included.
+# Counts of all CPTs of a structure, including those of rows with interventions.
 
 Kind = frozenset[str]
-"""A kind of rows: what was set in them."""
+"""A kind of rows: the set of variables that were intervened on."""
 
 
 class TableArrays(NamedTuple):
-    """For each table its axes' lengths and its counts, by name."""
+    """The axis lengths and the counts of each table, by name."""
 
     shapes: dict[str, tuple[int, ...]]
     counts: dict[str, Array]
 
 
 class TableCounts:
-    """Counts every table as rows are read. Where causes are hidden, a new kind of rows may bring further tables."""
+    """Counts for every CPT, updated as rows are read; with unobserved confounders, a new kind of rows may add CPTs."""
 
     def __init__(self, structure: Structure, books: Mapping[str, Codebook], kinds: Iterable[Kind] = ()) -> None:
         self._structure = structure
@@ -292,12 +302,15 @@ class TableCounts:
         self._tallies = {name: _build_tally(family) for name, family in self.families.items()}
         self._all = Tallies(list(self._tallies.values()), books)
         self.kinds: Counter[Kind] = Counter()
-        """How many rows of each kind there were; every row, where no cause is hidden, is of the first."""
+        """The number of rows of each kind.
+
+        Without unobserved confounders, only observational rows are counted, under the empty kind.
+        """
         for kind in kinds:
             self._add_kind(kind)
 
     def count_kinds(self, coded: CodedRows) -> None:
-        """Take up of which kinds some rows are."""
+        """Count the rows of each kind."""
         if self._structure.hidden is None:
             self.kinds[frozenset()] += coded.observational_rows
             return
@@ -316,11 +329,11 @@ class TableCounts:
             self._all.extend(new_tallies.values())
 
     def add(self, coded: CodedRows) -> None:
-        """Count rows, none of which may lack a value."""
+        """Count rows without missing values."""
         self._all.add(coded)
 
     def finish(self) -> None:
-        """When all rows are read; a table that is too large is refused."""
+        """Complete the counts after all rows are read; raises an error if a table is too large."""
         self._all.finish()
         for tally in self._tallies.values():
             if tally.too_large and self._structure.hidden is not None:
@@ -333,13 +346,15 @@ class TableCounts:
             tally.check_size()
 
     def reorder(self, orders: Mapping[str, Codes], states: Mapping[str, tuple[State, ...]]) -> TableArrays:
-        """The counts with every state in its final place."""
-        shapes = {name: tuple(len(states[axis]) for axis in own.axes) for name, own in self.families.items()}
-        return TableArrays(shapes, {n: _pad_counts(own.reorder(orders), shapes[n]) for n, own in self._tallies.items()})
+        """The counts with every state in its final position."""
+        shapes = {name: tuple(len(states[axis]) for axis in family.axes) for name, family in self.families.items()}
+        return TableArrays(
+            shapes, {n: _pad_counts(tally.reorder(orders), shapes[n]) for n, tally in self._tallies.items()}
+        )
 
 
 def refuse_large_cpts(families: Iterable[Family], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse, before any is made, tables that would not be counted because they are too large."""
+    """Raise an error, before any allocation, if tables are too large to be counted."""
     for family in families:
         if math.prod(shapes[family.name]) > TALLY_LIMIT:
             raise _table_size_error(family.axes)
@@ -363,11 +378,11 @@ def _total_size_error(tables: int) -> SizeError:
 
 
 def _build_tally(family: Family) -> Tally:
-    return Tally(family.axes, alone=family.alone, set_=family.set)
+    return Tally(family.axes, not_intervened=family.not_intervened, intervened=family.intervened)
 
 
 def _pad_counts(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> Array:
-    """As floats, with zeros for the states that no counted row has."""
+    """The counts as floats, with zeros for the states that do not occur."""
     padded = np.zeros(shape)
     padded[tuple(map(slice, counts.shape))] = counts
     return padded

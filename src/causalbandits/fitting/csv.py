@@ -1,4 +1,4 @@
-"""CSV files, compressed or not, block by block; errors have the line."""
+"""CSV files, compressed or not, read in blocks; error messages contain the line number."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from causalbandits.fitting.batches import Batch, DataSource, arrow_batches
 from causalbandits.fitting.codebook import MISSING_TEXTS, Reading
 
 BLOCK = 2**20
-"""Bytes of a CSV file at a time."""
+"""The number of bytes of a CSV file per block."""
 
 OTHER_DELIMITERS = ";\t|"
 
 
 def csv_source(path: Path, delimiter: str | None) -> DataSource:
-    """A CSV file, with a line of column names; commas stand between its fields unless another sign is given."""
+    """A CSV file with a header line of column names; the default delimiter is a comma."""
     if delimiter is not None and not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter in _DELIMITERS):
         raise DataError(f"delimiter must be a single character, such as ';'; got {short_repr(delimiter)}.")
     file = _CsvFile(path, delimiter or ",")
@@ -48,7 +48,10 @@ class _CsvFile:
         self._path, self._delimiter = path, delimiter
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
-        """The columns of these names. Values are text: types guessed from the first block fail on a later one."""
+        """The columns of these names, as text.
+
+        Types are not guessed, because a guess from the first block may fail on a later one.
+        """
         with _CsvBytes(self._path) as source:
             try:
                 import pyarrow.csv
@@ -56,7 +59,7 @@ class _CsvFile:
                 yield from self._by_lines(source, names)
             else:
                 yield from self._by_blocks(pyarrow, source, names)
-            # A quote that is not closed swallows the rest of the file. One in the midst of a field (5") is harmless.
+            # An unclosed quote swallows the rest of the file. A quote in the middle of a field (5") is harmless.
             if source.quotes % 2:
                 self.check()
 
@@ -72,7 +75,7 @@ class _CsvFile:
         try:
             yield from arrow_batches(arrow.csv.open_csv(source, **options))
         except arrow.ArrowInvalid as error:
-            if not self.check():  # pyarrow takes a file without rows for broken if its first line has no end
+            if not self.check():  # pyarrow reports a file without rows as broken if its first line has no line end
                 return
             raise DataError(f"Cannot read {str(self._path)!r} as CSV: {error}") from None
 
@@ -87,13 +90,13 @@ class _CsvFile:
             yield Batch(len(rows), columns)
 
     def header(self) -> list[str]:
-        """The first line's fields; none if there is no line."""
+        """The fields of the first line; empty if there is no line."""
         with _CsvBytes(self._path) as source:
             _, fields = next(self._records(source), (1, []))
         return fields
 
     def _records(self, source: _CsvBytes, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Every record that is not empty, with the line on which it begins."""
+        """Every non-empty record, with the line on which it begins."""
         lines = (self._decode_line(*line) for line in enumerate(source, start=1))
         reader = csv.reader(lines, delimiter=self._delimiter, strict=strict)
         while True:
@@ -108,7 +111,7 @@ class _CsvFile:
                 yield line, fields
 
     def check(self) -> int:
-        """Refuse the first record that is broken, by its line; the number of records after the header."""
+        """The number of records after the header; raises an error with the line of the first invalid record."""
         with _CsvBytes(self._path) as source:
             records = self._records(source, strict=True)
             _, header = next(records)
@@ -118,7 +121,7 @@ class _CsvFile:
         return number
 
     def place(self, row: int) -> str:
-        """The line of a row, counted from 0: the file is read again up to there."""
+        """The line of a row, counted from 0; the file is read again up to that row."""
         with _CsvBytes(self._path) as source:
             record = next(itertools.islice(self._records(source), row + 1, None), None)
         return f"line {record[0]}" if record else f"row {row}"
@@ -145,7 +148,7 @@ class _CsvFile:
 
 
 class _CsvBytes:
-    """The bytes of a file, decompressed; it counts quotes as they pass."""
+    """The bytes of a file, decompressed; counts the quotes that are read."""
 
     def __init__(self, path: Path) -> None:
         self._path, self.quotes, self.closed = path, 0, False
@@ -168,7 +171,7 @@ class _CsvBytes:
         self.closed = True
 
     def read(self, size: int = -1) -> bytes:
-        """What pyarrow asks for."""
+        """The reading interface that pyarrow requires."""
         return self._read_counting_quotes(self._file.read, size)
 
     def _read_line(self) -> bytes:

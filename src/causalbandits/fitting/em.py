@@ -1,11 +1,11 @@
-"""CPTs from rows with missing values, by exact expectation maximisation.
+"""CPTs from rows with missing values, by exact expectation maximisation (EM).
 
-The E-step completes each distinct incomplete row in every possible way, weighted by its probability under the tables;
-the M-step is the usual estimate from the expected counts. Each step raises
+The E-step completes each distinct incomplete row in every possible way, weighted by its probability under the current
+CPTs. The M-step is the usual estimate from the expected counts. Each step increases
 
-    sum over rows of log P(what was observed)  +  sum over cells of pseudo-count * log(table),
+    sum over rows of log P(observed values)  +  sum over cells of pseudo-count * log(CPT entry),
 
-whose maximum it approaches (a local one, where there are several).
+and the iteration converges to a maximum of it, which is local if there are several.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from causalbandits.fitting.counts import CodedRows
 from causalbandits.fitting.structure import Structure
 
 TOLERANCE = 1e-8
-"""The iteration ends when no probability changes by more."""
+"""The iteration stops when no probability changes by more than this."""
 
 ITERATIONS = 10_000
 
 COMPLETION_LIMIT = 2**22
-"""So many completions of distinct incomplete rows are held, counted over all of them."""
+"""The maximum number of completions held in memory, summed over all distinct incomplete rows."""
 
 
 class IncompleteRow(NamedTuple):
-    """One distinct row: codes (-1: missing) and which variables were set, in the variables' order."""
+    """One distinct row: its codes (-1: missing) and intervention flags, in the variables' order."""
 
     codes: tuple[int, ...]
     was_set: tuple[bool, ...]
 
 
 class IncompleteRows:
-    """The distinct rows with something missing, and how often each occurred."""
+    """The distinct rows with missing values, and the number of occurrences of each."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
@@ -51,7 +51,7 @@ class IncompleteRows:
         return bool(self.rows)
 
     def add(self, coded: CodedRows) -> None:
-        """Take up some incomplete rows."""
+        """Add incomplete rows."""
         columns = [coded.codes[name] for name in self._names]
         nothing = np.zeros(len(columns[0]), dtype=bool)
         masks = [coded.was_set.get(name, nothing) for name in self._names]
@@ -68,7 +68,10 @@ class IncompleteRows:
             self.rows[IncompleteRow(tuple(values[:width]), tuple(map(bool, values[width:])))] += int(times)
 
     def reorder(self, orders: Mapping[str, Codes]) -> dict[IncompleteRow, int]:
-        """The rows with every state in its final place, sorted: sums must not depend on the order of the data."""
+        """The rows with every state in its final position, sorted.
+
+        Sorting makes sums independent of the order of the data.
+        """
         places = [(*orders[name].tolist(), -1) for name in self._names]
         reordered: Counter[IncompleteRow] = Counter()
         for row, times in self.rows.items():
@@ -78,14 +81,14 @@ class IncompleteRows:
 
 
 class Maximum(NamedTuple):
-    """Expected counts at the maximum, and the objective before every step."""
+    """The expected counts at the maximum, and the objective before every step."""
 
     counts: dict[str, Array]
     objective: list[float]
 
 
 class _Completions(NamedTuple):
-    """Rows with the same gaps: for each family that counts, the cell of every completion of every row."""
+    """Rows with the same missing variables: for each family that counts, the cell of every completion of every row."""
 
     times: Array
     cells: dict[str, npt.NDArray[np.intp]]
@@ -98,9 +101,9 @@ def maximise(
     prior: Mapping[str, Array],
     incomplete: Mapping[IncompleteRow, int],
 ) -> Maximum:
-    """Expected counts of all rows, complete (`counts`) and incomplete, at the tables that fit both best."""
+    """The expected counts of complete (`counts`) and incomplete rows under the CPTs that maximise the objective."""
     groups = _build_completions(structure, shapes, incomplete)
-    # One more in every cell: a table that starts at 0 would stay there.
+    # Add 1 to every cell, because an entry that starts at 0 would stay 0.
     tables = _normalise_cpts({name: counts[name] + prior[name] + 1.0 for name in counts})
     objective: list[float] = []
     change = math.inf
@@ -121,7 +124,7 @@ def maximise(
 def _expected_counts(
     tables: Mapping[str, Array], counts: Mapping[str, Array], groups: Sequence[_Completions]
 ) -> tuple[dict[str, Array], float]:
-    """Expected counts under the tables, and the log-likelihood of the incomplete rows."""
+    """The expected counts under the CPTs, and the log-likelihood of the incomplete rows."""
     expected = {name: array.copy() for name, array in counts.items()}
     observed = 0.0
     for times, cells in groups:
@@ -147,7 +150,7 @@ def _log_likelihood(counts: Mapping[str, Array], tables: Mapping[str, Array]) ->
 
 
 def _normalise_cpts(concentrations: Mapping[str, Array]) -> dict[str, Array]:
-    """Rows that sum to 1; a row of which nothing is known is uniform."""
+    """CPTs with normalised rows; rows without counts are uniform."""
     tables = {}
     for name, array in concentrations.items():
         totals = array.sum(axis=-1, keepdims=True)

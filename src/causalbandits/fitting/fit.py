@@ -1,4 +1,4 @@
-"""`fit`: conditional probability tables from data, with Dirichlet posteriors; by EM if values are missing."""
+"""`fit`: estimates CPTs from data, with Dirichlet posteriors; by EM if values are missing."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def fit(
 def prior_model(
     graph: GraphLike, *, values: States | None = None, bins: Bins | None = None, prior: Prior = 1.0
 ) -> CausalModel:
-    """The model of which only the prior of every CPT is known; a problem begins with it where there are no data.
+    """The model whose CPTs are known only by their priors; the initial model of a problem without data.
 
     >>> prior_model({"subject": ["purpose"]}, values={"purpose": [0, 1], "subject": [0, 1]})["subject"].table.tolist()
     [[0.5, 0.5], [0.5, 0.5]]

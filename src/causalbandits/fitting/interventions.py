@@ -1,4 +1,4 @@
-"""Which variables were set in which rows, as data say it: by names in a column, or by columns of truth values."""
+"""Intervention indicators: which variables were set in which rows, from a column of names or columns of booleans."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from causalbandits.fitting.structure import check_columns
 Mask = npt.NDArray[np.bool_]
 
 Interventions = str | Mapping[str, Any] | None
-"""A column that names the variables that were set, or a mapping from variables to columns of truth values."""
+"""A column that names the intervened variables, or a mapping from variables to columns of booleans."""
 
 
 FLAG_TEXTS = frozenset({"0", "1", "true", "false", "yes", "no"})
-"""Texts, in small letters, of columns that say whether a variable was set, and not which."""
+"""Texts, in lower case, of indicator columns that contain flags instead of variable names."""
 
 
 class NoInterventions:
-    """No variable was ever set."""
+    """Data without interventions."""
 
     columns: Sequence[str] = ()
 
@@ -36,7 +36,7 @@ class NoInterventions:
 
 
 class _NameColumn(NoInterventions):
-    """A column holds the names of the variables that were set, with commas between them."""
+    """Interventions from a column that contains the names of the intervened variables, separated by commas."""
 
     def __init__(self, column: str, names: Sequence[str], source: DataSource) -> None:
         check_columns([column], source.columns, "intervention indicator")
@@ -50,7 +50,7 @@ class _NameColumn(NoInterventions):
         for value in self._book.values[len(self._sets) :]:
             self._sets.append(self._parse(value))
         ever = frozenset().union(*self._sets)
-        # The last entry is where -1, nothing was set, points to.
+        # Index -1 (no intervention) selects the last entry.
         masks = {
             name: np.array([*(name in names for names in self._sets), False])[codes]
             for name in self._names
@@ -83,7 +83,7 @@ class _NameColumn(NoInterventions):
 
 
 class _FlagColumns(NoInterventions):
-    """For some variables, a column, by its name or itself, that is true where the variable was set."""
+    """Interventions from boolean columns, given by name or as arrays, one per variable."""
 
     def __init__(self, flags: Mapping[str, Any], names: Sequence[str], source: DataSource) -> None:
         for name in flags:
@@ -128,7 +128,7 @@ class _FlagColumns(NoInterventions):
 
 
 def parse_interventions(interventions: Interventions, names: Sequence[str], source: DataSource) -> NoInterventions:
-    """How data say which variables were set."""
+    """The reader of the intervention indicators."""
     if interventions is None:
         return NoInterventions()
     if isinstance(interventions, str):

@@ -18,7 +18,10 @@ from causalbandits.model import State
 
 
 class LoggedRounds(NamedTuple):
-    """A row each: codes (-1 where missing), whether each variable or the reward was set, the reward (NaN: missing)."""
+    """Rounds: codes (-1 if missing), intervention flags, and rewards (NaN if missing).
+
+    There is a flag for each variable and for the reward.
+    """
 
     codes: Mapping[str, Codes]
     was_set: Mapping[str, npt.NDArray[np.bool_]]
@@ -28,7 +31,7 @@ class LoggedRounds(NamedTuple):
 def read_logged_rounds(
     data: Any, states: Mapping[str, Sequence[State]], reward: str, interventions: Interventions = None
 ) -> LoggedRounds:
-    """The rows of whatever `fit` reads: these variables, with their states, and a column of rewards."""
+    """The rounds in any data that `fit` accepts: these variables with their states, and a column of rewards."""
     if reward in states:
         raise DataError(
             f"The column of rewards, {reward!r}, is one of the variables. Pass the name of another column: "

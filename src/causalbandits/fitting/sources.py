@@ -1,4 +1,4 @@
-"""Data in batches of columns, wherever they are; no source is copied as a whole."""
+"""Data sources in memory and in files, read in batches; no source is copied as a whole."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from causalbandits.fitting.csv import csv_source
 from causalbandits.model import State
 
 DATASET_OPTIONS = {"batch_size": 2**16, "batch_readahead": 1, "fragment_readahead": 1}
-"""How far a dataset may be read ahead of what is needed; by itself, to hundreds of megabytes."""
+"""Limits of the read-ahead of a dataset, which by default may take hundreds of megabytes."""
 
 
 def open_source(data: Any, *, na_values: Iterable[State] = (), delimiter: str | None = None) -> DataSource:
-    """Whatever holds data, as a DataSource; `na_values` stand for missing ones, `delimiter` is that of a CSV file."""
+    """Any supported data as a DataSource.
+
+    `na_values` stand for missing values; `delimiter` applies to CSV files.
+    """
     if isinstance(na_values, str | Mapping) or not is_iterable(na_values):
         raise DataError(f"na_values must be a list of values, such as ['N/A', -999]; got {short_repr(na_values)}.")
     if isinstance(data, str | os.PathLike):
@@ -54,7 +57,7 @@ def _memory_source(data: Any) -> DataSource:
         return DataSource(tuple(data.schema.names), lambda names: arrow_batches([data.select(list(names))]))
     if arrow and isinstance(data, arrow.Table):
         return DataSource(tuple(data.schema.names), lambda names: arrow_batches(data.select(list(names)).to_batches()))
-    if hasattr(data, "to_batches") and hasattr(data, "schema"):  # a pyarrow.dataset.Dataset
+    if hasattr(data, "to_batches") and hasattr(data, "schema"):  # pyarrow.dataset.Dataset
         return DataSource(
             tuple(data.schema.names),
             lambda names: arrow_batches(data.to_batches(columns=list(names), **DATASET_OPTIONS)),
@@ -110,7 +113,7 @@ def _pandas_source(data: Any, pandas: Any) -> DataSource:
             return lambda start, stop: array[start:stop]
         if isinstance(series.dtype, pandas.CategoricalDtype):
             codes, categories = series.cat.codes.to_numpy(), series.cat.categories.tolist()
-            if isinstance(series.cat.categories, pandas.IntervalIndex):  # of pandas.cut; no file keeps an interval
+            if isinstance(series.cat.categories, pandas.IntervalIndex):  # from pandas.cut; not storable
                 categories = [str(interval) for interval in categories]
             ordered = bool(series.cat.ordered)
             return lambda start, stop: Dictionary(codes[start:stop], categories, ordered=ordered, categorical=True)
@@ -118,7 +121,7 @@ def _pandas_source(data: Any, pandas: Any) -> DataSource:
         def factorize(start: int, stop: int) -> Column:
             try:
                 codes, values = pandas.factorize(series.iloc[start:stop])
-            except TypeError:  # something has no hash
+            except TypeError:  # a value is not hashable
                 return list(series.iloc[start:stop])
             return Dictionary(codes, values.tolist())
 

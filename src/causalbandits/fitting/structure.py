@@ -1,4 +1,4 @@
-"""The structure before the data are read: the variables, their parents, and perhaps their values."""
+"""The structure known before the data are read: the variables, their parents, and possibly their values."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ GraphLike = Any
 
 
 class Family(NamedTuple):
-    """A table to be counted: of rows that leave some variables alone, and set some others."""
+    """A CPT to be counted in rows without an intervention on `not_intervened` and with one on `intervened`."""
 
     name: str
     axes: tuple[str, ...]
-    """What it is given, then its variable."""
-    alone: frozenset[str]
-    set: frozenset[str] = frozenset()
+    """The conditioning variables, then the variable itself."""
+    not_intervened: frozenset[str]
+    intervened: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Every variable with its parents, in order, and the states of those whose states are known."""
+    """Every variable with its parents, in order, and the known states."""
 
     parents: Mapping[str, tuple[str, ...]]
-    """What each variable's table is given: its causes, or its pillow where causes are hidden."""
+    """The conditioning variables of each CPT: the parents, or the Markov pillow with unobserved confounders."""
     states: Mapping[str, tuple[State, ...]]
     hidden: CausalGraph | None = None
-    """The graph, where causes are hidden."""
+    """The graph if it has unobserved confounders; otherwise None."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,22 +46,22 @@ class Structure:
 
     @cached_property
     def families(self) -> list[Family]:
-        """The table of each variable."""
+        """The CPT of each variable."""
         if self.hidden is not None:
             return self.families_where(frozenset())
         return [Family(name, (*parents, name), frozenset((name,))) for name, parents in self.parents.items()]
 
     def families_where(self, was_set: frozenset[str]) -> list[Family]:
-        """The tables of which rows tell that set these variables.
+        """The CPTs for which rows with an intervention on these variables count.
 
-        Where causes are hidden, a variable's table hangs on its district among what came before it and was not set; it
-        is the same for all rows in which that is.
+        With unobserved confounders, the CPT of a variable depends on its district among the earlier variables without
+        an intervention. Rows of different kinds share a CPT if this district is the same.
         """
         if self.hidden is None:
             return [family for family in self.families if family.name not in was_set]
         mixed = self.hidden.admg(self.names)
         source = DataRegime(mixed, mixed.bits(was_set))
-        alone = [frozenset(mixed.names_of(source.district(i))) for i in members(source.observed_nodes)]
+        districts = [frozenset(mixed.names_of(source.district(i))) for i in members(source.observed_nodes)]
         return [
             Family(
                 conditional_table.name,
@@ -69,11 +69,11 @@ class Structure:
                 district,
                 frozenset(conditional_table.randomised),
             )
-            for conditional_table, district in zip(source.conditionals(), alone, strict=True)
+            for conditional_table, district in zip(source.conditionals(), districts, strict=True)
         ]
 
     def graph(self) -> graphs.Graph:
-        """The arrows, in networkx; with nodes that are hidden, where there are any."""
+        """The graph in networkx, including unobserved nodes."""
         if self.hidden is not None:
             return self.hidden.graph
         graph = nx.DiGraph()
@@ -83,20 +83,22 @@ class Structure:
 
 
 def parse_structure(graph: GraphLike, states: States | None = None) -> Structure:
-    """The structure that a graph, a model or a mapping describes; `states` add to the states it has."""
+    """The structure that a graph, a model or a mapping describes; `states` are added to its states."""
     causal_graph = as_causal_graph(graph)
     graph_with_states = causal_graph if states is None else causal_graph.with_values(states)
     if not causal_graph.hidden:
         return Structure(causal_graph.parents, graph_with_states.states)
-    pillows = {own.variable: own.conditioning for own in required_conditionals(causal_graph, [])}
-    own = {name: values for name, values in graph_with_states.states.items() if name in pillows}
-    return Structure({name: pillows[name] for name in causal_graph.names}, own, graph_with_states)
+    pillows = {
+        conditional.variable: conditional.conditioning for conditional in required_conditionals(causal_graph, [])
+    }
+    states_by_name = {name: values for name, values in graph_with_states.states.items() if name in pillows}
+    return Structure({name: pillows[name] for name in causal_graph.names}, states_by_name, graph_with_states)
 
 
 def format_table_row(
     name: str, parents: Sequence[str], states: Mapping[str, Sequence[State]], row: Sequence[int]
 ) -> str:
-    """One row of a variable's table, in words.
+    """One row of a variable's CPT, as text.
 
     >>> format_table_row("subject", ["purpose"], {"purpose": ["Promo", "Nurture"]}, [1])
     "P(subject | purpose='Nurture')"
@@ -107,7 +109,7 @@ def format_table_row(
 
 
 def check_columns(names: Iterable[str], columns: Sequence[str], subject: str = "variable") -> None:
-    """Every name must be a column, once."""
+    """Raise an error unless every name is a column, without duplicates."""
     for name in names:
         if name not in columns:
             or_hidden = (

@@ -1,7 +1,8 @@
-"""Causal models: variables, their conditional probability tables, the causal graph, and interventions.
+"""Causal models: variables, their conditional probability tables (CPTs), the causal graph, and interventions.
 
-`causal_model` has the graph with all tables, `latent_model` the graph with hidden causes and the distribution of what
-is observed, `graph` the graph alone; `posterior` is what data say of tables; `knowledge` is what a problem takes.
+`causal_model` holds a graph with all CPTs. `latent_model` holds a graph with unobserved confounders and the
+distribution of the observed variables. `graph` holds graphs without CPTs. `posterior` holds the posteriors of CPTs
+estimated from data. `knowledge` is the union of the types that a problem accepts.
 """
 
 from causalbandits.model.causal_model import MODEL_FORMAT, CausalModel, cumulative_probabilities

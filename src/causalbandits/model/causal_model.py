@@ -22,7 +22,7 @@ from causalbandits.model.posterior import SAMPLE_LIMIT, DirichletPosterior, requ
 from causalbandits.model.records import decode_variables, encode_variable, parse_document
 from causalbandits.model.variable import Variable, normalise_rows
 
-# Draws of a variable by the inverse of its cumulative probabilities.
+# Inverse-CDF sampling of discrete variables.
 
 
 def invert_cdf(cdf: Array, rows: Codes, draws: Array) -> Codes:
@@ -46,7 +46,7 @@ def cumulative_probabilities(table: Array) -> Array:
 
 
 def state_column(states: tuple[State, ...]) -> npt.NDArray[Any]:
-    """States as an array, of their own type where they have one."""
+    """The states as an array, of their common type if that is str, int, float or bool, otherwise of type object."""
     kinds = {type(state) for state in states}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         return np.array(states)
@@ -143,7 +143,7 @@ class CausalModel:
                 f"The posterior must have counts of every variable, {list(graph.names)}; it has those of "
                 f"{list(posterior.counts)}."
             )
-        if tuple(posterior.counts) != graph.names:  # tables are drawn in this order
+        if tuple(posterior.counts) != graph.names:  # fixes the order in which CPTs are sampled
             posterior = posterior.replace(counts={name: posterior.counts[name] for name in graph.names})
         variables = tuple(
             Variable(name, graph[name].states, parents=graph.parents[name], table=posterior.mean(name))

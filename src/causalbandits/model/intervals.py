@@ -1,6 +1,6 @@
-"""Intervals of numbers as states: a numeric variable in bins has the texts "[0, 30)", "[30, 45)", "[45, 60]" as states.
+"""Intervals of numbers as states: a binned numeric variable has the states "[0, 30)", "[30, 45)", "[45, 60]".
 
-The texts hold the edges exactly, so that a model, in memory or in a file, knows the interval of every number.
+The labels contain the exact edges, so that a model, in memory or in a file, can map every number to its interval.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Intervals:
     """
 
     def __init__(self, edges: Sequence[float]) -> None:
-        self.edges: Array = np.array(edges, dtype=np.float64) + 0.0  # without the sign of -0.0
+        self.edges: Array = np.array(edges, dtype=np.float64) + 0.0  # + 0.0 turns -0.0 into 0.0
         if len(self.edges) < 2 or not (np.diff(self.edges) > 0).all() or not np.isfinite(self.edges[1:-1]).all():
             raise ValueError("edges must be at least two numbers, strictly increasing")
         bounds = [(float(low), float(high)) for low, high in zip(self.edges, self.edges[1:], strict=False)]
@@ -57,19 +57,19 @@ class Intervals:
 
     @property
     def range(self) -> str:
-        """What the intervals cover, in words."""
+        """The range that the intervals cover, as text."""
         return f"from {format_edge(float(self.edges[0]))} to {format_edge(float(self.edges[-1]))}"
 
     def code(self, number: float) -> int | None:
-        """The position of the interval of a number; None if the number is in none of them."""
+        """The position of the interval that contains a number; None if no interval does."""
         try:
             code = int(self.codes(np.array([number], dtype=np.float64))[0])
-        except OverflowError:  # a whole number beyond the largest float
+        except OverflowError:  # an integer larger than the largest float
             return None
         return None if code < 0 else code
 
     def codes(self, numbers: npt.NDArray[np.floating]) -> Codes:
-        """The position of the interval of each number; -1 where a number is in none of them."""
+        """The position of the interval that contains each number; -1 if no interval does."""
         codes: Codes = np.searchsorted(self.edges, numbers, side="right").astype(np.intp) - 1
         codes[numbers == self.edges[-1]] = len(self.labels) - 1
         codes[~np.isfinite(numbers) | (codes >= len(self.labels))] = -1
@@ -78,18 +78,18 @@ class Intervals:
 
 @lru_cache(maxsize=256)
 def intervals_of_states(states: tuple[State, ...]) -> Intervals | None:
-    """The intervals that states are; None for states of another kind."""
+    """The intervals whose labels are these states; None if the states are not interval labels."""
     return Intervals.from_labels(states)
 
 
 def interval_code(states: tuple[State, ...], value: object) -> int | None:
-    """The position of the state that is the interval of a number; None if there is none, or it is no number."""
+    """The position of the interval that contains a number; None if there is none, or if the value is not a number."""
     intervals = intervals_of_states(states) if is_real(value) else None
     return intervals.code(value) if intervals is not None and is_real(value) else None
 
 
 def format_edge(number: float) -> str:
-    """A number in as few signs as give it back: 30 and not 30.0.
+    """The shortest text from which a number can be read back exactly: 30 rather than 30.0.
 
     >>> format_edge(30.0), format_edge(0.1), format_edge(1e300)
     ('30', '0.1', '1e+300')

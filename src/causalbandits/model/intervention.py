@@ -61,7 +61,7 @@ class Intervention(Mapping[str, State]):
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Made anew: hashes of strings differ from process to process.
+        # The hash is recomputed on unpickling because hashes of strings differ between processes.
         return (Intervention, (self._assignment,))
 
     def __repr__(self) -> str:
@@ -71,6 +71,6 @@ class Intervention(Mapping[str, State]):
 def _has_hash(value: object) -> bool:
     try:
         hash(value)
-    except TypeError:  # also of a tuple with a list in it
+    except TypeError:  # raised also for a tuple that contains a list
         return False
     return True

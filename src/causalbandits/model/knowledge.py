@@ -1,9 +1,9 @@
-"""The three kinds of knowledge that a problem may have, and their common interface.
+"""The three kinds of causal knowledge that a problem accepts, and their common interface.
 
-| what is known | class |
+| knowledge | class |
 |---|---|
-| the graph and every table | `CausalModel` |
-| the graph with its hidden causes, and the distribution of what is observed | `LatentModel` |
+| the graph and every CPT | `CausalModel` |
+| the graph with unobserved confounders, and the distribution of the observed variables | `LatentModel` |
 | the graph alone | `CausalGraph` |
 """
 
@@ -42,14 +42,14 @@ def as_causal_graph(graph: Any) -> CausalGraph:
 
 
 def encode_knowledge(knowledge: Knowledge) -> dict[str, Any]:
-    """JSON-ready, under the name of its kind."""
+    """A JSON-ready record of the knowledge, with its kind ("graph", "latent" or "model") as the key."""
     kinds = {"graph": CausalGraph, "latent": LatentModel, "model": CausalModel}
     kind = next(kind for kind, knowledge_class in kinds.items() if isinstance(knowledge, knowledge_class))
     return {kind: knowledge.to_record()}
 
 
 def knowledge_from_record(record: Mapping[str, Any]) -> Knowledge:
-    """What `encode_knowledge` describes."""
+    """The knowledge that `encode_knowledge` encoded."""
     if "graph" in record:
         return CausalGraph.from_record(record["graph"])
     if "latent" in record:

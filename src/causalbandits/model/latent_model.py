@@ -1,8 +1,8 @@
 """LatentModel: a graph with unobserved confounders, and the distribution of the observed variables.
 
-In an order of causes before effects, each observed variable has a table given its pillow: its district among what came
-before it, and that district's parents (`identification`). These tables are all that data without end could tell. What
-an intervention does is computed from them where the graph allows it, and refused where it does not.
+In a topological order, each observed variable has a CPT given its Markov pillow: the earlier members of its district
+and all their parents (see `identification`). Infinite data would determine exactly these CPTs. The effect of an
+intervention is computed from them if it is identified; otherwise an error is raised.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from causalbandits.model.posterior import DirichletPosterior, require_posterior
 from causalbandits.model.records import parse_document
 from causalbandits.model.variable import ROW_SUM_TOLERANCE, Variable
 
-# Which tables there are of what is observed, and what they say where a whole model is known.
+# The CPTs that a latent model requires, and their values if a complete causal model is known.
 
 
 def required_conditionals(graph: CausalGraph, sources: Iterable[Group]) -> list[Conditional]:
-    """The tables of what is observed, in the graph's order, then those that differ where something was set."""
+    """The CPTs of observational rows, in the graph's order, then those that differ in rows with randomisation."""
     admg = graph.admg(graph.names)
     conditionals = [
         conditional for group in ((), *sources) for conditional in DataRegime(admg, admg.bits(group)).conditionals()
@@ -60,7 +60,7 @@ def required_conditionals(graph: CausalGraph, sources: Iterable[Group]) -> list[
 
 
 def parse_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
-    """What was set in which rows, in the graph's order."""
+    """The sets of variables that were randomised in each kind of rows, in the graph's order."""
     if isinstance(sources, str | Mapping) or not is_iterable(sources):
         raise ModelError(f"sources must be groups of names, such as [(), ('x',)]; got {short_repr(sources)}.")
     named_groups = [graph.validate_observed_names("sources", group) for group in sources]
@@ -71,29 +71,33 @@ def parse_sources(graph: CausalGraph, sources: Any) -> tuple[Group, ...]:
 
 
 class SourceUncertainty(NamedTuple):
-    """What a kind of rows leaves open, in tables that differ between kinds; the least is the best."""
+    """The uncertainty left by one kind of rows in the CPTs that differ between kinds; the smallest is the best."""
 
     unseen: int
-    """Of so many values it tells nothing."""
+    """The number of values without any rows."""
     variance: float
-    """What is told of one value of what was set by so many rows varies by one over their number: the mean of that."""
+    """The mean of 1 / (rows + 1) over the values of the randomised variables.
+
+    A CPT row estimated from n rows has a variance proportional to 1 / n.
+    """
 
 
 def source_uncertainties(
     graph: CausalGraph, sources: Sequence[Group], effective_rows: Mapping[str, Array]
 ) -> dict[Group, SourceUncertainty]:
-    """What each kind of rows leaves open; `told` says how many rows stand behind each row of each table.
+    """The uncertainty left by each kind of rows; `effective_rows` has the number of rows behind each row of each CPT.
 
-    Values of what was set at random count together: each combination of them is one.
+    Randomised variables are counted jointly: each combination of their values is one value.
     """
     admg = graph.admg(graph.names)
     tables = {entry: DataRegime(admg, admg.bits(entry)).conditionals() for entry in sources}
     conditionals_by_variable: dict[str, set[Conditional]] = {}
     for conditional in itertools.chain.from_iterable(tables.values()):
         conditionals_by_variable.setdefault(conditional.variable, set()).add(conditional)
-    # What only some tables of a variable are given is summed out of them: all its values count together.
+    # A conditioning variable that only some CPTs of a variable have is summed out of them, so rows are pooled over its
+    # values.
     randomised = frozenset(itertools.chain.from_iterable(sources))
-    knobs = {
+    common_randomised = {
         name: randomised.intersection(*(entry.conditioning for entry in variants))
         for name, variants in conditionals_by_variable.items()
     }
@@ -103,7 +107,9 @@ def source_uncertainties(
             conditional for conditional in conditionals if len(conditionals_by_variable[conditional.variable]) > 1
         ]
         entry = [
-            _conditional_uncertainty(conditional, effective_rows[conditional.name], knobs[conditional.variable])
+            _conditional_uncertainty(
+                conditional, effective_rows[conditional.name], common_randomised[conditional.variable]
+            )
             for conditional in differing
         ]
         uncertainties[source] = SourceUncertainty(
@@ -113,7 +119,7 @@ def source_uncertainties(
 
 
 def _conditional_uncertainty(
-    conditional: Conditional, effective_rows: Array, knobs: frozenset[str]
+    conditional: Conditional, effective_rows: Array, common_randomised: frozenset[str]
 ) -> SourceUncertainty:
     randomised_axes = tuple(i for i, name in enumerate(conditional.conditioning) if name in conditional.randomised)
     axis_groups = dict.fromkeys([*((i,) for i in range(effective_rows.ndim)), randomised_axes])
@@ -123,13 +129,13 @@ def _conditional_uncertainty(
     }
     unseen = sum(int(np.count_nonzero(entry == 0)) for entry in rows.values())
     rows_by_setting = [
-        rows[entry] for entry in axis_groups if knobs.issuperset(conditional.conditioning[i] for i in entry)
+        rows[entry] for entry in axis_groups if common_randomised.issuperset(conditional.conditioning[i] for i in entry)
     ]
     return SourceUncertainty(unseen, max((float(np.mean(1 / (entry + 1))) for entry in rows_by_setting), default=0.0))
 
 
 def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[State]]) -> None:
-    """Refuse a table of another shape, or whose rows are no distributions."""
+    """Raise a ModelError if a CPT has the wrong shape or a row that is not a distribution."""
     shape = tuple(len(states[axis]) for axis in (*variable.parents, variable.name))
     if variable.table.shape != shape:
         axes = ", ".join(f"{n} ({size})" for n, size in zip((*variable.parents, variable.name), shape, strict=True))
@@ -143,14 +149,14 @@ def validate_table(variable: Variable, name: str, states: Mapping[str, Sequence[
 
 
 def conditional_from_model(model: CausalModel, conditional: Conditional) -> Array:
-    """P(v | given) where something may have been set, from all of a model's tables; 0 where what is given never occurs.
+    """P(v | conditioning) under randomisation, computed from a complete model; 0 if the condition never occurs.
 
-    What was set and is not given makes no difference: all its values count alike.
+    A randomised variable that is not in the conditioning set has a uniform distribution. It does not affect the result.
     """
     output_axes = (*conditional.conditioning, conditional.variable)
     relevant = graphs.ancestors(graphs.without_causes_of(model.graph, conditional.randomised), output_axes)
     operands: list[Any] = []
-    for name in (name for name in model.order if name in relevant):  # in the same order in every process
+    for name in (name for name in model.order if name in relevant):  # the same order in every process
         variable = model[name]
         uniform = np.ones(len(variable.states))
         operands += (
@@ -161,21 +167,22 @@ def conditional_from_model(model: CausalModel, conditional: Conditional) -> Arra
     return np.asarray(np.divide(joint, total, out=np.zeros(joint.shape), where=total > 0))
 
 
-# Which kind of rows tells of which values: the first that tells at all, and of what it never saw the next that did.
+# Choice of a data source for each value: the first source with data for the value; if it has none, the next one that
+# does.
 #
-# Q of a group that hidden causes tie together is a distribution of the group for each value of its parents, whichever
-# rows it is computed from. So where one kind of rows never saw what it needs, and the numbers do not sum to 1,
-# another is
-# asked.
+# The factor Q of a district is a distribution of the district for each value of its parents, whichever source it is
+# computed from. If one source lacks rows for some value, its numbers do not sum to 1, and another source is used for
+# that value.
 
 FormulaEvaluator = Callable[[Formula], NamedArray]
-"""From a formula to what it is, given some tables."""
+"""Evaluates a formula numerically, given some CPTs."""
 
 
 class FactorByRegime(NamedTuple):
-    """Q of a group: the formulas that tell of it, and the values of its parents that each is asked for.
+    """The factor Q of a district: formulas from several data sources, and the parent values for which each one is used.
 
-    `axes` are the group's and its parents', `where` has a part for each formula; None where the first tells all.
+    `axes` are the district and its parents. `masks` has one array of 0s and 1s per formula; None if the first formula
+    suffices.
     """
 
     formulas: list[Formula]
@@ -183,7 +190,7 @@ class FactorByRegime(NamedTuple):
     masks: list[Array] | None = None
 
     def evaluate(self, evaluate_formula: FormulaEvaluator, sizes: dict[str, int]) -> NamedArray:
-        """What the formulas say together."""
+        """The values of Q, combined from all formulas."""
         first = evaluate_formula(self.formulas[0])
         if self.masks is None:
             return first
@@ -195,7 +202,7 @@ class FactorByRegime(NamedTuple):
 def factor_by_regime(
     sources: Sequence[DataRegime], group: int, evaluate_formula: FormulaEvaluator, sizes: dict[str, int]
 ) -> FactorByRegime | Hedge:
-    """Q of a group from all sources that give it, in order; `evaluate` knows the tables."""
+    """The factor Q of a district from all sources that identify it, in order; `evaluate_formula` knows the CPTs."""
     first = identify_factor(sources, group)
     if isinstance(first, Hedge):
         return first
@@ -355,9 +362,9 @@ class LatentModel:
         return model
 
     def _order_sources(self, posterior: DirichletPosterior) -> None:
-        """First the rows that tell of every value, then those that tell most of each, then the most.
+        """Sort the sources: fewest values without rows, then smallest variance of the estimates, then most rows.
 
-        Of equally many, rows left alone: what they tell of all actions, leaving alone among them, errs alike.
+        Ties go to the smaller set of randomised variables, so that observational rows come first.
         """
         rows_by_source = posterior.rows_by_source
         has_earlier_data = sum(rows_by_source.values()) > posterior.rows
@@ -548,7 +555,7 @@ class LatentModel:
         return probabilities
 
     def _distribution_by_district(self, of: Group, do: Mapping[str, int]) -> Array:
-        """P(of | do) where one formula needs what its rows never saw: by groups, each told by whichever rows can."""
+        """P(of | do) from rows of several sources: each district uses the sources that have the rows it needs."""
         graph = self._regimes[0].graph
         parts = []
         for district in graph.districts(graph.ancestors(graph.bits(of), graph.all_nodes & ~graph.bits(do))):
@@ -583,7 +590,7 @@ class LatentModel:
         )
 
     def _unseen_rows(self, name: str) -> Iterator[str]:
-        """The rows of a table that were never seen, in words."""
+        """The CPT rows that were never seen, as text."""
         variable = self.cpts[name]
         for row in np.argwhere(variable.table.sum(axis=-1) == 0).tolist():
             conditions = ", ".join(
@@ -644,9 +651,10 @@ class LatentModel:
 
 
 def _effective_rows(counts: Array, prior: Array, has_earlier_data: bool) -> Array:
-    """How many rows stand behind each row of a table; a prior that is flat stands for none, an earlier fit for its own.
+    """The number of data rows behind each row of a CPT, including those of an earlier fit that serves as the prior.
 
-    (Its own prior was 1, unless somebody said less.)
+    A flat prior counts as no rows. An earlier fit is assumed to have had a pseudo-count of 1, or the smallest
+    pseudo-count if that is less.
     """
     least = prior.min(initial=np.inf)
     flat = min(1.0, least) if has_earlier_data else least

@@ -1,14 +1,15 @@
-"""The Dirichlet posteriors of the conditional probability tables of a model that was estimated from data.
+"""The Dirichlet posteriors of the CPTs of a model that was estimated from data.
 
-With pseudo-counts a and counts n, a row of a table is Dirichlet(a + n), independently of all other rows; a model's
-tables are the posterior means (a + n) / sum(a + n).
+With pseudo-counts a and counts n, each row of a CPT has the posterior Dirichlet(a + n), independently of all other
+rows. The CPTs of the model are the posterior means (a + n) / sum(a + n).
 
-Without hidden causes (`CausalModel`), P(z | do(a)) is linear in each variable's table, and the tables are independent:
-so P(z | do(a)) of the mean tables is exactly its own posterior mean.
+Without unobserved confounders (`CausalModel`), P(z | do(a)) is linear in each variable's CPT, and the CPTs are
+independent. P(z | do(a)) computed from the mean CPTs is therefore exactly its own posterior mean.
 
-With hidden causes (`LatentModel`) the tables are those of an ordinary Bayesian network of the observed variables. An
-estimand may divide tables, or have one of them twice: P(z | do(a)) of the mean tables is then near its posterior mean,
-not equal to it. Credible intervals come from draws, which need no such linearity.
+With unobserved confounders (`LatentModel`), the CPTs are those of an ordinary Bayesian network of the observed
+variables. An estimand may divide by CPTs or use one of them twice. P(z | do(a)) computed from the mean CPTs is then
+close to its posterior mean, but not equal to it. Credible intervals come from posterior samples, which do not require
+linearity.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from causalbandits.errors import DataWarning, ModelError, SizeError, short_repr,
 from causalbandits.model.graph import Group
 
 SAMPLE_LIMIT = 2**30
-"""So many values are drawn at once."""
+"""The maximum number of values in one sample."""
 
 
 class DirichletPosterior:
@@ -154,7 +155,7 @@ class DirichletPosterior:
 
     @property
     def overconfidence(self) -> str:
-        """The uncertainty that the posteriors leave out, in words; empty if no value was filled in."""
+        """The uncertainty that the posteriors omit, as text; empty if no missing value was imputed."""
         return f"The fit imputed {self.filled} missing values and treats them as observed." if self.filled else ""
 
     def is_unknown(self, name: str) -> bool:
@@ -243,7 +244,7 @@ class DirichletPosterior:
 
 
 def require_posterior(posterior: DirichletPosterior | None) -> DirichletPosterior:
-    """A model's posterior; refused where its tables are given."""
+    """The posterior of a model; raises a ModelError if the model's CPTs are given rather than estimated."""
     if posterior is None:
         raise ModelError(
             "This model has no posterior to sample from: its CPTs are given, not estimated (model.posterior is None). "
@@ -257,7 +258,10 @@ def _rebuild_posterior(content: dict[str, Any]) -> DirichletPosterior:
 
 
 def _parse_counts(label: str, values: npt.ArrayLike) -> Array:
-    """A read-only copy, in C order: a sum's last bit depends on the layout, and a model that is read back has this."""
+    """A read-only copy in C order.
+
+    The last bit of a sum depends on the memory layout, and a model read from a file has C order.
+    """
     try:
         array = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
@@ -275,7 +279,7 @@ def _parse_number(label: str, value: Any) -> int:
 
 
 def _parse_rows_by_source(rows_by_source: Any) -> Mapping[Group, int]:
-    """Smaller groups first: equal posteriors have equal records."""
+    """The numbers of rows by source, smaller sources first, so that equal posteriors have equal records."""
     rule = "rows_by_source must map groups of variables, such as () or ('x',), to numbers of rows"
     if not isinstance(rows_by_source, Mapping):
         raise ModelError(f"{rule}; got {short_repr(rows_by_source)}.")
@@ -287,14 +291,17 @@ def _parse_rows_by_source(rows_by_source: Any) -> Mapping[Group, int]:
 
 
 def _sample_dirichlet(concentrations: Array, n: int, generator: np.random.Generator) -> Array:
-    """Draws of every row."""
+    """Samples of every row."""
     logs = sample_log_gammas(np.broadcast_to(concentrations, (n, *concentrations.shape)), generator)
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def sample_log_gammas(concentrations: Array, generator: np.random.Generator) -> Array:
-    """Logarithms of gamma draws, whose shares of a row are Dirichlet; the draws themselves may underflow."""
+    """Logarithms of gamma samples, which give a Dirichlet sample when normalised within a row.
+
+    Logarithms are used because the gamma samples themselves may underflow.
+    """
     shape = concentrations.shape
     gamma = np.log(generator.standard_gamma(concentrations + 1.0, size=shape))
     uniform = np.log1p(-generator.random(shape))

@@ -1,4 +1,4 @@
-"""A model's variables as JSON-ready records: name, states, parents, and the numbers that its kind of model keeps."""
+"""JSON-ready records of a model's variables: name, states, parents, and the numbers that the kind of model stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from causalbandits.model.variable import Variable, decode_state, encode_state
 
 
 def parse_document(text: str, kind: str, format: str, version: int) -> dict[str, Any]:
-    """The record that a JSON text holds, if it says that it is a model, or a graph, of a version that can be read."""
+    """The record in a JSON text; raises a ModelError unless its format and version are the given ones."""
     try:
         data = parse_json(text)
     except (json.JSONDecodeError, TypeError, RecursionError) as error:
@@ -32,7 +32,7 @@ def parse_document(text: str, kind: str, format: str, version: int) -> dict[str,
 
 
 class VariableRecord(NamedTuple):
-    """What a variable's record says; that it makes a variable is for the model to check."""
+    """The fields of a variable's record, not validated; the model checks that they make a variable."""
 
     name: str
     states: Any
@@ -41,13 +41,13 @@ class VariableRecord(NamedTuple):
 
 
 def encode_variable(v: Variable, **numbers: Any) -> dict[str, Any]:
-    """A variable as a record, with these numbers."""
+    """The record of a variable, including these numbers."""
     states = [encode_state(state) for state in v.states]
     return {"name": v.name, "states": states, "parents": list(v.parents), **numbers}
 
 
 def decode_variables(record: Mapping[str, Any], *numbers: str) -> list[VariableRecord]:
-    """The variables of a model's record, with the numbers of these names."""
+    """The variables in a model's record, with the numbers of these names."""
     records = record.get("variables")
     if not isinstance(records, list):
         raise ModelError("The variables of a model must be a list of records.")
@@ -77,7 +77,7 @@ def _decode_variable(record: Any, numbers: tuple[str, ...]) -> VariableRecord:
 
 
 class GraphRecord(NamedTuple):
-    """What a graph's record says; that it makes a graph is for the graph to check."""
+    """The fields of a graph's record, not validated; the graph checks them."""
 
     parents: dict[str, Any]
     states: dict[str, Any]
@@ -87,7 +87,7 @@ class GraphRecord(NamedTuple):
 def encode_graph(
     parents: Mapping[str, Sequence[str]], states: Mapping[str, Sequence[State]], hidden: Sequence[str | Sequence[str]]
 ) -> dict[str, Any]:
-    """A graph as a record: its variables, and what is hidden."""
+    """The record of a graph: its variables and its unobserved confounders."""
     variables = [
         {
             "name": name,
@@ -100,7 +100,7 @@ def encode_graph(
 
 
 def decode_graph(record: Any) -> GraphRecord:
-    """The variables of a graph's record."""
+    """The fields of a graph's record."""
     if not isinstance(record, Mapping) or not isinstance(record.get("variables"), list):
         raise ModelError(f"A graph's record needs variables, a list of records; got {short_repr(record)}.")
     decoded = GraphRecord({}, {}, [])

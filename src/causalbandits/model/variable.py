@@ -9,30 +9,33 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from causalbandits._typing import Array, is_iterable, is_real
+from causalbandits._typing import Array, is_iterable
 from causalbandits.errors import InterventionError, ModelError, short_repr, unknown_name_message
 from causalbandits.model.intervals import interval_code, intervals_of_states
 from causalbandits.model.intervention import State
 
-# Which values a variable may have: those that a file can keep, so that what was modelled can be saved.
+# The values that a variable may have are those that a file can store, so that every model can be saved.
 #
-# A model that is made is one that can be written: the rule is checked where a variable gets its states.
+# The rule is checked when a variable receives its states.
 
 LABEL_LIMIT = 10_000
-"""Characters of a name, a state or a property: more is refused in files, too."""
+"""The maximum number of characters of a name, a state or a property, in memory and in files."""
 
 STATE_RULE = f"text of at most {LABEL_LIMIT:,} characters, finite numbers, booleans, None, or tuples of these"
-"""The rule, in words."""
+"""The rule for states, as text."""
 
 TUPLE_DEPTH = 20
-"""Tuples within tuples; a hash of very deep ones overflows the stack."""
+"""The maximum depth of nested tuples; hashing very deep ones overflows the stack."""
 
 _PLAIN_TYPES = {"b": bool, "i": int, "u": int, "f": float, "U": str}
-"""By the kind of NumPy's type: its dates and durations are none of these, though some have a number in them."""
+"""Python's type by the kind of the NumPy type.
+
+Dates and durations are excluded, although some of them are stored as numbers.
+"""
 
 
 def parse_state(value: Any, depth: int = 0) -> Any:
-    """The value as a state, without NumPy's types; a TypeError if it is none.
+    """The value as a state, with NumPy scalars converted to Python's types; raises a TypeError if it cannot be a state.
 
     >>> parse_state((np.int64(3), "a"))
     (3, 'a')
@@ -49,7 +52,7 @@ def parse_state(value: Any, depth: int = 0) -> Any:
 
 
 def encode_state(state: State) -> Any:
-    """A state as JSON: tuples become {"tuple": [...]}, the rest stands for itself."""
+    """A state as JSON: tuples become {"tuple": [...]}, other values stay unchanged."""
     return {"tuple": [encode_state(part) for part in state]} if isinstance(state, tuple) else state
 
 
@@ -65,7 +68,7 @@ def decode_state(state: Any) -> State:
 def _is_finite(number: float) -> bool:
     try:
         return math.isfinite(number)
-    except OverflowError:  # a whole number beyond the largest float: JSON readers would not bring it back
+    except OverflowError:  # an integer larger than the largest float, which JSON readers do not restore
         return False
 
 
@@ -136,10 +139,11 @@ class Variable:
             code = interval_code(self.states, state)
             if code is not None:
                 return code
-            if is_real(state) and (intervals := intervals_of_states(self.states)) is not None:
+            if (intervals := intervals_of_states(self.states)) is not None:
                 raise InterventionError(
                     f"The value of {self.name!r} must be a number {intervals.range}, or one of its intervals "
-                    f"{', '.join(map(repr, self.states))}; got {short_repr(state)}."
+                    f"{', '.join(map(repr, self.states))}; got {short_repr(state)}"
+                    f"{', which is a text' if isinstance(state, str) else ''}."
                 ) from None
             raise InterventionError(unknown_name_message(f"value of {self.name!r}:", state, self.states)) from None
 
@@ -167,14 +171,14 @@ class Variable:
 
 
 class Variables(Protocol):
-    """What knows variables by their names: a model, or a graph."""
+    """A lookup of variables by name: a model or a graph."""
 
     def __getitem__(self, name: str) -> Variable:
-        """The variable of this name; refused if there is none."""
+        """The variable of this name; raises an error if there is none."""
 
 
 def validate_unique_names(kind: str, names: Iterable[str], look_up: Callable[[str], object]) -> tuple[str, ...]:
-    """Names of variables, each once; `look_up` refuses one that is not known."""
+    """Names of variables without duplicates; `look_up` raises an error for an unknown name."""
     if isinstance(names, str | set | frozenset) or not is_iterable(names):
         raise ModelError(f"The {kind} variables must be a list of names, such as ['x']; got {short_repr(names)}.")
     unique: dict[str, None] = {}
@@ -238,14 +242,14 @@ def _parse_table(name: str, values: npt.ArrayLike) -> Array:
     return table
 
 
-# The rows of a variable's table: distributions, up to rounding, or an error that says which row is none.
+# Validation of the rows of a variable's CPT: each must be a distribution, up to rounding.
 
 ROW_SUM_TOLERANCE = 1e-6
-"""A row of a table may miss 1 by this much (rounded input); it is then renormalised."""
+"""The sum of a CPT row may differ from 1 by this much (rounded input); the row is then renormalised."""
 
 
 def normalise_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
-    """The variable with its rows renormalised, or the error that says which row is wrong."""
+    """The variable with its rows renormalised; raises an error that names the first invalid row."""
     shape = (*(len(variables[p].states) for p in v.parents), len(v.states))
     if v.table.shape != shape:
         axes = ", ".join(f"{name} ({size})" for name, size in zip((*v.parents, v.name), shape, strict=True))
@@ -264,7 +268,7 @@ def normalise_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
             row = int(np.argmin(ok))
             actual = f"sums to {sums[row]:.12g}" if rule.startswith("sum") else f"is {flat[row].tolist()}"
             raise ModelError(f"{conditional_name(v)} must {rule}: {row_name(v, variables, row)} {actual}.")
-    # Rows that are normalised up to rounding stay as they are, so that a model read back equals the one written.
+    # Rows that already sum to 1 up to rounding stay unchanged, so that a model read from a file equals the one written.
     off = np.abs(sums - 1) > len(v.states) * math.ulp(1.0)
     if not off.any():
         return v
@@ -273,12 +277,12 @@ def normalise_rows(v: Variable, variables: Mapping[str, Variable]) -> Variable:
 
 
 def conditional_name(v: Variable) -> str:
-    """The name of a variable's table: P(v | parents)."""
+    """The name of a variable's CPT: P(v | parents)."""
     return f"P({v.name} | {', '.join(v.parents)})" if v.parents else f"P({v.name})"
 
 
 def row_name(v: Variable, variables: Mapping[str, Variable], row: int) -> str:
-    """The parents' states that a row of a table is for."""
+    """The parents' states that identify a row of a CPT, as text."""
     if not v.parents:
         return "it"
     codes = np.unravel_index(row, v.table.shape[:-1])

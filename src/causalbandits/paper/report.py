@@ -38,7 +38,7 @@ def report_parts(
             "With the true scale for each policy and the observed features for the linear policies, the final regret "
             "is:"
         )
-        yield Grid(("world", "policy", "as printed", "improved", "factor"), list(_improvement_rows(runs)))
+        yield Grid(("environment", "policy", "as printed", "improved", "factor"), list(_improvement_rows(runs)))
     for experiment in experiments:
         yield from _experiment_parts(experiment, runs[experiment.name])
     if verdicts:

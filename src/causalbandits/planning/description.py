@@ -119,7 +119,7 @@ def _reachable_rows(problem: Problem, block: Block) -> Array:
     space = problem.actions
     if space.is_product or space.size > LISTED:
         return block.table.copy()
-    return block.rows(np.unique(space.array()[:, block.knobs], axis=0))
+    return block.rows(np.unique(space.array()[:, block.manipulable], axis=0))
 
 
 CAPTION = (
@@ -312,7 +312,7 @@ def _format_reduction(problem: Problem) -> str:
 def _format_search_size(problem: Problem) -> str:
     """The number of actions, by context if contexts are few."""
     if problem.unknown_cpts:
-        return f"{format_count(problem.situation(any_tables=True).size)} actions"
+        return f"{format_count(problem.situation(any_cpts=True).size)} actions"
     if not problem.context or problem.contexts.size > MAX_CONTEXTS:
         return f"{format_count(problem.candidates.size)} actions"
     likely = feasible_contexts(problem, problem.contexts.by_probability())
@@ -419,7 +419,7 @@ def _influential_variables(problem: Problem) -> set[str]:
     """The variables that affect the parents or, without parents, the reward."""
     if problem.unit == "actions":
         return {name for name in ancestors(problem.graph.graph, [str(problem.reward)]) if isinstance(name, str)}
-    return {knob for block in problem.blocks for knob in block.knob_names}
+    return {knob for block in problem.blocks for knob in block.manipulable_names}
 
 
 def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:

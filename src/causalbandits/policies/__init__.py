@@ -1,4 +1,6 @@
-"""Bandit policies: a statistic, an index per cell, its projection on actions, an argmax; families in the registry."""
+"""Bandit policies. Each has a statistic, an index per cell, the index's projection onto actions and an argmax. The
+registry lists their families.
+"""
 
 from typing import TYPE_CHECKING
 

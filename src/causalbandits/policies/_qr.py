@@ -4,12 +4,12 @@ V = ridge I + sum x x' and g = sum x Y are kept as R, upper triangular, and u wi
 
     R'R = V,  R'u = g,  so that  theta_hat = V^-1 g = R^-1 u.
 
-A reward rotates its (x, Y) into (R, u) in O(d^2); V and g, whose forming would cost half of the digits, are never
-formed. Where R must not depend on the order of rewards, it is made from sums instead (`solve_normal_equations`).
+A reward rotates its (x, Y) into (R, u) in O(d^2). V and g are never formed, because that would lose half of the digits.
+If R must not depend on the order of rewards, it is computed from sums instead (`solve_normal_equations`).
 
-Nothing here calls LAPACK. Each function has a twin, `..._jit`, that does the same operations entry by entry and agrees
-with it in every bit: compiled rounds use it, and so does NumPy's version where there are few entries, which take less
-time one by one, as plain numbers, than the calls of NumPy would.
+Nothing here calls LAPACK. Each function has a compiled twin, `..._jit`, which does the same operations entry by entry
+and agrees in every bit. Compiled rounds use the twin. So does the NumPy version for few entries, because plain numbers
+then take less time than NumPy calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from causalbandits._typing import Array
 
 
 def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> float:
-    """As `qr_update`; `left`, a copy of x, is used up."""
+    """The entry-by-entry form of `qr_update`; `left` is a copy of x and is overwritten."""
     d = len(u)
     for k in range(d):
         row = R[k]
@@ -42,7 +42,9 @@ def qr_update_jit(R: Any, u: Any, left: Any, y: float) -> float:
 
 
 def back_substitute_jit(R: Any, x: Any) -> None:
-    """As `back_substitute`, in place; row by row, which changes no entry's order of operations."""
+    """The entry-by-entry form of `back_substitute`, in place. It works row by row, which changes no entry's order
+    of operations.
+    """
     d = len(x)
     for i in range(d - 1, -1, -1):
         row, entry = R[i], x[i]
@@ -52,7 +54,9 @@ def back_substitute_jit(R: Any, x: Any) -> None:
 
 
 def factorise_jit(equations: Any) -> None:
-    """Turn V, on and above the diagonal, and g as one more column into R and u, in place; by Cholesky's method."""
+    """Replace V (on and above the diagonal) and g (one more column) by R and u, in place, by Cholesky
+    factorisation.
+    """
     d = len(equations)
     for k in range(d):
         row = equations[k]
@@ -67,7 +71,7 @@ def factorise_jit(equations: Any) -> None:
 
 
 def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
-    """As `squared_norms`; `columns` are its rows transposed."""
+    """The entry-by-entry form of `squared_norms`; `columns` are its rows transposed."""
     d, actions = columns.shape
     for k in range(d):
         for a in range(actions):
@@ -86,12 +90,13 @@ def squared_norms_jit(columns: Any, R: Any, left: Any, total: Any) -> None:
 
 
 FEW_ROWS = 32
-"""Up to so many rows R goes entry by entry."""
+"""The largest dimension for which R is updated entry by entry."""
 
 
 def qr_update(R: Array, u: Array, x: Array, y: float) -> float:
-    """Turn (R, u) into those of V + x x' and g + x y, in place; what is left of y squared is what the sum of Y^2, less
-    |u|^2, grows by."""
+    """Update (R, u) in place for V + x x' and g + x y. Return the remainder of y, whose square is the increase of
+    (sum of Y^2) - |u|^2.
+    """
     if len(u) <= FEW_ROWS:
         rows, sums = R.tolist(), u.tolist()
         remaining = qr_update_jit(rows, sums, x.tolist(), y)
@@ -112,7 +117,7 @@ def qr_update(R: Array, u: Array, x: Array, y: float) -> float:
 
 
 def back_substitute(R: Array, b: Array) -> Array:
-    """x with R x = b."""
+    """Solve R x = b."""
     if len(b) <= FEW_ROWS:
         numbers = b.tolist()
         back_substitute_jit(R.tolist(), numbers)
@@ -125,7 +130,7 @@ def back_substitute(R: Array, b: Array) -> Array:
 
 
 def solve_normal_equations(equations: Array) -> tuple[Array, Array]:
-    """R and theta, given V on and above the diagonal, zeros below it, and g as one more column."""
+    """R and theta, from V on and above the diagonal, zeros below it, and g as one more column."""
     d = len(equations)
     if d <= FEW_ROWS:
         rows = equations.tolist()
@@ -144,7 +149,7 @@ def solve_normal_equations(equations: Array) -> tuple[Array, Array]:
 
 
 def whiten_rows(rows: Array, R: Array) -> Array:
-    """w with R'w = x, for every row x, as a row."""
+    """Solve R'w = x for every row x; one row per solution."""
     columns = rows.T.copy()
     for k, column in enumerate(columns):
         column *= 1.0 / R.item(k, k)
@@ -154,7 +159,7 @@ def whiten_rows(rows: Array, R: Array) -> Array:
 
 
 def squared_norms(rows: Array, R: Array) -> Array:
-    """x' V^-1 x = |w|^2, where R'w = x, for every row x."""
+    """x' V^-1 x = |w|^2 with R'w = x, for every row x."""
     work = whiten_rows(rows, R).T
     total = np.zeros(len(rows))
     for squares in work * work:

@@ -3,7 +3,8 @@
     situation --score--> one score per searched action --decide--> Choice
     environment --Outcome--> update --> statistic
 
-A policy is a frozen dataclass of parameters; all that changes is the statistic, which is handed to it.
+A policy is a frozen dataclass of parameters; everything that changes is in the statistic, which its methods receive as
+an argument.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Policy(ABC, Generic[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "score" in vars(cls) and "score_each" not in vars(cls):  # what it inherits does not know of its scores
+        if "score" in vars(cls) and "score_each" not in vars(cls):  # the inherited score_each ignores the new score
             cls.score_each = Policy.score_each  # type: ignore[method-assign]
         if not is_ours(cls):
             cls.overrides_decide = cls.overrides_decide or "decide" in vars(cls)
@@ -216,7 +217,7 @@ class Policy(ABC, Generic[S]):
             PolicyError: If the policy does not define this method.
         """
         raise PolicyError(
-            f"The policy {self.id!r} does not define from_sums(), so its statistic may depend on the order of the "
+            f"The policy {self.id!r} has no method from_sums, so its statistic may depend on the order of the "
             "outcomes. Update it with one outcome at a time."
         )
 
@@ -362,7 +363,7 @@ class Policy(ABC, Generic[S]):
 
 
 AnyPolicy = Policy[Any]
-"""A policy, whatever it keeps."""
+"""A policy with a statistic of any type."""
 
 LEADING_OPTIONS = ("prior", "scales", "cpts", "regressor")
 """Options that are written first, in this order; the others follow in the order of the class."""
@@ -383,7 +384,7 @@ OPTION_LABELS = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FamilyPolicy(Policy[S]):
-    """A policy of this library: a family and its options. Its id is the text that `causalbandits.policy` reads."""
+    """A policy of this library: a family and its options. Its id is the text that `causalbandits.policy` parses."""
 
     family: ClassVar[str]
     """The family in texts."""
@@ -421,9 +422,8 @@ class FamilyPolicy(Policy[S]):
 class HorizonPolicy(Policy[S]):
     """A policy whose exploration depends on the number of rounds.
 
-    `horizon` is that number, where it is fixed beforehand. Without one, `simulate` puts its own in, and an agent
-    uses the anytime form, in which the round itself takes the horizon's place. `anytime=True` is that form
-    everywhere.
+    `horizon` is that number if it is fixed in advance. Without it, `simulate` sets its own horizon, and an agent uses
+    the anytime form, in which the current round replaces the horizon. `anytime=True` uses the anytime form everywhere.
     """
 
     horizon: int | None = None
@@ -442,16 +442,16 @@ class HorizonPolicy(Policy[S]):
         return self if self.anytime or self.horizon is not None else replace(self, horizon=horizon)
 
     def clock(self, rounds: int) -> int:
-        """T, or, if that is open, the round that comes after `rounds` rewards; 2 at least."""
+        """The horizon T; without a horizon, the round after `rounds` rewards; at least 2."""
         return max(2, rounds + 1 if self.horizon is None else self.horizon)
 
 
 SAMPLES_LIMIT = 2**12
-"""A decision is made from no more posterior samples than this."""
+"""The largest number of posterior samples per decision."""
 
 
 def validate_samples(value: object) -> None:
-    """Refuse anything but a number of posterior samples."""
+    """Raise an error unless the value is a valid number of posterior samples."""
     validate_positive_integer("samples", value)
     if isinstance(value, int | np.integer) and value > SAMPLES_LIMIT:
         raise PolicyError(f"samples must be {SAMPLES_LIMIT} at most; got {value}.")

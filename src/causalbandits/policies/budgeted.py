@@ -1,7 +1,7 @@
-"""Decisions within a budget, and the best action that a budget pays for in every round.
+"""Decisions within a budget, and the best action that the budget can pay for in every round.
 
-Where a context is known, contexts share what is left: actions are scored in all of them, a knapsack says how the money
-is divided, and a coin decides between the two actions of this context's mixture.
+With a known context, all contexts share the remaining budget: the actions are scored in every context, and a knapsack
+problem divides the budget. A random draw then selects one of the two actions in this context's mixture.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ from causalbandits.problem import (
 from causalbandits.problem.projection import TIE
 
 ALL_ACTIONS_LIMIT = 2**16
-"""Of no more actions than this the best is found that a budget pays for in every round."""
+"""The largest number of actions among which the best action that is affordable in every round is searched
+exhaustively.
+"""
 
 
 class BudgetedPolicy(HasTraits, Protocol):
-    """What a decision within a budget needs of a policy."""
+    """The attributes and methods of a policy that a decision within a budget uses."""
 
     @property
     def overrides_decide(self) -> bool: ...
@@ -52,7 +54,9 @@ class BudgetedPolicy(HasTraits, Protocol):
 
 
 def future_situations(policy: BudgetedPolicy, problem: Problem) -> list[Situation]:
-    """Where decisions will be made if all of the context is known; one situation where there is none."""
+    """The situations of future decisions with a fully observed context; a single situation for a problem without
+    context.
+    """
     if not problem.context or problem.context_codes:
         return [situation_for(policy, problem)]
     frequencies = context_frequencies(problem, (0,) * len(problem.context))
@@ -62,7 +66,9 @@ def future_situations(policy: BudgetedPolicy, problem: Problem) -> list[Situatio
 def decide_within_budget(
     policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
 ) -> Choice:
-    """A feasible action that keeps to a budget: by this round's scores and a coin, one of two; audited, if it is."""
+    """Choose a feasible action under a budget pacing rule, which mixes two actions; then apply the audit, if there
+    is one.
+    """
     choice = _choose_within_budget(policy, situation, statistic, rng, tracker)
     if not policy.traits.audit:
         return choice
@@ -75,7 +81,9 @@ def decide_within_budget(
 def _choose_within_budget(
     policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
 ) -> Choice:
-    """`decide` with the round's pacing rule, which mixes two actions; where contexts share a budget, among all."""
+    """Choose an action by the round's pacing rule, which mixes two actions; with shared budgets, over all
+    contexts.
+    """
     if situation.context_codes is not None:
         return _decide_among_contexts(policy, situation, statistic, rng, tracker)
     situation = policy.feasible(situation, statistic)
@@ -97,7 +105,9 @@ def _choose_within_budget(
 def find_incumbent(
     policy: BudgetedPolicy, situation: Situation, statistic: Any, allowance: float | None = None
 ) -> Incumbent:
-    """The best action so far among the feasible ones; with an allowance, of those that cost no more in each round."""
+    """The feasible action with the largest estimated mean minus cost; with an allowance, among those that cost no
+    more per round.
+    """
     if allowance is None:
         return policy.incumbent(policy.feasible(situation, statistic), statistic)
     situation = policy.feasible(with_all_actions(situation), statistic)
@@ -113,10 +123,10 @@ def find_incumbent(
 def _decide_among_contexts(
     policy: BudgetedPolicy, situation: Situation, statistic: Any, rng: np.random.Generator, tracker: BudgetTracker
 ) -> Choice:
-    """One of the two actions that a context plays when all of them share what is left of a budget.
+    """One of the two actions that this context plays if all contexts share the remaining budget.
 
-    Values are scores of the reward alone, in every context by the same draw. Of several draws, each makes a mixture of
-    its own, and one of them is played, each draw being as likely.
+    The values are scores of the reward alone, from the same draw in every context. Each of several draws gives its
+    own mixture; one draw is selected with equal probability.
     """
     _refuse_custom_decide(policy)
     problem, context = situation.problem, situation.context_codes
@@ -146,16 +156,17 @@ def _decide_among_contexts(
 
 
 def with_all_actions(situation: Situation) -> Situation:
-    """Where the best action is looked for that is paid for in every round: among all, unless they are too many.
+    """The situation with all actions, unless they are too many, for the search of the best action affordable in every
+    round.
 
-    One that a mixture makes up for, and so is not searched, may be the best of these.
+    That action may be one that is not searched because a mixture of other actions replaces it.
     """
     problem = situation.problem
     return problem.situation(every=True) if problem.actions.size <= ALL_ACTIONS_LIMIT else situation
 
 
 def _menus(share: float, scores: Scores, situation: Situation, positions: Any) -> list[Menu]:
-    """What a context can do, by each draw."""
+    """The menu of the context (values and costs of its actions), one per draw."""
     scores.validate_finite()
     assert situation.costs is not None
     costs, values = situation.costs[positions], np.atleast_2d(scores.values)[:, positions]

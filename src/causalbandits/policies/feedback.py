@@ -60,16 +60,16 @@ class Outcome(NamedTuple):
 
 
 def sample_choice(actions: Sequence[Action], rng: np.random.Generator) -> Choice:
-    """One of the best actions of several posterior draws, each draw being as likely.
+    """One of the best actions of several posterior samples, each sample with equal probability.
 
-    Over the draws this is Thompson sampling; given them, an action's probability is its share of them, exactly.
+    Marginally, this is Thompson sampling. Given the samples, the probability of an action is exactly its share of them.
     """
     distinct = list(dict.fromkeys(actions))
     return sample_choice_by_position([distinct.index(action) for action in actions], distinct.__getitem__, rng)
 
 
 def sample_choice_by_position(best: Sequence[int], action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
-    """The same, of actions given by their places in a search."""
+    """As `sample_choice`, for actions given by their positions in the search."""
     draws = len(best)
     shares = {best[0]: draws} if best.count(best[0]) == draws else Counter(best)
     support = tuple([(action(place), count / draws) for place, count in shares.items()])
@@ -78,10 +78,11 @@ def sample_choice_by_position(best: Sequence[int], action: Callable[[int], Actio
 
 
 def with_pacing_propensity(choice: Choice, pacing: PacingRule | None, action: Callable[[int], Action]) -> Choice:
-    """A choice from several draws with its probability under a budget, which makes a mixture of two actions of each.
+    """The choice with its probability under a budget, which turns each of several posterior samples into a mixture of
+    two actions.
 
-    A coin decides between the two, the same coin for all draws. Given the draws, but not the coin, an action's
-    probability is its mean share of the mixtures, exactly.
+    One random number selects between the two, the same for all samples. Given the samples, but not this number, the
+    probability of an action is exactly its mean share of the mixtures.
     """
     if pacing is None:
         return choice
@@ -90,13 +91,15 @@ def with_pacing_propensity(choice: Choice, pacing: PacingRule | None, action: Ca
 
 
 AUDIT_LIMIT = 2**12
-"""No more actions than this are audited: each of them is then part of every decision's support."""
+"""The largest number of actions that are audited; each of them is then part of every decision's support."""
 
 
 def with_audit(
     choice: Choice, share: float, situation: Situation, rng: np.random.Generator, positions: Sequence[int]
 ) -> Choice:
-    """The choice, or with probability `share` any of the actions at these positions; with its exact propensity."""
+    """The choice, or with probability `share` a uniformly random action among these positions; with its exact
+    propensity.
+    """
     size = len(positions)
     if size > AUDIT_LIMIT:
         raise SizeError(
@@ -111,9 +114,9 @@ def with_audit(
 
 
 def sample_tied(scores: Scores, action: Callable[[int], Action], rng: np.random.Generator) -> Choice:
-    """One of the actions whose score is the best, each being as likely; nothing is drawn where there is only one.
+    """One of the actions with the largest score, with equal probability; no random number is drawn if it is unique.
 
-    Of more than `AUDIT_LIMIT` the probabilities are not listed.
+    The probabilities of more than `AUDIT_LIMIT` actions are not listed.
     """
     tied = scores.tied_positions().tolist()
     if len(tied) == 1:
@@ -126,7 +129,9 @@ def sample_tied(scores: Scores, action: Callable[[int], Action], rng: np.random.
 
 
 def randomised_rounding(reward: float, seed: np.random.SeedSequence, decision_number: int) -> float:
-    """A reward between 0 and 1 as a success or a failure, by the coin of the decision with this number."""
+    """A Bernoulli draw (success or failure) for a reward between 0 and 1, determined by the seed and the decision
+    number.
+    """
     if not 0.0 < reward < 1.0:
         return reward
     seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, decision_number))
@@ -164,7 +169,7 @@ class Incumbent(NamedTuple):
 
 
 def runner_up_of(situation: Situation, position: int, means: Array) -> RunnerUp:
-    """The action at a position as the second best."""
+    """The action at a position as the runner-up."""
     action = situation.action(position)
     return RunnerUp(action, float(means[position]), situation.problem.cost(action))
 
@@ -196,7 +201,7 @@ class Bounds(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of the outcomes of one action, in one context, that led to one configuration."""
+    """Sums over the outcomes of one action and configuration in one context."""
 
     rounds: int = 0
     total: float = 0.0
@@ -205,7 +210,7 @@ class Sums(NamedTuple):
 
 
 class OutcomeSums(dict[tuple[Z | None, Action, Z], Sums]):
-    """(context, action, z) -> sums; only what occurred.
+    """Sums by (context, action, z), for combinations that occurred.
 
     >>> from causalbandits import zoo
     >>> do = zoo.email_campaign().problem.actions.action(0)
@@ -222,11 +227,11 @@ class OutcomeSums(dict[tuple[Z | None, Action, Z], Sums]):
         return sums
 
     def add(self, outcome: Outcome) -> None:
-        """Take in one more."""
+        """Add one outcome."""
         key, y = (outcome.context, outcome.action, outcome.z), outcome.reward
         n, total, squares, successes = self.get(key, Sums())
         self[key] = Sums(n + 1, total + y, squares + y * y, successes + outcome.successes)
 
     def rows(self) -> Iterator[tuple[Z | None, Action, Z, Sums]]:
-        """Context, action, configuration, sums."""
+        """Rows of context, action, configuration and sums."""
         return ((*key, sums) for key, sums in self.items())

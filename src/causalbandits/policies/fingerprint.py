@@ -16,7 +16,7 @@ from causalbandits.problem import Problem
 
 
 class FingerprintedPolicy(Protocol):
-    """A dataclass of parameters that can say what they do on a problem."""
+    """A dataclass of parameters with a fingerprint of their effect on a problem."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -26,12 +26,12 @@ class FingerprintedPolicy(Protocol):
 
 
 def class_name(kind: type) -> str:
-    """The class, by a name that no class of somebody else's can have if it is ours."""
+    """The name of the class; names of this library's classes cannot coincide with those of other classes."""
     return f"causalbandits.{kind.__qualname__}" if is_ours(kind) else kind.__qualname__
 
 
 def is_plain(value: object) -> bool:
-    """Whether a parameter can be written to a file as it is: text, a number, or numbers in tuples."""
+    """Whether a parameter can be written to a file unchanged: text, a number, or tuples of numbers."""
     if isinstance(value, tuple):
         return all(isinstance(part, float | tuple) and is_plain(part) for part in value)
     return isinstance(value, str | int | float | bool | np.generic | None)
@@ -51,12 +51,12 @@ def _differ(value: object, default: object) -> bool:
 
 
 def format_parameter(value: object) -> str:
-    """A parameter in words."""
-    return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # a number per cell may be many
+    """A parameter as text."""
+    return reprlib.repr(value) if isinstance(value, tuple) else repr(value)  # one number per cell may be many numbers
 
 
 def encode_parameters(policy: FingerprintedPolicy) -> dict[str, Any]:
-    """The parameters that differ from their defaults as JSON, problems too; of functions, only that there was one."""
+    """The parameters that differ from their defaults as JSON, including problems; functions only by a placeholder."""
     values = {name: v.item() if isinstance(v, np.generic) else v for name, v in nondefault_parameters(policy).items()}
     return {name: _encode_value(value) for name, value in values.items()}
 
@@ -70,12 +70,12 @@ def _encode_value(value: object) -> Any:
 
 
 def unsaved_parameters(parameters: Mapping[str, Any]) -> list[str]:
-    """The names of the parameters that plain ones do not hold."""
+    """The names of the parameters that the JSON form does not contain."""
     return [name for name, value in parameters.items() if isinstance(value, Mapping) and "problems" not in value]
 
 
 def decode_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that plain ones describe, where these hold all of them."""
+    """The parameters from their JSON form, for parameters that it contains."""
     return {
         name: _decode_problems(value["problems"]) if isinstance(value, Mapping) else value
         for name, value in plain.items()
@@ -87,7 +87,7 @@ def _decode_problems(records: list[Any]) -> tuple[Problem | None, ...]:
 
 
 def same_parameters(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether plain parameters are equal; 2 is 2.0, and a NaN is one."""
+    """Whether two JSON forms are equal; 2 equals 2.0, and NaN equals NaN."""
     return _canonical_json(first) == _canonical_json(second)
 
 
@@ -101,7 +101,7 @@ def _canonical_json(parts: Mapping[str, Any]) -> str:
 
 
 def policy_fingerprint(policy: FingerprintedPolicy, problem: Problem) -> str:
-    """A hash of what the policy is on this problem; functions count by what they do there (`parameter_fingerprint`)."""
+    """A hash of the policy on this problem; functions count by their effect there (`parameter_fingerprint`)."""
     parts = {
         "class": class_name(type(policy)),
         "parameters": encode_parameters(policy),
@@ -111,6 +111,8 @@ def policy_fingerprint(policy: FingerprintedPolicy, problem: Problem) -> str:
 
 
 def policy_fingerprint_with_code(policy: FingerprintedPolicy, problem: Problem) -> str:
-    """The same, and the code of a class that is not ours: for results that are only as good as the code was."""
+    """Like `policy_fingerprint`, including the code of a class outside this library, for results that depend on
+    that code.
+    """
     code = "" if is_ours(type(policy)) else code_hash(type(policy), list(nondefault_parameters(policy).values()))
     return f"{policy_fingerprint(policy, problem)} {code}"

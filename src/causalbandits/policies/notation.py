@@ -4,8 +4,8 @@
     c-ts(prior=beta, cpts=learned)        with options
 
 A value is a number, `true`, `false`, `none`, a word, a text in double quotes (as in JSON), or a list of values in
-brackets. `...` stands for a value that text does not hold (a function, an object, an array of many numbers); it is
-written, and refused when it is read.
+brackets. `...` stands for a value without a text form (a function, an object, an array of many numbers); the formatter
+writes it, and the parser rejects it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from causalbandits.errors import PolicyError, short_repr
 EXAMPLE = "c-ts(prior=beta, cpts=learned)"
 
 LENGTH_LIMIT = 2000
-"""A policy is written with no more characters than this."""
+"""The largest length of a policy's text in characters."""
 
 LIST_LIMIT, DEPTH_LIMIT = 16, 8
-"""Lists with more numbers than this, or nested deeper, are written as `...`; read, deeper ones are refused."""
+"""Lists with more numbers than this, or deeper nesting, are written as `...`; the parser rejects deeper nesting."""
 
 CONSTANTS: dict[str, Any] = {"true": True, "false": False, "none": None}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan")
@@ -37,13 +37,13 @@ BARE = re.compile(r"[^\s,()\[\]=\"]+")
 
 
 class Unwritten(NamedTuple):
-    """What `...` is read as."""
+    """The value that stands for `...` after parsing."""
 
     text: str = "..."
 
 
 class PolicyText(NamedTuple):
-    """A family and the options that are written."""
+    """A family and its options as written."""
 
     family: str
     options: dict[str, Any]
@@ -89,7 +89,7 @@ def _depth(value: object) -> int:
 
 
 def parse_policy_text(text: str) -> PolicyText:
-    """The family and the options that a text names; whether there are such is for the registry to say.
+    """The family and the options in a text; the registry checks whether they exist.
 
     >>> parse_policy_text("c-ts(prior=beta, samples=8)")
     PolicyText(family='c-ts', options={'prior': 'beta', 'samples': 8})
@@ -100,7 +100,7 @@ def parse_policy_text(text: str) -> PolicyText:
 
 
 class _Reader:
-    """Reads a text from left to right."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -153,7 +153,7 @@ class _Reader:
         return self.text[self.position :].strip()
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        """What the pattern matches here, blanks aside; empty if it does not."""
+        """The text that the pattern matches here after blanks; empty if there is no match."""
         start = len(self.text) - len(self.text[self.position :].lstrip())
         found = pattern.match(self.text, start)
         if found is None:

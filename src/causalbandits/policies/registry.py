@@ -1,18 +1,18 @@
 """The families of policies, and the default policy of a problem.
 
-The default follows from what is known of the tables, and from how outcomes come:
+The default depends on the CPTs and on the timing of outcomes:
 
-| tables | outcomes | policy | why |
+| CPTs | outcomes | policy | reason |
 |---|---|---|---|
-| known, few actions and configurations | one after another | `IMMEDIATE_FEEDBACK` | least regret without known scales |
-| known, many of them | one after another | `MANY_ACTIONS` | the same without main effects, which take long there |
-| known | late, or by batches | `DELAYED_FEEDBACK` | the same idea, drawn anew for each decision |
-| fitted to data, or not known | any | `ESTIMATED_TABLES` | draws the tables, too |
-| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | a number per feature of them |
-| none: a number per action is learnt | any | `PER_ACTION` | nothing else is there to learn |
+| known, few actions and configurations | immediate | `IMMEDIATE_FEEDBACK` | least regret without known scales |
+| known, many of them | immediate | `MANY_ACTIONS` | as above without main effects, which are slow there |
+| known | delayed, or in batches | `DELAYED_FEEDBACK` | the same model, sampled anew for each decision |
+| fitted to data, or unknown | any | `ESTIMATED_TABLES` | samples the CPTs, too |
+| known, more configurations than rounds | any | `MANY_CONFIGURATIONS` | one coefficient per feature of configurations |
+| none, one mean per action | any | `PER_ACTION` | no graph is available |
 
-A problem does not know what rewards are like, 0 or 1 or any number: the scales are estimated. The measurements are in
-docs/project/regret.md.
+A problem does not state the type of its rewards (0 or 1, or any number), so the scales are estimated. The measurements
+are in docs/project/regret.md.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ FAMILIES: dict[str, type[AnyPolicy]] = {
         Uniform,
     )
 }
-"""The families of policies, by the names that texts have for them; `AUTO` stands for the default of a problem."""
+"""The families of policies, by their names in texts; `AUTO` stands for the default policy of a problem."""
 
 AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AutoPolicy(FamilyPolicy[Any]):
-    """The default policy of a problem, before the problem is known: `resolve_policy` puts that in its place.
+    """The default policy of a problem, before the problem is known; `resolve_policy` replaces it.
 
     With `samples=M` it decides by M posterior samples, so that propensities are known.
     """
@@ -130,7 +130,7 @@ class AutoPolicy(FamilyPolicy[Any]):
 
 
 def as_policy(policy_or_text: object) -> AnyPolicy:
-    """A policy, given as itself or as a text such as "c-ts(prior=beta)"."""
+    """A policy, given as an object or as a text such as "c-ts(prior=beta)"."""
     if isinstance(policy_or_text, str):
         return policy(policy_or_text)
     if isinstance(policy_or_text, Policy):
@@ -200,7 +200,8 @@ def _unknown_option_message(family: str, name: str, known_names: list[str]) -> s
 
 
 def policy_label(name: str) -> str:
-    """The label in legends of what has this name in a result: that of the policy, if the name is a policy's text.
+    """The label in legends for a name in a result: the policy's label if the name is a policy's text, otherwise the
+    name.
 
     >>> policy_label("c-ts(prior=beta)"), policy_label("mine")
     ('C-TS (Beta prior)', 'mine')
@@ -212,11 +213,11 @@ def policy_label(name: str) -> str:
 
 
 Policies = AnyPolicy | str | Iterable[AnyPolicy | str] | Mapping[str, AnyPolicy | str]
-"""One or more, as objects or texts, under names of your own if you like."""
+"""One or more policies, as objects or texts, or a mapping from names to them."""
 
 
 def name_policies(policies: Policies) -> dict[str, AnyPolicy]:
-    """Policies by the names under which their results are kept: ids, with parameters where ids repeat."""
+    """Policies by the names of their results: ids, with parameters if ids repeat."""
     if isinstance(policies, Mapping):
         by_name = {str(name): as_policy(policy_or_text) for name, policy_or_text in policies.items()}
     else:
@@ -243,14 +244,16 @@ MANY_CONFIGURATIONS = policy("cl-ts", regressor="observed", scales="estimated")
 PER_ACTION = policy("ts")
 
 PAIRS_LIMIT = 2**18
-"""Where actions times configurations are no more, comparing all of them in every round is quick."""
+"""The largest number of actions times configurations for which comparing all of them in every round is fast."""
 
 STATES_LIMIT = 64
-"""Where the parents' states are no more, learning the effect of each is quick; with 128 a round takes 0.1 s."""
+"""The largest number of parents' states for which estimating the effect of each is fast; with 128 a round takes
+0.1 s.
+"""
 
 
 class DefaultChoice(NamedTuple):
-    """A policy, and why it is the one to start with."""
+    """A default policy, and the reason for the choice."""
 
     policy: AnyPolicy
     reason: str
@@ -281,14 +284,14 @@ def default_policy(problem: Problem, *, horizon: int | None = None, delayed: boo
 
 
 def is_auto(policy_or_text: object) -> bool:
-    """Whether the default policy of a problem is meant: by None, "auto" or `AutoPolicy()`."""
+    """Whether the argument (None, "auto" or `AutoPolicy()`) means the default policy of a problem."""
     return policy_or_text is None or isinstance(as_policy(policy_or_text), AutoPolicy)
 
 
 def resolve_policy(
     problem: Problem, policy_or_text: AnyPolicy | str | None, *, horizon: int | None = None, delayed: bool = False
 ) -> AnyPolicy:
-    """A policy that was given, told for how many rounds; or the default, for None and "auto"."""
+    """The given policy with its horizon; or the default policy, for None and "auto"."""
     resolved = AutoPolicy() if policy_or_text is None else as_policy(policy_or_text)
     if isinstance(resolved, AutoPolicy):
         return resolved.default_for(problem, horizon, delayed)
@@ -299,7 +302,7 @@ def resolve_policy(
 
 
 def default_with_reason(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> DefaultChoice:
-    """The same with the reason, not told for how many rounds."""
+    """The default policy with the reason for it; its horizon is not set yet."""
     if not isinstance(problem, Problem):
         raise PolicyError(f"A policy is chosen for a Problem; got {short_repr(problem)}.")
     _validate_horizon(horizon)

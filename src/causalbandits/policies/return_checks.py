@@ -1,8 +1,8 @@
 """Checks of the values that methods of users' policies return, with a message for each defect.
 
-A class is checked where it is defined: those of `CHECKED_METHODS` that it defines are replaced by methods that call
-them and look at what comes back. The object stays what it was, so that its id, its parameters, its pickles and its
-fingerprint are its own; and the library's own policies pay for no check.
+A class is changed at its definition: each of its methods that is in `CHECKED_METHODS` is replaced by one that calls it
+and checks the returned value. The object itself is not wrapped, so its id, parameters, pickles and fingerprint are
+unaffected, and the library's own policies have no overhead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _with_checked_scores(method: Method) -> Method:
                 f"{self.id}: score() must give one score for each of the {situation.size} searched actions; its scores "
                 f"have shape {np.shape(scores.values)}."
             )
-        # A policy that makes scores without the situation's help need not know of budgets.
+        # A policy that computes scores without the situation's help does not need to handle budgets.
         return situation.net_of_costs(scores) if situation.is_paced and not isinstance(scores, PacedScores) else scores
 
     return score
@@ -116,7 +116,7 @@ CHECKED_METHODS: dict[str, Callable[[Method], Method]] = {
 
 
 def check_methods(kind: type) -> None:
-    """Let the methods that a class itself defines be checked on every call."""
+    """Replace the methods that a class itself defines by methods that check the returned values."""
     for name, add_check in CHECKED_METHODS.items():
         method = vars(kind).get(name)
         if isinstance(method, FunctionType):
@@ -124,6 +124,6 @@ def check_methods(kind: type) -> None:
 
 
 def unchecked_method(policy: object, name: str) -> Method:
-    """A policy's method as its class defines it, for who checks what it returns in another way."""
+    """A policy's method as its class defines it, without the checks, for callers with checks of their own."""
     method: Method = unwrap(getattr(type(policy), name)).__get__(policy)
     return method

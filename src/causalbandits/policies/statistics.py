@@ -18,7 +18,7 @@ class Statistic:
     """Arrays and counters, written to and restored from JSON field by field."""
 
     rounds: int
-    """How many rewards have come in."""
+    """The number of rewards."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description; numbers keep full precision."""
@@ -99,7 +99,9 @@ class Cells(Statistic):
         self.total[cell] += total
 
     def set_sums(self, cell: int, count: int, total: float, within: float) -> None:
-        """Set all rewards of a cell, by their number, their sum and, where needed, their squares around their mean."""
+        """Set all rewards of a cell, by their number, their sum and, where needed, their sum of squares around their
+        mean.
+        """
         self.rounds += count - int(self.count[cell])
         self.count[cell], self.total[cell] = count, total
 
@@ -113,7 +115,7 @@ class Cells(Statistic):
 
 
 def add_to_pool(pooled: Array, count: Array, total: Array, cell: int, reward: float) -> None:
-    """What a reward adds to the sums of all cells together, before it is taken in; compiled, too."""
+    """Add a reward to the sums over all cells, before it is counted; also compiled."""
     n, number = count[cell], pooled[0]
     distance = reward - pooled[1] / max(1.0, number)
     pooled[2] += number / (number + 1.0) * distance * distance
@@ -129,7 +131,9 @@ class PooledCells(Cells):
     """The statistic of `Cells`, with pooled squares around running means, from which the noise is estimated."""
 
     pooled: Array
-    """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
+    """Over all rewards: their number, sum, sum of squares around their mean and around their cells' means; and the
+    number of cells with rewards.
+    """
 
     @classmethod
     def empty(cls, size: int) -> PooledCells:
@@ -151,7 +155,9 @@ class PooledCells(Cells):
 
 
 def squares_between(n: float, total: float, count: int, mean: float) -> float:
-    """What joining two groups adds to the squares around their means: the first by its sum, the second by its mean."""
+    """The increase of the sum of squares around the mean by joining two groups, the first given by its sum, the
+    second by its mean.
+    """
     return float(n * count / (n + count) * (mean - total / max(1.0, n)) ** 2)
 
 
@@ -191,7 +197,7 @@ class Regression(Statistic):
         return back_substitute(self.R, self.u)
 
     def intercept(self, theta: Array) -> float:
-        """The value that the model adds to <theta, x>: 0, unless a constant is one of the features."""
+        """The value that the model adds to <theta, x>: by default 0."""
         return 0.0
 
     def log_determinant(self) -> float:

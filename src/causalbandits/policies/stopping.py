@@ -12,10 +12,10 @@ and by Cauchy and Schwarz no weighted sum of the estimated means is far off: for
 
     |sum_z d_z (estimate_z - mean_z)| <= s sqrt(2 beta_c sum_z d_z^2 (n_z + c) / n_z^2).
 
-So the best so far may be called the best, or good enough to within epsilon, once for every rival b its gap plus epsilon
-exceeds this with d = P_best - P_b, for some c. Solved for delta, that is the error probability: the least delta at
-which one may stop now. Where every action is a cell of its own, two cells matter at a time, and pairs are bounded one
-by one instead.
+So the best action so far is declared the best, or good enough to within epsilon, once for every rival b its gap plus
+epsilon exceeds this with d = P_best - P_b, for some c. Solved for delta, that is the error probability: the smallest
+delta at which the rule stops now. If every action is a cell of its own, two cells matter at a time, and pairs are
+bounded one by one instead.
 
 Where the mean reward is linear in features x: G = sum of x x', g = sum of x Y, theta_hat = G^-1 g (no ridge),
 S = sum of x (Y - <theta, x>). If rewards are s-sub-Gaussian around the line, then, however actions are chosen,
@@ -28,20 +28,19 @@ values of c and for all directions d at once,
     |<d, theta_hat - theta>| <= s sqrt(2 beta_c d' G^-1 (G + c I) G^-1 d),
     beta_c = log(k/delta) + 1/2 log det(I + G/c).
 
-Both rules need a scale s that was declared: by the problem (`reward_range`, `noise_scale`) or as a policy's parameter.
-A scale that was estimated from the same rewards makes no guarantee, since a reward that is rare and large has not been
-seen yet. Where rewards are declared to lie in an interval of width R, each cell also has the empirical Bernstein bound
-(Maurer and Pontil 2009), which adapts to the variance V_z of the rewards there:
+Both rules need a declared scale s: from the problem (`reward_range`, `noise_scale`) or a policy's parameter. A scale
+that is estimated from the same rewards gives no guarantee, because rare large rewards may not have occurred yet. If
+rewards are declared to lie in an interval of width R, each cell also has the empirical Bernstein bound (Maurer and
+Pontil 2009), which adapts to the variance V_z of the rewards there:
 
     |estimate_z - mean_z| <= sqrt(2 V_z L_z / n_z) + 7 R L_z / (3 (n_z - 1)),    L_z = log(4 J n_z (n_z + 1) / delta),
 
 for J cells and all n_z together, by a union bound.
 
-With an indicator of each configuration for features the linear rule is the one of cells. How large theta is need not be
-known. Directions in which nothing was seen are not known at all. c is counted in the largest |x|^2: units do not
-matter. Where actions are made of the choices of blocks, which may be too many to be listed, it is enough to look at
-changes of one block: if each loses more than its width, so do all combinations, by the triangle inequality. They share
-epsilon.
+With an indicator of each configuration as features, the linear rule equals the rule of cells. No bound on theta is
+needed. Directions without observations are unknown. c is in units of the largest |x|^2, so units do not matter. If
+actions are combinations of the choices of blocks, possibly too many to list, changes of one block suffice: if each
+loses more than its width, so do all combinations, by the triangle inequality. They share epsilon.
 """
 
 from __future__ import annotations
@@ -62,25 +61,28 @@ WIDTHS = (3.0, 30.0, 300.0)
 """The values of c: each bound is tightest for cells with about ten times as many rewards, and holds for all."""
 
 SAME_ROW = 1e-12
-"""Two rows of P whose squared difference is a smaller share than this of their squares are the same row."""
+"""Two rows of P count as equal if their squared difference is a smaller share than this of their squares."""
 
 ROUNDING = 1e-12
-"""Probabilities, and costs in units of the largest, that differ by no more than this are equal: what is computed in
-different orders differs by about 1e-16, and no such difference may decide whether a stopping rule is met."""
+"""Probabilities, and costs in units of the largest, that differ by no more than this are equal. Different orders
+of summation differ by about 1e-16, and such a difference must not decide whether a stopping rule is met.
+"""
 
 UNIT_NOISE = 0.5
-"""What lies in [0, 1] is 1/2-sub-Gaussian (Hoeffding)."""
+"""The sub-Gaussian scale of a variable in [0, 1] (Hoeffding)."""
 
 MIN_LOG_DELTA = -600.0
-"""No smaller error probability is looked for."""
+"""The logarithm of the smallest error probability that is computed."""
 
 
 USE_FORECAST = "plan a number of rounds with cb.forecast"
-"""The way out where no error bound covers the uncertainty."""
+"""The suggestion for policies whose uncertainty no error bound covers."""
 
 
 def stopping_obstacle(policy: HasTraits, problem: Problem) -> str:
-    """Why no stopping rule with a guaranteed error probability is valid, and the way out; empty where one may be."""
+    """The reason why no stopping rule with a guaranteed error probability is valid, and a suggestion; empty if one
+    may be.
+    """
     traits = policy.traits
     if traits.learns_cpts:
         return f"CPTs are learned online; {USE_FORECAST}"
@@ -95,17 +97,20 @@ def stopping_obstacle(policy: HasTraits, problem: Problem) -> str:
 
 
 def declared_noise_scale(policy: HasTraits, problem: Problem, given: float | None) -> float:
-    """The scale for which rewards are sub-Gaussian given their cell: the least of those that were declared.
+    """The scale for which rewards are sub-Gaussian given their cell: the smallest of the declared ones.
 
-    `given` is the policy's own parameter; None where it estimates one.
+    `given` is the policy's own parameter; None if the policy estimates it.
     """
     scales = [scale for scale in (given, _declared_scale(policy, problem)) if scale is not None]
     return min(scales, default=math.inf)
 
 
 def _declared_scale(policy: HasTraits, problem: Problem) -> float | None:
-    """What the problem declares, or what the policy demands of rewards; what lies in [a, b] is (b - a) / 2-sub-Gaussian
-    (Hoeffding). A declared noise is that of rewards given their parents, not given the action alone."""
+    """The smallest scale that the problem declares or that the policy's assumption on rewards implies.
+
+    A variable in [a, b] is (b - a) / 2-sub-Gaussian (Hoeffding). A declared noise is that of rewards given their
+    parents, not given the action alone.
+    """
     scales = [UNIT_NOISE] if policy.traits.unit_rewards else []
     if problem.reward_range is not None:
         scales.append(0.5 * (problem.reward_range[1] - problem.reward_range[0]))
@@ -117,7 +122,7 @@ def _declared_scale(policy: HasTraits, problem: Problem) -> float | None:
 def empirical_bernstein_error_probability(
     contrasts: Array, gaps: Array, count: Array, variances: Array, width: float
 ) -> float:
-    """The least delta at which one may stop by the empirical Bernstein bounds of the cells.
+    """The smallest delta at which the empirical Bernstein bounds of the cells allow stopping.
 
     `contrasts` are P(z | best) - P(z | rival), a row per rival, and `gaps` the leads plus epsilon; `variances` are the
     sample variances (n - 1 in the denominator) of the rewards of each cell, which lie in an interval of this `width`.
@@ -136,7 +141,7 @@ def empirical_bernstein_error_probability(
 
 
 def _bernstein_radius(count: Array, variances: Array, width: float, log_delta: float) -> Array:
-    """How far the mean of each cell may be from its estimate, by the empirical Bernstein bound."""
+    """The radius of the empirical Bernstein interval around each cell's mean."""
     n = np.maximum(2.0, count)
     logs = np.log(4.0 * count.size * n * (n + 1.0)) - log_delta
     radius = np.sqrt(2.0 * variances * logs / n) + 7.0 * width * logs / (3.0 * (n - 1.0))
@@ -144,7 +149,7 @@ def _bernstein_radius(count: Array, variances: Array, width: float, log_delta: f
 
 
 def _least_delta(holds: Callable[[float], bool]) -> float:
-    """The least delta for which something holds, which then holds for all larger ones; 1 if for none."""
+    """The smallest delta for which a monotone condition holds; 1 if it holds for none."""
     if not holds(0.0):
         return 1.0
     low, high = MIN_LOG_DELTA, 0.0
@@ -159,10 +164,10 @@ def _least_delta(holds: Callable[[float], bool]) -> float:
 def common_mean_p_value(count: Array, means: Array, variances: Array, noise: float, width: float | None) -> float:
     """An anytime-valid p-value of the claim that, in every row, all groups of rewards have the same mean.
 
-    Count, mean and sample variance of each group (0 where it has no reward); rewards are `noise`-sub-Gaussian, and lie
-    in an interval of this `width` where one is declared. By the two bounds of the stopping rule, for the groups: the
-    mixture at those common means that it speaks against least, and confidence intervals that have no point in common.
-    The p-value is doubled where there are two. It holds however actions are chosen and whenever one looks.
+    The arguments are count, mean and sample variance of each group (0 without rewards). Rewards are
+    `noise`-sub-Gaussian, and lie in an interval of this `width` if one is declared. The two bounds of the stopping rule
+    apply to the groups: the mixture bound minimised over common means, and confidence intervals without a common point.
+    The p-value is doubled if both are used. It is valid under adaptive sampling and at every stopping time.
     """
     log_e = [
         float(_distances_from_common_mean(count * count / (count + c), means).sum()) / (2.0 * noise * noise)
@@ -190,7 +195,7 @@ def _distances_from_common_mean(weights: Array, means: Array) -> Array:
 
 
 def threshold(count: Array, delta: float, c: float) -> float:
-    """beta_c: what the evidence must exceed.
+    """beta_c: the threshold of the evidence.
 
     >>> round(threshold(np.zeros(12), 0.05, 30.0), 3), round(threshold(np.full(12, 30.0), 0.05, 30.0), 3)
     (4.094, 8.253)
@@ -199,19 +204,22 @@ def threshold(count: Array, delta: float, c: float) -> float:
 
 
 def mixture_penalty(count: Array, c: float) -> float:
-    """log k + 1/2 sum_z log(1 + n_z / c): what it costs that the bound holds at all times."""
+    """log k + 1/2 sum_z log(1 + n_z / c): the price of a bound that holds at all times."""
     return math.log(len(WIDTHS)) + 0.5 * float(np.log1p(count / c).sum())
 
 
 def pair_penalties(count: Array, best: int, c: float) -> Array:
-    """The same where a rival differs in two cells only, its own and the best's: for every pair of cells a bound of its
-    own, all of which hold together if each holds at delta over the number of pairs."""
+    """The mixture penalty for rivals that differ in two cells only, their own and the best action's.
+
+    Every pair of cells has a bound of its own; all hold together if each holds at delta divided by the number of
+    pairs.
+    """
     logs, pairs = np.log1p(count / c), max(1.0, len(count) * (len(count) - 1) / 2.0)
     return np.asarray(0.5 * (logs + logs[best]) + math.log(len(WIDTHS) * pairs))
 
 
 def log_error_bounds(gaps: Array, variances: Array, penalties: float | Array, noise: float) -> Array:
-    """The logarithm of the least delta, for every rival by one c; `variances` are sum_z d_z^2 (n_z + c) / n_z^2.
+    """The logarithm of the smallest delta, for every rival by one c; `variances` are sum_z d_z^2 (n_z + c) / n_z^2.
 
     A rival of variance 0 has the same distribution of the parents, and so the same mean: its gap is known.
     """
@@ -222,12 +230,12 @@ def log_error_bounds(gaps: Array, variances: Array, penalties: float | Array, no
 
 
 def combine_error_bounds(by_width: Sequence[Array]) -> float:
-    """The least delta at which one may stop, from the doubts about every rival by every c."""
+    """The smallest delta at which the rule stops, from the bounds on every rival by every c."""
     return math.exp(min(0.0, float(np.minimum.reduce(by_width).max())))
 
 
 def drop_rounding(differences: Array, *sizes: float) -> Array:
-    """Differences of numbers up to these sizes, 1 at least, without those that rounding alone may leave of 0.
+    """Differences of numbers of at most these sizes (at least 1), with differences within rounding error set to 0.
 
     >>> drop_rounding(np.array([0.1 + 0.2 - 0.3, 0.25]))
     array([0.  , 0.25])
@@ -236,7 +244,7 @@ def drop_rounding(differences: Array, *sizes: float) -> Array:
 
 
 def variance_factors(count: Array, c: float) -> Array:
-    """(n + c) / n^2 of every cell; what was never seen gets none, and is looked at by itself."""
+    """(n + c) / n^2 of every cell; 0 for a cell without rewards, which is treated separately."""
     n = np.maximum(1.0, count)
     return np.where(count > 0, (count + c) / (n * n), 0.0)
 
@@ -244,7 +252,7 @@ def variance_factors(count: Array, c: float) -> Array:
 def error_probability_by_rows(powers: PowerSums, row: Array, count: Array, gaps: Array, noise: float) -> float:
     """The error probability of an action with this row of P(z | .), if it leads all others by these gaps.
 
-    The squares of differences are multiplied out into sums under P and P^2, so that no table of all actions is made.
+    Squares of differences are expanded into sums under P and P^2, so that no array of all actions is needed.
     """
     unseen, by_width = np.where(count > 0, 0.0, 1.0), []
     is_unseen = _squared_distances(powers, row, unseen) > 0 if unseen.any() else np.zeros(len(gaps), dtype=bool)
@@ -264,14 +272,14 @@ def _squared_distances(powers: PowerSums, row: Array, weights: Array) -> Array:
         float(row * row @ weights),
     )
     distances = squares - 2.0 * cross_terms + row_squares
-    # Of rows that are both next to nothing where the weights are, such as on cells that were never seen, no share says
-    # whether they differ: 1e-17 instead of 0 would be all of it.
+    # For two rows that are both almost 0 on the weighted cells (such as cells without rewards), the relative
+    # difference is meaningless: 1e-17 instead of 0 would be all of it.
     least = np.maximum(SAME_ROW * (squares + row_squares), ROUNDING**2 * float(weights.sum()))
     return np.where(distances > least, distances, 0.0)
 
 
 def error_probability_by_pairs(count: Array, best: int, gaps: Array, noise: float) -> float:
-    """The same where every action is a cell of its own."""
+    """The error probability if every action is a cell of its own."""
     by_width = []
     for c in WIDTHS:
         factors = np.where(count > 0, variance_factors(count, c), np.inf)
@@ -282,38 +290,41 @@ def error_probability_by_pairs(count: Array, best: int, gaps: Array, noise: floa
 
 
 OBSERVED_SHARE = 1e-9
-"""A direction has been seen if its share of the largest sum of squares, or of the ridge, is above this: what is smaller
-is what rounding leaves of nothing."""
+"""The smallest share of the largest sum of squares, or of the ridge, with which a direction counts as observed;
+smaller values are rounding error.
+"""
 
 SAME_FEATURES = 1e-13
-"""Features that differ by a smaller share than this of the largest are the same."""
+"""Features count as equal if their difference is a smaller share than this of the largest feature."""
 
 
 class ObservedDirections(NamedTuple):
-    """What was seen, along the principal directions of G: their sums of squares, and theta_hat; 0 where nothing was."""
+    """The information along the principal directions of G: their sums of squares, and theta_hat; 0 without
+    observations.
+    """
 
     directions: Array
-    """A column each."""
+    """One column per direction."""
     squares: Array
     theta: Array
 
 
 def observed_directions(statistic: Regression, ridge: float, size: float) -> ObservedDirections:
-    """G and theta_hat from what a ridge regression keeps, in units of the largest length of x."""
+    """G and theta_hat from the statistic of a ridge regression, in units of the largest norm of x."""
     unit = size or 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         factor = statistic.R / unit
         gram, ridge_in_units = factor.T @ factor, ridge / unit / unit
-    if not np.isfinite(gram).all():  # features so small that what is before the first reward is all there is
+    if not np.isfinite(gram).all():  # features so small that only the ridge remains
         return ObservedDirections(np.eye(len(gram)), np.zeros(len(gram)), np.zeros(len(gram)))
     squares, directions = np.linalg.eigh(gram)
     return _observed_along(directions, squares - ridge_in_units, factor.T @ statistic.u, ridge_in_units)
 
 
 def observed_slopes(gram: Array, targets: Array, number: float, totals: Array, size: float) -> ObservedDirections:
-    """The same of a model with an intercept, from features and rewards around their means, and the features' sums.
+    """The information of a model with an intercept, from centred features and rewards, and the features' sums.
 
-    The intercept is one more coefficient, which no difference of two actions has to do with.
+    The intercept is one more coefficient, which cancels in every difference of two actions.
     """
     unit, n = size or 1.0, max(1.0, number)
     full = np.zeros((len(gram) + 1, len(gram) + 1))
@@ -333,14 +344,16 @@ def _observed_along(directions: Array, squares: Array, targets: Array, least: fl
 
 
 class RivalContrasts(NamedTuple):
-    """How an action differs from its rivals: in features, a row each, and in what they cost more."""
+    """The differences of an action from its rivals: in features, one row each, and in the rivals' extra costs."""
 
     differences: Array
     extra_costs: Array
 
 
 def contrasts_with_rivals(row: Array, rows: Array, size: float, cost: float, costs: Array | None) -> RivalContrasts:
-    """An action's lead over some, itself among them or not, in units of the largest length of x."""
+    """The differences of an action from some actions, possibly including itself, in units of the largest norm of
+    x.
+    """
     row, rows = row / (size or 1.0), rows / (size or 1.0)
     differences = row - rows
     largest = max(float(np.abs(rows).max(initial=0.0)), float(np.abs(row).max(initial=0.0)))
@@ -353,7 +366,7 @@ def contrasts_with_rivals(row: Array, rows: Array, size: float, cost: float, cos
 def linear_log_error_bounds(
     observed: ObservedDirections, contrasts: RivalContrasts, tolerance: float, noise: float
 ) -> list[Array]:
-    """The logarithm of the least delta, for every rival, by each c."""
+    """The logarithm of the smallest delta, for every rival, by each c."""
     coordinates = contrasts.differences @ observed.directions
     is_observed = observed.squares > 0
     lengths = np.sqrt((contrasts.differences**2).sum(axis=1))
@@ -373,14 +386,14 @@ def linear_log_error_bounds(
 def linear_error_probability(
     observed: ObservedDirections, contrasts: RivalContrasts, tolerance: float, noise: float
 ) -> float:
-    """The error probability of an action whose lead over all others is given."""
+    """The error probability of an action with these contrasts with all others."""
     return combine_error_bounds(linear_log_error_bounds(observed, contrasts, tolerance, noise))
 
 
 def blockwise_error_probability(
     observed: ObservedDirections, contrasts_by_block: list[RivalContrasts], tolerance: float, noise: float
 ) -> float:
-    """The same where the leads are over actions that differ in one block: for combinations, one c must serve all."""
+    """The error probability from contrasts with actions that differ in one block; combinations need one common c."""
     bounds_by_block = [
         linear_log_error_bounds(observed, contrasts, tolerance / len(contrasts_by_block), noise)
         for contrasts in contrasts_by_block

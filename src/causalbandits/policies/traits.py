@@ -41,7 +41,7 @@ class Traits(NamedTuple):
 
 
 class HasTraits(Protocol):
-    """What checks and messages need of a policy."""
+    """The attributes of a policy that checks and messages use."""
 
     @property
     def id(self) -> str: ...
@@ -54,4 +54,4 @@ def situation_for(policy: HasTraits, problem: Problem, **restrictions: Any) -> S
     """A problem at a decision, with the actions that the policy searches."""
     traits = policy.traits
     every = traits.searches_all or traits.searches_dominated
-    return problem.situation(every=every, any_tables=traits.learns_cpts, **restrictions)
+    return problem.situation(every=every, any_cpts=traits.learns_cpts, **restrictions)

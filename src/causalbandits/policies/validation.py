@@ -11,17 +11,17 @@ from causalbandits.policies.traits import HasTraits
 from causalbandits.problem import Problem, format_names
 
 LARGEST_REWARD = 1e100
-"""Squares of larger ones overflow."""
+"""The largest absolute reward; squares of larger ones overflow."""
 
 
 def validate_positive_integer(name: str, value: object) -> None:
-    """Refuse anything but a positive whole number."""
+    """Raise an error unless the value is a positive integer."""
     if not is_integer(value) or value < 1:
         raise PolicyError(f"{name} must be a whole number, 1 or more; got {value!r}.")
 
 
 def validate_positive(**values: Any) -> None:
-    """Refuse anything but positive finite numbers."""
+    """Raise an error unless all values are positive finite numbers."""
     for name, value in values.items():
         if not is_real(value) or not 0 < value < math.inf:
             raise PolicyError(f"{name} must be a positive finite number; got {value!r}.")
@@ -32,13 +32,13 @@ def validate_positive(**values: Any) -> None:
 
 
 def validate_bool(name: str, value: object) -> None:
-    """Refuse anything but True and False."""
+    """Raise an error unless the value is True or False."""
     if not isinstance(value, bool):
         raise PolicyError(f"{name} must be True or False; got {value!r}.")
 
 
 def validate_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse anything but the allowed words."""
+    """Raise an error unless the value is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         closest = closest_name(value, allowed)
         hint = "" if closest is None else f" Did you mean {closest!r}?"
@@ -46,7 +46,9 @@ def validate_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def require_context(id: str, problem: Problem) -> int:
-    """The number of the context; a policy that keeps something for each of them must know which it is."""
+    """The number of the context, for a policy with separate cells per context; raise an error if the context is
+    incomplete.
+    """
     number = problem.context_number
     if number is None:
         raise PolicyError(
@@ -59,7 +61,7 @@ def require_context(id: str, problem: Problem) -> int:
 
 
 def validate_parents(policy: HasTraits, problem: Problem) -> None:
-    """Say so if there are no parents, and the policy learns of nothing else."""
+    """Raise an error if the problem has no parents and the policy needs them."""
     traits = policy.traits
     if problem.unit == "actions" and (traits.needs_parents or not traits.searches_all):
         raise PolicyError(
@@ -70,7 +72,7 @@ def validate_parents(policy: HasTraits, problem: Problem) -> None:
 
 
 def refuse_budget(policy: HasTraits) -> None:
-    """Say so if a budget is not for this policy."""
+    """Raise an error if the policy cannot keep a budget."""
     if policy.traits.no_budget:
         raise PolicyError(
             f"{policy.id}: a budget requires a value per action, and {policy.traits.no_budget} or another policy with "
@@ -79,7 +81,7 @@ def refuse_budget(policy: HasTraits) -> None:
 
 
 def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, stacklevel: int) -> None:
-    """Say so if rewards of this size are far from what the policy was told to expect."""
+    """Warn if rewards of this size are far from the policy's expected scale."""
     if size > expected:
         warn(
             f"{what} {size:g}, and {policy} expects rewards within about {expected:g}. The policy may stop exploring "
@@ -90,7 +92,7 @@ def warn_of_scale(policy: HasTraits, what: str, size: float, expected: float, st
 
 
 def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
-    """Why a policy does not suit a problem: it takes tables for known of which nothing is known."""
+    """Warnings about a policy that treats CPTs as known although they are unknown."""
     unknown = problem.unknown_cpts
     if not unknown or policy.traits.learns_cpts or policy.traits.searches_all:
         return []
@@ -102,7 +104,7 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
 
 
 def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
-    """Warn if a policy takes CPTs for known of which nothing is known; refuse it if it would ignore a constraint."""
+    """Warn if a policy treats unknown CPTs as known; raise an error if it would then ignore a constraint."""
     if problem.unknown_limits and not policy.traits.learns_cpts:
         raise PolicyError(
             f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "
@@ -113,7 +115,7 @@ def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -
 
 
 def validate_reward(policy: HasTraits, reward: float) -> None:
-    """Refuse a reward that the policy has no meaning for."""
+    """Raise an error for a reward outside the policy's range."""
     if policy.traits.unit_rewards and not 0.0 <= reward <= 1.0:
         raise PolicyError(
             f"The policy {policy.id!r} needs rewards in [0, 1]; got {float(reward)!r}. Rescale the rewards, "

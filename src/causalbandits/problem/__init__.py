@@ -1,8 +1,9 @@
 """The knowledge of a learner as arrays: the actions, P(z | do(a)), and the situation of a decision.
 
-`Problem` is made from a specification; `Problem.situation()` is what a policy sees at a decision. `actions` has the
-action set, `inference` computes P(z | do(a), c), `projection` sums under it for many actions, `candidates` removes
-actions that are never the only best. Beside them: contexts, chance constraints, budgets, features, optimal designs.
+A `Problem` is created from a specification; a policy receives `Problem.situation()` at a decision. `actions` has the
+action set, `inference` computes P(z | do(a), c), `projection` computes sums under it for many actions, and
+`candidates` removes actions that are never the only best. Other modules have contexts, chance constraints, budgets,
+features and optimal designs.
 """
 
 from causalbandits.problem.actions import Action, ActionSpace

@@ -1,23 +1,22 @@
-"""A budget: so much to spend in so many rounds, and how to spend it.
+"""Budgets: a total amount for a number of rounds, and the pacing rule that spends it.
 
-If the values of actions were known, the most that a round could bring for b, in the mean, is a linear program:
+If the values of actions were known, the largest mean value of a round with mean cost b is given by a linear program:
 
     max sum_a x_a value_a   where   sum_a x_a cost_a <= b,   sum_a x_a = 1,   x >= 0,
 
-and its answer is the upper envelope of the points (cost, value) at b: a mixture of two actions, one that costs b at
-most and one that costs more. While they are learnt, each decision takes this round's scores for the values, and for b
-what is left over the rounds that are left:
+Its solution is the upper envelope of the points (cost, value) at b: a mixture of two actions, one that costs at most b
+and one that costs more. While the values are learned, each decision uses this round's scores as values, and as b the
+remaining budget divided by the number of remaining rounds:
 
     value
-      |               . d          a and c cost b at most, d costs more
+      |               . d          a and c cost at most b, d costs more
       |       . c  /               the envelope at b lies between c and d: d is played with probability
       |         :                  (b - cost_c) / (cost_d - cost_c), else c
       | . a     :
       +---------b--------- cost
 
-There is no step size to tune, and the money lasts to the last round: what would not leave enough for the cheapest
-action in all later rounds is not played. With a context, see
-`problem.context_frequencies`.
+There is no step size to tune, and the budget lasts to the last round: an action is not played if the remaining budget
+would then not suffice for the cheapest action in all later rounds. With a context, see `problem.context_frequencies`.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from causalbandits.errors import BudgetError
 from causalbandits.problem.projection import TIE, Scores
 
 LARGEST_TOTAL = 1e300
-"""Beyond, sums overflow."""
+"""The largest total; sums overflow beyond it."""
 
 SLACK = 1e-12
-"""Sums of prices in binary are off by rounding: a cost may exceed what is left by so much of the total."""
+"""The tolerance for rounding in sums of prices: a cost may exceed the remaining budget by this share of the total."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +90,21 @@ class BudgetStatus(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """Two actions by their positions: the second with probability `share`, the first otherwise."""
+    """Two actions by position: the second is played with probability `share`, otherwise the first."""
 
     low: int
     high: int
     share: float
 
     def mean(self, values: Array) -> float:
-        """What it brings in the mean."""
+        """The mean value of the mixture."""
         return float((1.0 - self.share) * values[self.low] + self.share * values[self.high])
 
 
 def best_mixture(values: Array, costs: Array, allowance: float, tie: float = 0.0) -> Mixture:
-    """The upper envelope of (cost, value) at an allowance, which the cheapest action does not exceed.
+    """The mixture on the upper envelope of (cost, value) at an allowance of at least the cheapest cost.
 
-    Of values that differ by no more than `tie` the cheapest counts.
+    Values that differ by at most `tie` count as equal, and the cheapest is used.
 
     >>> best_mixture(np.array([0.1, 0.3, 0.4]), np.array([0., 1., 3.]), 1.5)
     Mixture(low=1, high=2, share=0.25)
@@ -120,7 +119,7 @@ def best_mixture(values: Array, costs: Array, allowance: float, tie: float = 0.0
     if values[high] - values[low] <= tie:
         return Mixture(low, low, 0.0)
     while True:
-        # The point farthest above the line takes the place of the end on its side of the allowance.
+        # The point farthest above the line replaces the end on its side of the allowance.
         slope = (values[high] - values[low]) / (costs[high] - costs[low])
         above = values - values[low] - slope * (costs - costs[low])
         top = int(above.argmax())
@@ -130,29 +129,29 @@ def best_mixture(values: Array, costs: Array, allowance: float, tie: float = 0.0
 
 
 def cheapest_of_the_best(values: Array, costs: Array, allowed: npt.NDArray[np.bool_], tie: float) -> int:
-    """Of the allowed positions with the largest value, to within `tie`, the first of the cheapest."""
+    """Among the allowed positions with the largest value (within `tie`), the first of the cheapest."""
     best = allowed & (values >= np.max(values, where=allowed, initial=-math.inf) - tie)
     return int(np.where(best, costs, math.inf).argmin())
 
 
 class BudgetTracker:
-    """What is left of a budget. Sums are exact, so that what is given back was never spent."""
+    """The remaining budget. Sums are exact, so that a refund restores the state before the charge."""
 
     def __init__(self, budget: Budget, cheapest: float) -> None:
         self.budget, self.cheapest = budget, cheapest
         self._spent, self._rounds = Fraction(0), 0
         self.context_counts: dict[Z, int] = {}
-        """In how many rounds which context was known."""
+        """The number of rounds in which each context was known."""
 
     def charge(self, cost: float, context_codes: Z | None = None, times: int = 1) -> None:
-        """A round is played, or several, in a context if that is known."""
+        """Charge one or several rounds with this cost, in a known context if given."""
         self._spent += Fraction(cost) * times
         self._rounds += times
         if context_codes is not None:
             self.context_counts[context_codes] = self.context_counts.get(context_codes, 0) + times
 
     def refund(self, cost: float, context_codes: Z | None = None) -> None:
-        """A round was not played after all."""
+        """Refund a round that was not played."""
         self._spent -= Fraction(cost)
         self._rounds -= 1
         if context_codes is not None:
@@ -160,12 +159,12 @@ class BudgetTracker:
 
     @property
     def status(self) -> BudgetStatus:
-        """How things stand; rounding, of which there may be 1e-12 of the total, is nobody's money."""
+        """The state of the budget; amounts within the rounding tolerance (1e-12 of the total) count as 0."""
         spent = min(self.budget.total, float(self._spent))
         return BudgetStatus(spent, self.budget.total - spent, self.budget.rounds - self._rounds)
 
     def pacing_rule(self, costs: Array, draw: Callable[[], float]) -> PacingRule:
-        """How one decision among actions with these costs keeps to the budget; refused where none can."""
+        """The pacing rule for a decision among actions with these costs; raises an error if none is affordable."""
         spent, remaining, rounds = self.status
         if rounds < 1:
             raise BudgetError(
@@ -188,25 +187,25 @@ class BudgetTracker:
 
     @property
     def remaining_per_round(self) -> float:
-        """What there is to spend in each round that is left, in the mean."""
+        """The mean remaining budget per remaining round."""
         _, remaining, rounds = self.status
         return remaining / rounds * (1 + SLACK)
 
     def affordable_positions(self, costs: Array) -> Codes:
-        """Where the actions stand that could be paid for now; the cheapest always counts as one."""
+        """The positions of the actions that are affordable now; the cheapest is always included."""
         return np.flatnonzero(costs <= max(self._spendable(), float(costs.min())))
 
     def _spendable(self) -> float:
-        """What may be spent now, so that the cheapest action can be paid for in all later rounds."""
+        """The amount that may be spent now so that the cheapest action remains affordable in all later rounds."""
         _, remaining, rounds = self.status
         return remaining - (rounds - 1) * self.cheapest + SLACK * self.budget.total
 
 
 class PacingRule:
-    """How one decision keeps to a budget: from scores to one of the two actions of the best mixture.
+    """The pacing rule of one decision: from scores to one of the two actions of the best mixture.
 
-    `chance` is, afterwards, the probability of the action that was chosen, given the scores; `mixtures` are what was
-    found for each of the decision's draws.
+    After the decision, `chance` is the probability of the chosen action given the scores, and `mixtures` has one
+    mixture per posterior sample.
     """
 
     def __init__(self, costs: Array, affordable: npt.NDArray[np.bool_], allowance: float, uniform: float) -> None:
@@ -221,15 +220,15 @@ class PacingRule:
         return paced
 
     def can_afford(self, cost: float) -> bool:
-        """Whether an action of this cost may be played."""
+        """Whether an action of this cost is affordable."""
         return cost <= float(self.costs.max())
 
     def position(self, values: Array, scale: float) -> int:
-        """Where the action stands that is played."""
+        """The position of the action to play."""
         return self.choose_from(best_mixture(values[self.positions], self.costs, self.allowance, TIE * max(1.0, scale)))
 
     def choose_from(self, mixture: Mixture) -> int:
-        """Where the action of a mixture of affordable ones stands that is played."""
+        """The position of the action to play from a mixture of affordable actions."""
         low, high, share = int(self.positions[mixture.low]), int(self.positions[mixture.high]), mixture.share
         self.mixtures.append(Mixture(low, high, share))
         plays_high = self.uniform < share
@@ -237,7 +236,7 @@ class PacingRule:
         return high if plays_high else low
 
     def position_probabilities(self) -> dict[int, float]:
-        """How likely what stands where is to be played, if each mixture is as likely as any other.
+        """The probability of each position, if every mixture has the same probability.
 
         >>> pace = PacingRule(np.array([0., 1., 2.]), np.array([True, True, False]), 0.5, uniform=0.9)
         >>> pace.choose_from(Mixture(0, 1, 0.5)), pace.choose_from(Mixture(0, 0, 0.0))
@@ -254,7 +253,7 @@ class PacingRule:
 
 
 class PacedScores(Scores):
-    """Scores of the reward alone, of which not the best is played but what a budget allows."""
+    """Scores of the reward alone; the budget's pacing rule selects the action instead of the maximum."""
 
     pacing_rule: PacingRule
 
@@ -269,7 +268,7 @@ class PacedScores(Scores):
 
 
 class CostCap:
-    """Only what costs no more than a limit, or else what costs least: for a recommendation under a budget."""
+    """The restriction of a recommendation under a budget to actions within a cost limit, or else to the cheapest."""
 
     def __init__(self, costs: Array, limit: float) -> None:
         self.limit = max(limit * (1 + SLACK), float(costs.min()))
@@ -280,25 +279,24 @@ class CostCap:
         return Scores(np.where(self.allowed, scores.values, least), scores.scale)
 
 
-# A budget that contexts share: what each of them is to spend.
+# A budget that contexts share is divided among them.
 #
-# With P(c) for how often a context comes, the most that a round can bring for b, in the mean, is again a linear
-# program:
+# With P(c) for the probability of each context, the largest mean value of a round with mean cost b is again given by a
+# linear program:
 #
 #     max sum_c P(c) sum_a x_ca value_ca   where   sum_c P(c) sum_a x_ca cost_ca <= b,   sum_a x_ca = 1,   x >= 0.
 #
-# Each context has its own upper envelope of the points (cost, value). All start with what is cheapest, and money goes
-# to
-# the steepest step of any envelope, wherever that is, until it is spent: what a step brings for its money is then the
-# price, the same in all contexts. Only the last step may be taken in part, so that one context at most mixes two
-# actions.
+# Each context has its own upper envelope of the points (cost, value). All contexts start with their cheapest action.
+# The remaining amount is spent on the steepest step of any envelope, repeatedly, until it is used up. The slope of the
+# last step is the shadow price, common to all contexts. Only the last step may be partial, so that at most one context
+# mixes two actions.
 
 EnvelopeStep = tuple[float, int, int]
-"""The slope of a step along an envelope, negative; whose envelope it is, and which action it leads to."""
+"""The negative slope of a step along an envelope, the number of its menu, and the action at its end."""
 
 
 class Menu(NamedTuple):
-    """What can be done in one context, how often that comes, and what ties there."""
+    """The actions of one context, its probability, and the tie tolerance of its values."""
 
     share: float
     values: Array
@@ -307,9 +305,9 @@ class Menu(NamedTuple):
 
 
 def solve_knapsack(menus: Sequence[Menu], allowance: float) -> list[Mixture]:
-    """What each context plays if all of them together are to spend no more than the allowance, in the mean.
+    """The mixture of each context, if their mean cost together must not exceed the allowance.
 
-    Where even the cheapest actions cost more than that, they are what is played.
+    If even the cheapest actions cost more, the cheapest actions are played.
 
     >>> rich = Menu(0.5, np.array([0., 1.]), np.array([0., 1.]))
     >>> poor = Menu(0.5, np.array([0., 3.]), np.array([0., 1.]))
@@ -341,7 +339,9 @@ def _best_of_cheapest(menu: Menu) -> int:
 
 
 def _steepest_step(menu: Menu, number: int, low: int) -> EnvelopeStep | None:
-    """The steepest way up from an action of an envelope; None where nothing that costs more brings more."""
+    """The steepest step upwards from an action of an envelope; None if no more expensive action has a larger
+    value.
+    """
     extra_costs, gains = menu.costs - menu.costs[low], menu.values - menu.values[low]
     upwards = (extra_costs > 0) & (gains > menu.tie)
     if not upwards.any():

@@ -1,12 +1,12 @@
-"""Chance constraints: actions that make some outcome too likely are no actions of the problem.
+"""Chance constraints: actions under which an outcome is too likely are removed from the problem.
 
     max_probability={"complaint": {"yes": 0.01}}    P(complaint = yes | do(a)) <= 0.01 for every permitted action a
 
-P(. | do(a)) is computed exactly, as for the reward's parents, before anything is reduced: a refused action never stands
-in a mixture. Where tables were fitted to data, an action must comply with probability
-`COMPLIANCE_PROBABILITY` under their posterior. Where nothing is known of a CPT on the way, all actions are kept: a
-policy that learns CPTs judges them at each decision (`policies.cpts.chance_constraints`); other policies are refused.
-Where a context is known, it is P(. | do(a), c) that counts, so that each context has actions of its own.
+P(. | do(a)) is computed exactly, as for the reward's parents, before the reduction, so that a removed action never
+occurs in a mixture. If CPTs were fitted to data, an action must comply with probability `COMPLIANCE_PROBABILITY` under
+their posterior. If a relevant CPT is unknown, all actions are kept: a policy that learns CPTs checks them at each
+decision (`policies.cpts.chance_constraints`), and other policies are refused. In a context, the constraint applies to
+P(. | do(a), c), so that each context has its own feasible actions.
 
 >>> from causalbandits import Problem, CausalModel, Variable
 >>> model = CausalModel([
@@ -42,26 +42,28 @@ from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices,
 from causalbandits.problem.inference import Block, build_conditioned_blocks
 
 Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
-"""For each variable the values that may not be too likely, alone or several in a tuple, each with its limit."""
+"""The limits of each variable: a limit for each value, or for several values in a tuple."""
 
 COMPLIANCE_PROBABILITY = 0.95
-"""Under fitted tables an action complies if it does so in this share of their posterior's draws."""
+"""The posterior probability with which an action must comply under fitted CPTs."""
 
 POSTERIOR_SAMPLES = 400
-"""So many models are drawn; always the same ones."""
+"""The number of posterior samples of the CPTs; their seed is fixed."""
 
 LIMIT_TOLERANCE = 1e-12
-"""A probability exceeds its limit if it does so by more than this."""
+"""A probability must exceed its limit by more than this to violate it."""
 
 EXAMPLE = "{'complaint': {'yes': 0.01}}"
 
 
 class Compliance(NamedTuple):
-    """Of actions under uncertain tables: in which share of their draws they comply, and what exceeds the limit."""
+    """The compliance of actions under uncertain CPTs: the posterior probability of compliance, and the excess over
+    the limit.
+    """
 
     share: Array
     excess: Array
-    """The mean probability of what is to be rare, less what is allowed."""
+    """The mean probability of the limited values, minus the limit."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ class ChanceConstraint:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing is known of a CPT on which the probability depends."""
+        """Whether a CPT on which the probability depends is unknown."""
         posterior = self.block.model.posterior
-        names = set(self.block.names).difference(self.block.knob_names)
+        names = set(self.block.names).difference(self.block.manipulable_names)
         return posterior is not None and any(posterior.is_unknown(name) for name in names)
 
     def __str__(self) -> str:
@@ -86,25 +88,25 @@ class ChanceConstraint:
         return f"P({self.variable.name}{values_text})"
 
     def probabilities(self, choices: Choices2D) -> Array:
-        """Of each action, given by its choices of all knobs: the mean, where tables are uncertain."""
+        """The probability under each action, given by its choices for all variables; the mean for uncertain CPTs."""
         distinct, row_indices = self._distinct_choices(choices)
         return np.asarray(self.block.rows(distinct)[:, list(self.codes)].sum(axis=1)[row_indices])
 
     def is_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
-        """Of which actions it is true, surely enough; of all of them where nothing is known."""
+        """Whether each action complies with the required probability; true for all if a relevant CPT is unknown."""
         if self.is_unknown:
             return np.ones(len(choices), dtype=np.bool_)
         posterior = self.block.model.posterior
         if posterior is None:
             return np.asarray(self.probabilities(choices) <= self.limit + LIMIT_TOLERANCE)
-        tables = posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
-        return np.asarray(self.compliance(choices, tables).share >= COMPLIANCE_PROBABILITY)
+        cpts = posterior.draw_cpts(POSTERIOR_SAMPLES, np.random.default_rng(0), stacklevel=3)
+        return np.asarray(self.compliance(choices, cpts).share >= COMPLIANCE_PROBABILITY)
 
-    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
-        """Of each action, by tables that have their draws on the first axis."""
+    def compliance(self, choices: Choices2D, cpts: Mapping[str, Array]) -> Compliance:
+        """The compliance of each action under sampled CPTs, whose first axis are the samples."""
         distinct, row_indices = self._distinct_choices(choices)
         sampled = [
-            self.block.rows_under_models(tables, row)[:, list(self.codes)].sum(axis=1) for row in distinct.tolist()
+            self.block.rows_under_models(cpts, row)[:, list(self.codes)].sum(axis=1) for row in distinct.tolist()
         ]
         shares, means = (
             [(p <= self.limit + LIMIT_TOLERANCE).mean() for p in sampled],
@@ -113,27 +115,29 @@ class ChanceConstraint:
         return Compliance(np.array(shares)[row_indices], np.array(means)[row_indices])
 
     def condition(self, space: ActionSpace, evidence: Mapping[str, int]) -> ChanceConstraint:
-        """The same where something is known beforehand."""
+        """The constraint conditional on known values of the context."""
         return replace(self, block=build_conditioned_blocks(self.block.model, space, [self.variable.name])(evidence)[0])
 
     def _distinct_choices(self, choices: Choices2D) -> tuple[Choices2D, Codes]:
-        """The distinct choices of the block's knobs, and which of them each action makes."""
-        if not self.block.knobs:
+        """The distinct choices for the block's variables, and the index of each action's choices among them."""
+        if not self.block.manipulable:
             return choices[:1, :0], np.zeros(len(choices), dtype=np.intp)
-        distinct, row_indices = np.unique(choices[:, self.block.knobs], axis=0, return_inverse=True)
+        distinct, row_indices = np.unique(choices[:, self.block.manipulable], axis=0, return_inverse=True)
         return distinct, row_indices.reshape(-1)
 
 
 @dataclass(frozen=True)
 class ChanceConstraints:
-    """All that is required, and what it leaves; prints as a sentence or two for each."""
+    """All chance constraints of a problem, and the actions that meet them; prints as one or two sentences for
+    each.
+    """
 
     space: ActionSpace
-    """Of all actions."""
+    """The space of all actions."""
     parts: tuple[ChanceConstraint, ...]
 
     def reason(self, choices: Choices) -> str | None:
-        """Why an action may not be chosen; None if it may."""
+        """The reason why an action may not be chosen; None if it may."""
         row = np.array([choices])
         for part in self.parts:
             if not part.is_satisfied(row)[0]:
@@ -145,31 +149,33 @@ class ChanceConstraints:
                 return f"{part} would be {probability:.3g}, above the limit {part.limit:g}"
         return None
 
-    def compliance(self, choices: Choices2D, tables: Mapping[str, Array]) -> Compliance:
-        """Of each action, by that of all parts which it complies with the least."""
-        parts = [part.compliance(choices, tables) for part in self.parts]
+    def compliance(self, choices: Choices2D, cpts: Mapping[str, Array]) -> Compliance:
+        """The compliance of each action, by the constraint with the smallest probability of compliance."""
+        parts = [part.compliance(choices, cpts) for part in self.parts]
         return Compliance(
             np.min([part.share for part in parts], axis=0), np.max([part.excess for part in parts], axis=0)
         )
 
     @property
     def limits_text(self) -> str:
-        """What is required, in words."""
+        """The constraints as text."""
         return " and ".join(f"{part} <= {part.limit:g}" for part in self.parts)
 
     def condition(self, evidence: Mapping[str, int]) -> ChanceConstraints:
-        """The same where something is known beforehand, given by codes."""
+        """The constraints conditional on known values of the context, given by codes."""
         return ChanceConstraints(self.space, tuple(part.condition(self.space, evidence) for part in self.parts))
 
     def are_satisfied(self, choices: Choices2D) -> npt.NDArray[np.bool_]:
-        """Which actions keep to all of it."""
+        """Whether each action meets all constraints."""
         complies = np.ones(len(choices), dtype=bool)
         for part in self.parts:
             complies &= part.is_satisfied(choices)
         return complies
 
     def explain_infeasibility(self, choices: Choices2D, place: str = "") -> str:
-        """That no action keeps to it, and how far it is; `where` that is so, in words."""
+        """The message that no action meets the constraints, with the smallest excess; `place` is the context as
+        text.
+        """
         first = self.parts[0]
         p = first.probabilities(choices)
         least = int(p.argmin())
@@ -195,21 +201,23 @@ class ChanceConstraints:
             )
         p, remaining = part.probabilities(choices), int(part.is_satisfied(choices).sum())
         worst = int(p.argmax())
-        unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.knob_names)}"
+        unit = "actions" if is_enumerable else f"choices of {', '.join(part.block.manipulable_names)}"
         return (
             f"{part} <= {part.limit:g} admits {remaining} of {len(choices)} {unit}. The largest value is "
             f"{p[worst]:.3g}, under {self.space.decode(choices[worst].tolist())}."
         )
 
     def _choices_of(self, part: ChanceConstraint) -> Choices2D:
-        """What can be done to the knobs that a requirement hangs on, the others left alone."""
-        knob_choices = self.space.within(part.block.knobs).array()
-        choices = np.zeros((len(knob_choices), len(self.space.names)), dtype=np.intp)
-        choices[:, part.block.knobs] = knob_choices
+        """The choices for the variables on which a constraint depends, with the other variables unset."""
+        variable_choices = self.space.within(part.block.manipulable).array()
+        choices = np.zeros((len(variable_choices), len(self.space.names)), dtype=np.intp)
+        choices[:, part.block.manipulable] = variable_choices
         return choices
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready: variable, codes of its values, limit; and the actions of which it was required, if others."""
+        """A JSON-ready description: variable, codes of its values, limit; and the original action set, if it
+        differs.
+        """
         limits = [[part.variable.name, list(part.codes), part.limit] for part in self.parts]
         return {"limits": limits, "of": None if self.space.requirements is self else self.space.to_record()}
 
@@ -217,9 +225,9 @@ class ChanceConstraints:
 def apply_chance_constraints(
     space: ActionSpace, model: CausalModel | LatentModel, limits: Limits, reward: str | None, *, in_contexts: bool
 ) -> ActionSpace:
-    """The actions that comply; they know why the others do not.
+    """The actions that comply; the resulting space can explain why others are excluded.
 
-    If that depends on the context, all are left, and the problem asks when it is known.
+    If compliance depends on the context, all actions are kept, and the problem checks it in each context.
     """
     if not isinstance(limits, Mapping):
         raise ProblemError(
@@ -248,7 +256,9 @@ def apply_chance_constraints(
 
 
 def _restrict_to_compliant(space: ActionSpace, requirements: ChanceConstraints) -> ActionSpace:
-    """What hangs on one knob narrows its values, so that blocks stay free of each other; the rest makes a list."""
+    """Restrict the values of a variable if a constraint depends on it alone, which keeps blocks independent;
+    otherwise list the actions.
+    """
     remaining, joint = space, []
     for part in requirements.parts:
         restricted = _restrict_values(remaining, part)
@@ -265,16 +275,16 @@ def _restrict_to_compliant(space: ActionSpace, requirements: ChanceConstraints) 
 
 
 def _restrict_values(space: ActionSpace, part: ChanceConstraint) -> ActionSpace | None:
-    """The actions that comply, where these are all that set one knob to some values or leave it alone; else None."""
-    if len(part.block.knobs) != 1 or space.explicit_choices is not None:
+    """The compliant actions, if they are given by allowed values of one variable; otherwise None."""
+    if len(part.block.manipulable) != 1 or space.explicit_choices is not None:
         return None
-    (knob,) = part.block.knobs
-    name, states = space.names[knob], space.variables[knob].states
-    knob_choices = (*([] if name in space.always_set else [0]), *space.settable[knob])
-    choices = np.zeros((len(knob_choices), len(space.names)), dtype=np.intp)
-    choices[:, knob] = knob_choices
-    complies = dict(zip(knob_choices, part.is_satisfied(choices).tolist(), strict=True))
-    values = [states[choice - 1] for choice in space.settable[knob] if complies[choice]]
+    (variable,) = part.block.manipulable
+    name, states = space.names[variable], space.variables[variable].states
+    variable_choices = (*([] if name in space.always_set else [0]), *space.settable[variable])
+    choices = np.zeros((len(variable_choices), len(space.names)), dtype=np.intp)
+    choices[:, variable] = variable_choices
+    complies = dict(zip(variable_choices, part.is_satisfied(choices).tolist(), strict=True))
+    values = [states[choice - 1] for choice in space.settable[variable] if complies[choice]]
     always = space.always_set if complies.get(0, True) else space.always_set | {name}
     if not values or (space.max_set is not None and len(always) > space.max_set):
         return None
@@ -292,7 +302,7 @@ def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> Acti
 
 
 def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tuple[int, ...], float]]:
-    """Codes of values, and how likely they may be together."""
+    """The codes of values, and the limit on their joint probability."""
     if not isinstance(limit_spec, Mapping):
         if not is_real(limit_spec) or set(variable.states) != {0, 1}:
             value = variable.states[-1]
@@ -321,7 +331,9 @@ def _parse_codes(variable: Variable, values: object) -> tuple[int, ...]:
 def decode_chance_constraints(
     record: Any, space: ActionSpace, model: CausalModel | LatentModel
 ) -> ChanceConstraints | None:
-    """What `ChanceConstraints.to_record` describes; the actions that it left are listed elsewhere."""
+    """The constraints that `ChanceConstraints.to_record` describes; the record of the problem lists the remaining
+    actions elsewhere.
+    """
     if record is None:
         return None
     try:

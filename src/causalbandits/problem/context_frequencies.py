@@ -1,4 +1,4 @@
-"""Context frequencies: in which contexts later rounds will be decided, and how often each of them comes."""
+"""Context frequencies: the contexts of later rounds, and the frequency of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def feasible_contexts(problem: Problem, contexts: list[tuple[Z, float]]) -> list[tuple[Z, float]]:
-    """Those contexts in which something may be done, with their shares of the rounds in which something may."""
+    """The contexts with at least one feasible action, with their shares among such contexts."""
     if problem.requirements is None:
         return contexts
     feasible = [(codes, share) for codes, share in contexts if problem.condition_codes(codes).has_actions]
@@ -30,10 +30,10 @@ def feasible_contexts(problem: Problem, contexts: list[tuple[Z, float]]) -> list
 
 
 class ContextFrequencies:
-    """The contexts of a problem as far as the same variables are known as now, and their shares.
+    """The contexts of a problem for the currently known variables, and their shares.
 
-    Who knows the segment now will know it in later rounds, and who does not look will not. Of more than
-    `CONTEXT_SAMPLE_SIZE` contexts so many are drawn. Contexts in which nothing may be done are left out.
+    Later rounds are assumed to observe the same context variables as this one. If there are more than
+    `CONTEXT_SAMPLE_SIZE` contexts, a sample of this size is used. Contexts without a feasible action are left out.
     """
 
     def __init__(self, problem: Problem, context_codes: Z) -> None:
@@ -53,10 +53,10 @@ class ContextFrequencies:
         self.codes, self._shares = tuple(feasible), np.array(list(feasible.values()))
         posterior = knowledge.posterior if isinstance(knowledge, CausalModel) else None
         self._model_weight = None if posterior is None else posterior.rows + len(feasible)
-        """For how many rounds the model's shares count; None if they are known."""
+        """The number of rounds for which the model's shares count; None if they are known exactly."""
 
     def frequencies(self, context_counts: Mapping[Z, int]) -> Array:
-        """How often each context comes: by the model and, where that is an estimate, by the counts so far."""
+        """The frequency of each context: by the model and, if that is estimated, by the counts so far."""
         if self._model_weight is None:
             return self._shares
         counts = np.array([context_counts.get(codes, 0) for codes in self.codes])
@@ -64,7 +64,7 @@ class ContextFrequencies:
 
 
 def context_frequencies(problem: Problem, context_codes: Z) -> ContextFrequencies:
-    """Remembered by which variables are known."""
+    """The context frequencies, cached by the set of known variables."""
     key = tuple(code >= 0 for code in context_codes)
     return problem.unconditional.compute_once(
         ("context frequencies", key), lambda: ContextFrequencies(problem, context_codes)

@@ -17,10 +17,10 @@ from causalbandits.problem.actions import format_count
 from causalbandits.problem.inference import ENTRY_LIMIT, Block, ConditionedBlocks, joint_distribution
 
 CONTEXTS_LIMIT = 2**16
-"""No more contexts than this are listed."""
+"""The largest number of contexts that are listed."""
 
 CONTEXT_SAMPLE_SIZE = 2**8
-"""A mean over contexts is one over all of them, or over so many that were drawn."""
+"""The number of sampled contexts in a mean over contexts, if there are more than this."""
 
 
 class Contexts:
@@ -35,17 +35,17 @@ class Contexts:
         self._states = {} if knowledge is None else {name: knowledge[name].states for name in names}
         self.shape = tuple(map(len, self._states.values()))
         self.size = math.prod(self.shape)
-        """How many there are; 1 where there is no context."""
+        """The number of contexts; 1 without context."""
 
     @property
     def _model(self) -> CausalModel:
-        assert self._knowledge is not None  # where there is a context, something is known of it
+        assert self._knowledge is not None  # a problem with a context has a model or a graph
         if isinstance(self._knowledge, CausalGraph):
             raise ProblemError(
                 f"The distribution of {', '.join(self.names)} is unknown, because a CausalGraph has no CPTs. Pass the "
                 "context, or a CausalModel or a LatentModel."
             )
-        # No action changes a context, so that it comes as it does while nothing is set.
+        # No action changes a context, so that its distribution is the observational one.
         return self._knowledge.observational_model if isinstance(self._knowledge, LatentModel) else self._knowledge
 
     @property

@@ -1,8 +1,8 @@
 """Features f(z) of the reward's parents, and their means m_a = sum over z of f(z) P(z | a).
 
 By default a parent whose states are numbers contributes its value, any other a one-hot vector. Such features are
-*additive*: each coordinate looks at one parent, so m_a needs the parents' marginals only and the configurations
-are never tabulated. An arbitrary function of all parents' values is tabulated once.
+*additive*: each coordinate depends on one parent, so m_a needs only the parents' marginals, and configurations are not
+tabulated. An arbitrary function of all parents' values is tabulated once.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from causalbandits.problem.inference import Block
 from causalbandits.problem.problem import Problem
 from causalbandits.problem.projection import PRODUCT_BATCH_SIZE, Projection
 
-# How a function of the parents' values takes them: by their names if it has these, else by their places.
+# Arguments of functions of the parents' values: matched by name if parameters have the parents' names, otherwise by
+# position.
 
 POSITIONAL_KINDS = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 
 def parents_by_name(function: Callable[..., Any], parents: Sequence[str], label: str) -> tuple[str, ...] | None:
-    """The parents that a function takes by name, in whatever order it has them; None if it takes all by place.
+    """The parents that a function takes by name, in the order of its parameters; None if it takes all by position.
 
-    It has names of parents or other names, never both: of a mixture nobody knows which place is whose. It need not have
-    all parents' names; what is no parent's name and has a default keeps it.
+    Parameters must be named after parents or have other names; a mixture is refused, because its positions are
+    ambiguous. Not all parents need to occur, and other parameters may have a default.
 
     >>> parents_by_name(lambda b, a: a - b, ["a", "b"], "f"), parents_by_name(lambda x, y: x - y, ["a", "b"], "f")
     (('b', 'a'), None)
@@ -47,7 +48,8 @@ def parents_by_name(function: Callable[..., Any], parents: Sequence[str], label:
 def parents_and_rng_by_name(
     function: Callable[..., Any], parents: Sequence[str], label: str
 ) -> tuple[tuple[str, ...], str] | None:
-    """The same for a function that takes a generator, too: as `rng`, or else as the last. Its name comes second.
+    """As `parents_by_name`, for a function with a generator as the parameter `rng` or the last one, whose name comes
+    second.
 
     >>> parents_and_rng_by_name(lambda rng, b, a: 0.0, ["a", "b"], "f")
     (('b', 'a'), 'rng')
@@ -85,7 +87,7 @@ def _match_parent_names(parameters: Sequence[Parameter], parents: Sequence[str],
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Empty where they cannot be known, as of some functions that are written in C."""
+    """The parameters of a function; empty if they cannot be determined, as for some functions written in C."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -95,11 +97,11 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
 FeatureSpec = Callable[..., npt.ArrayLike] | Mapping[str, Callable[[Any], npt.ArrayLike]] | None
 
 TABULATION_LIMIT = 2**22
-"""A function of all the parents is evaluated at no more configurations than this."""
+"""The largest number of configurations at which a function of all parents is evaluated."""
 
 
 FEATURE_CACHE_SIZE = 4096
-"""The means of so many actions are remembered."""
+"""The number of actions whose mean features are cached."""
 
 
 class Features(ABC):
@@ -109,7 +111,7 @@ class Features(ABC):
 
     @abstractmethod
     def at(self, z: tuple[int, ...]) -> Array:
-        """f(z), z given by the parents' codes."""
+        """f(z) of the parents' codes z."""
 
     @abstractmethod
     def mean(self, choices: Choices) -> Array:
@@ -117,19 +119,19 @@ class Features(ABC):
 
     @abstractmethod
     def means(self, projection: Projection) -> Array:
-        """m_a for every action of a set, a row each."""
+        """m_a for every action of a set, one row each."""
 
     @abstractmethod
     def means_of_distributions(self, rows: Sequence[Array]) -> Array:
-        """m of several distributions, a row each, given by their blocks' rows."""
+        """m of several distributions, one row each, given by their blocks' rows."""
 
     @abstractmethod
     def largest_norm(self) -> float:
-        """A bound on the length of f(z)."""
+        """A bound on the Euclidean norm of f(z)."""
 
     @abstractmethod
     def widths(self) -> Array:
-        """The range of each coordinate of f(z): the largest less the least."""
+        """The range of each coordinate of f(z): the largest value minus the smallest."""
 
     @abstractmethod
     def range(self, theta: Array) -> tuple[float, float]:
@@ -137,7 +139,7 @@ class Features(ABC):
 
     @abstractmethod
     def content(self) -> bytes:
-        """All numbers that define it."""
+        """All numbers that define the features."""
 
     @abstractmethod
     def on_problem(self, problem: Problem) -> Features:
@@ -145,7 +147,7 @@ class Features(ABC):
 
 
 def resolve_features(problem: Problem, spec: FeatureSpec = None, *, intercept: bool = False) -> Features:
-    """The features that `build_spec` means on this problem: None, a function per parent, or a function of all parents.
+    """The features of a problem: by default (None), from a function per parent, or from a function of all parents.
 
     With `intercept`, a constant 1 comes before them.
     """
@@ -161,11 +163,11 @@ def resolve_features(problem: Problem, spec: FeatureSpec = None, *, intercept: b
 
 
 def _build_features(problem: Problem, spec: FeatureSpec, intercept: bool) -> Features:
-    if problem.unconditional is not problem:  # the same features, with other means
+    if problem.unconditional is not problem:  # the same features with other means
         return resolve_features(problem.unconditional, spec, intercept=intercept).on_problem(problem)
     if spec is None or isinstance(spec, Mapping):
         tables = _parent_tables(problem, spec or {})
-        # The first parent's features carry the constant: so it is additive, too.
+        # The first parent's features include the constant, so that the features remain additive.
         return AdditiveFeatures(problem, [_prepend_intercept(tables[0]), *tables[1:]] if intercept else tables)
     table = tabulate(problem, spec, "features").reshape(problem.configurations, -1)
     return TabulatedFeatures(problem, _prepend_intercept(table) if intercept else table)
@@ -176,7 +178,7 @@ def _prepend_intercept(table: Array) -> Array:
 
 
 def _spec_key(spec: FeatureSpec) -> Hashable:
-    """Equal for specs that mean the same; a callable that cannot be hashed is only itself."""
+    """A key that is equal for equivalent specifications; an unhashable callable is equal only to itself."""
     if spec is None:
         return None
     if isinstance(spec, Mapping):
@@ -189,7 +191,7 @@ def _spec_key(spec: FeatureSpec) -> Hashable:
 
 
 class _ByIdentity:
-    """Stands for one object, and holds it, so that nothing else is ever given its id."""
+    """A key that holds an object, so that its id is never reused."""
 
     def __init__(self, thing: object) -> None:
         self._thing = thing
@@ -202,13 +204,13 @@ class _ByIdentity:
 
 
 class Stack(NamedTuple):
-    """Blocks with as many rows and as many features as each other, together."""
+    """Blocks with the same numbers of rows and features, stacked."""
 
     blocks: Codes
     coordinates: Codes
-    """Each block's coordinates."""
+    """The coordinates of each block."""
     means: Array
-    """Axes: block, row, coordinate."""
+    """The axes are block, row and coordinate."""
 
     def values(self, theta: Array) -> Array:
         """<theta, m> for every row of every block, summed in order."""
@@ -220,7 +222,7 @@ class Stack(NamedTuple):
 
 
 class AdditiveFeatures(Features):
-    """Each coordinate is a function of one parent: `tables[i]` has a row per state of parent i."""
+    """Features whose coordinates each depend on one parent; `tables[i]` has one row per state of parent i."""
 
     def __init__(self, problem: Problem, tables: list[Array]) -> None:
         self.blocks, self.tables = problem.blocks, tables
@@ -240,7 +242,9 @@ class AdditiveFeatures(Features):
         if m is None:
             m = np.empty(self.dimension)
             for block in self.blocks:
-                coordinates, means = self.block_mean(block, block.row(tuple(choices[k] for k in block.knobs))[None])
+                coordinates, means = self.block_mean(
+                    block, block.row(tuple(choices[k] for k in block.manipulable))[None]
+                )
                 m[coordinates] = means[0]
             self._means.store(choices, m)
         return m
@@ -250,7 +254,7 @@ class AdditiveFeatures(Features):
         return [self.block_mean(block, block_rows) for block, block_rows in zip(self.blocks, rows, strict=True)]
 
     def stacks(self, rows: Sequence[Array]) -> list[Stack]:
-        """The same, with like blocks together, so that a thousand of them cost no more than a few."""
+        """The means of all blocks, stacked by shape, so that a thousand blocks cost about as much as a few."""
         parts = self.block_means(rows)
         blocks_by_shape: dict[tuple[int, ...], list[int]] = {}
         for b, (_, means) in enumerate(parts):
@@ -265,9 +269,9 @@ class AdditiveFeatures(Features):
         ]
 
     def block_mean(self, block: Block, rows: Array) -> tuple[Codes, Array]:
-        """Given rows of a block's distribution: which coordinates it has, and their means in every row.
+        """The coordinates of a block, and their means in every row of its distributions.
 
-        Sums run in order, so that a row's means do not depend, in their last bit, on the other rows.
+        Sums are taken in order, so that the means of a row do not depend, in their last bit, on the other rows.
         """
         coordinates, columns = [], []
         for position, axis in enumerate(block.parents):
@@ -305,7 +309,7 @@ class AdditiveFeatures(Features):
 
 
 class TabulatedFeatures(Features):
-    """Any function of all the parents: `table` has a row per configuration."""
+    """A function of all parents; `table` has one row per configuration."""
 
     def __init__(self, problem: Problem, table: Array) -> None:
         self._problem = problem
@@ -342,7 +346,7 @@ class TabulatedFeatures(Features):
 
 
 def dot_in_order(rows: Array, weights: Array) -> Array:
-    """rows @ weights, summed in order, so that equal rows have equal sums whatever stands around them.
+    """rows @ weights, summed in order, so that equal rows have equal sums independently of the other rows.
 
     Few products are formed at once, as in `projection.Level`, for the same bits.
     """

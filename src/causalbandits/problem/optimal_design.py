@@ -1,16 +1,16 @@
 """Optimal designs: allocations of trials to actions for a given goal.
 
 After n rounds of a mixture w the configurations have been seen n q_w(z) times, q_w(z) = sum_a w_a P(z | a), and a
-weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design makes the
-largest of some such variances as small as it can be:
+weighted sum of their means, sum_z d_z mean_z, is known with variance sum_z d_z^2 s_z^2 / (n q_w(z)). A design minimises
+the largest of some such variances:
 
     means         d = P_a for every action a. The value is Lattimore, Lattimore and Reid's m(eta): a G-optimal design.
     differences   d = P_a - P_b for every two actions.
-    best          d = sqrt(2) (P_b - P_best) / (how much worse b is). The value is the characteristic time T*: to tell
-                  the best action with confidence 1 - delta takes about T* log(1/delta) rounds, and no fewer.
+    best          d = sqrt(2) (P_b - P_best) / (the gap of b). The value is the characteristic time T*: identifying the
+    best action with confidence 1 - delta takes about T* log(1/delta) rounds, and no fewer.
 
-Only the vertices of the hull of the P_a matter, as what is tried and as what is told apart: the actions that can be the
-best. Without the graph, every action is its own configuration.
+Only the vertices of the hull of the P_a matter, both as trials and as actions to distinguish: the actions that can be
+optimal. Without the graph, every action is its own configuration.
 """
 
 from __future__ import annotations
@@ -30,42 +30,38 @@ from causalbandits.problem.projection import TIE, Scores
 from causalbandits.problem.separators import format_names
 from causalbandits.problem.situation import Situation
 
-# The fewest tries that tell apart what is to be told apart: one convex problem, solved with a certificate.
+# The fewest trials that distinguish the given actions: one convex problem, solved with a certificate.
 #
-# Action a leads to configuration z with probability P(z | a), so that u_a tries of each action see it
-# q_z = sum_a u_a P(z | a) times. A goal b is reached when f_b = sum_z c_bz / q_z <= 1: its variance is then small
-# enough.
-# Find
+# Action a results in configuration z with probability P(z | a), so that u_a trials of each action observe it q_z =
+# sum_a u_a P(z | a) times on average. A goal b is reached when f_b = sum_z c_bz / q_z <= 1, because its variance is
+# then small enough. The problem is to find
 #
 #     the least k.u over u >= 0 with f_b <= 1 for every b,
 #
-# where k_a is the price of a try. Divided by its sum, u is the mixture w that minimises max_b sum_z c_bz / q_w(z), and
-# with prices of 1 the sum is that minimum. Weights l_b >= 0 of the goals, which sum to 1, and any y_z >= 0 bound k.u
-# from
-# below, because c/q + y q is never below 2 sqrt(c y):
+# where k_a is the price of a trial. Divided by its sum, u is the mixture w that minimises max_b sum_z c_bz / q_w(z),
+# and with prices of 1 the sum is that minimum. Weights l_b >= 0 of the goals, which sum to 1, and any y_z >= 0 bound
+# k.u from below, because c/q + y q is never below 2 sqrt(c y):
 #
 #     k.u >= (sum_z sqrt(sum_b l_b c_bz y_z))^2 / max_a (sum_z P(z | a) y_z / k_a).
 #
 # At the optimum y_z = sum_b l_b c_bz / q_z^2 makes the two equal. An interior-point method finds both sides: Newton
-# steps
-# for k - P y = s, f + g = 1, l g = u s = m, with m falling to 0. All but the diagonal of its matrix has the rank of
-# the
-# configurations, so that a step takes O((actions + goals) configurations^2).
+# steps for k - P y = s, f + g = 1, l g = u s = m, with m decreasing to 0. Except for the diagonal, its matrix has the
+# rank of the configurations, so that a step takes O((actions + goals) configurations^2).
 
 GAP_TOLERANCE = 1e-7
-"""The value and the bound on it agree to this share of it, if rounding lets them."""
+"""The relative tolerance between the value and its lower bound, as far as rounding permits."""
 
 MAX_STEPS, MAX_IDLE_STEPS = 300, 12
-"""No more Newton steps are made, nor so many in a row from which nothing comes."""
+"""The largest number of Newton steps, and of successive steps without progress."""
 
 TRIM_SHARES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
-"""What gets less than such a share of the tries gets none, where that costs no more than `TRIM_TOLERANCE`."""
+"""Shares of the trials below which actions are dropped, if this costs no more than `TRIM_TOLERANCE`."""
 
 TRIM_TOLERANCE = 1e-5
 
 
 class Allocation(NamedTuple):
-    """Tries of each action, what they cost together, and a bound below which no others cost."""
+    """The trials of each action, their total cost, and a lower bound on the cost of every solution."""
 
     tries: Array
     value: float
@@ -73,9 +69,10 @@ class Allocation(NamedTuple):
 
 
 def allocate(rows: Array, goals: Array, prices: Array) -> Allocation:
-    """The cheapest tries: `rows` are P(z | a) of every action, `goals` the c_bz of every goal, none of them all 0.
+    """The cheapest allocation of trials: `rows` are P(z | a) of every action, `goals` the c_bz of every goal, none of
+    them all 0.
 
-    Every z with some c_bz > 0 must be led to by some action, and every price be positive.
+    Every z with some c_bz > 0 must have positive probability under some action, and every price must be positive.
 
     >>> allocate(np.eye(2), np.array([[1., 4.]]), np.ones(2)).tries.round(6)  # as the square roots
     array([3., 6.])
@@ -93,9 +90,9 @@ def allocate(rows: Array, goals: Array, prices: Array) -> Allocation:
 
 
 class _InteriorPoint:
-    """Where the method stands: tries u and their shadow prices s, slacks g of the goals and their weights l.
+    """The state of the method: trials u with their shadow prices s, and slacks g of the goals with their weights l.
 
-    Tries are counted in what they cost, and everything in units of the first guess, so that numbers are near 1.
+    Trials are measured by their cost, and everything is in units of the first guess, so that numbers are near 1.
     """
 
     def __init__(self, rows: Array, goals: Array) -> None:
@@ -107,7 +104,7 @@ class _InteriorPoint:
         self.s, self.l = np.ones(len(rows)), np.full(len(goals), 1.0 / len(goals))
 
     def step(self) -> bool:
-        """One Newton step towards a smaller m; whether anything moved."""
+        """One Newton step towards a smaller m; returns whether the state changed."""
         q = self.u @ self.rows
         slopes = self.goals / (q * q)
         y = self.l @ slopes
@@ -119,7 +116,7 @@ class _InteriorPoint:
             return False
         dg = infeasibility + slopes @ (du @ self.rows)
         dl, ds = (m - self.l * (self.g + dg)) / self.g, (m - self.s * (self.u + du)) / self.u
-        # Beyond half of q, 1/q is no longer near its tangent.
+        # Beyond half of q, the tangent is no good approximation of 1/q.
         length = min(1.0, 0.5 / max(1e-300, float(np.abs(du @ self.rows / q).max())))
         primal_length = min(length, *(0.95 * _largest_step(x, dx) for x, dx in ((self.u, du), (self.g, dg))))
         dual_length = min(length, *(0.95 * _largest_step(x, dx) for x, dx in ((self.s, ds), (self.l, dl))))
@@ -131,7 +128,7 @@ class _InteriorPoint:
         """The du with (diag(s/u) + P C P') du = push + P V' pull, where C = V' diag(l/g) V + diag(bend).
 
         It is the residual of a least-squares problem in as many unknowns as configurations, found by orthogonal steps:
-        near the end s/u is tiny where tries are made, and forming the matrix would lose all digits.
+        near the end s/u is tiny for actions with trials, and forming the matrix would lose all digits.
         """
         weight_roots = np.sqrt(self.l / self.g)
         turn, root = np.linalg.qr(np.vstack([slopes * weight_roots[:, None], np.diag(np.sqrt(bend))]))
@@ -144,11 +141,11 @@ class _InteriorPoint:
         return np.asarray(scale * rest[: len(scale)])
 
     def scale_to_goals(self, u: Array) -> Array:
-        """Tries in these proportions that just reach every goal."""
+        """Trials in these proportions that just reach every goal."""
         return np.asarray(u * float((self.goals @ (1.0 / (u @ self.rows))).max()))
 
     def scaled_allocation(self) -> Allocation:
-        """The tries in these proportions, and the bound that the weights give."""
+        """The trials in these proportions, and the bound from the weights."""
         tries = self.unit * self.scale_to_goals(self.u)
         q = self.u @ self.rows
         combined_goal = (self.l / self.l.sum()) @ self.goals
@@ -158,13 +155,13 @@ class _InteriorPoint:
 
 
 def _largest_step(x: Array, dx: Array) -> float:
-    """How often a step may be made until the first of some positive numbers is 0."""
+    """The largest factor of a step before one of some positive numbers becomes 0."""
     falling = dx < 0
     return float((-x[falling] / dx[falling]).min(initial=np.inf))
 
 
 def _trim(iterate: _InteriorPoint, tries: Array) -> Array:
-    """The same without what hardly counts: interior points give every action some tries."""
+    """The allocation without negligible shares, because the interior-point method gives every action some trials."""
     most = (1.0 + TRIM_TOLERANCE) * float(tries.sum())
     for cut in TRIM_SHARES:
         trimmed = np.where(tries < cut * tries.sum(), 0.0, tries)
@@ -176,7 +173,7 @@ def _trim(iterate: _InteriorPoint, tries: Array) -> Array:
 
 
 def _tighten(first: Allocation, second: Allocation) -> Allocation:
-    """The cheaper of two allocations, under the higher of their bounds."""
+    """The cheaper of two allocations, with the larger of their bounds."""
     cheaper = first if first.value <= second.value else second
     return cheaper._replace(bound=max(first.bound, second.bound))
 
@@ -185,13 +182,13 @@ Goal = Literal["means", "differences", "best"]
 GOALS = ("means", "differences", "best")
 
 DESIGN_LIMIT = 2**23
-"""The table of all that is to be told apart has no more entries."""
+"""The largest number of entries of the matrix of contrasts."""
 
 SMALLEST_SHOWN_SHARE = 5e-4
-"""Smaller shares are not spelt out."""
+"""Smaller shares are not printed."""
 
 DIFFERENCE_TOLERANCE = 1e-13
-"""Probabilities that differ by no more are the same."""
+"""Probabilities that differ by no more than this count as equal."""
 
 
 class Design(NamedTuple):
@@ -311,7 +308,7 @@ def design(
 
 
 def action_distributions(situation: Situation) -> Array:
-    """P(z | a) of the searched actions, a row each."""
+    """P(z | a) of the searched actions, one row each."""
     configurations = situation.problem.configurations
     if situation.size * configurations > DESIGN_LIMIT:
         raise SizeError(
@@ -322,7 +319,9 @@ def action_distributions(situation: Situation) -> Array:
 
 
 def separation_weights(rows: Array, values: Scores, tolerance: float) -> tuple[int, Array]:
-    """The best position by these values, and for each other (P_b - P_best) / (its gap + the tolerance)."""
+    """The position of the best value, and the contrast of every other action, (P_b - P_best) / (its gap +
+    tolerance).
+    """
     best = values.best_position()
     differences = np.where(np.abs(rows - rows[best]) <= DIFFERENCE_TOLERANCE, 0.0, rows - rows[best])
     rivals = np.flatnonzero(differences.any(axis=1))
@@ -337,7 +336,7 @@ def separation_weights(rows: Array, values: Scores, tolerance: float) -> tuple[i
 
 
 def cheapest_allocation(rows: Array, weights: Array, prices: Array) -> Allocation:
-    """Tries after which no sum of `weights` times the configurations' means has a variance above 1."""
+    """The trials after which no sum of `weights` times the configurations' means has a variance above 1."""
     goals = np.unique(weights * weights, axis=0)
     goals = goals[goals.any(axis=1)]
     if not len(goals):  # a single action, or none that differ
@@ -379,7 +378,7 @@ def _parse_goal(goal: object, has_means: bool) -> Goal:
 
 
 def _parse_numbers(name: str, values: npt.ArrayLike, size: int, *, positive: bool = False) -> Array:
-    """A number for each configuration, as a flat array; one for all where it must be positive."""
+    """One number for each configuration, as a flat array; `positive` numbers may be one for all."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -400,7 +399,7 @@ def _parse_tolerance(tolerance: float) -> float:
 
 
 def _trial_prices(situation: Situation, round_cost: float | None) -> Array:
-    """What a try of each action costs: 1 where rounds are counted."""
+    """The price of a trial of each action; 1 if rounds are counted."""
     if round_cost is None:
         return np.ones(situation.size)
     if not is_real(round_cost) or not 0 <= round_cost < math.inf:

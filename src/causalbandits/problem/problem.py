@@ -1,4 +1,4 @@
-"""Problem: all that a learner may know, which is the graph, the actions and P(z | do(a)); nothing of the reward."""
+"""The causal bandit problem as known to a learner: the graph, the actions and P(z | do(a)), but not the reward."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
     from causalbandits.fitting import Bins, Interventions
 
 CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS = 2**12, 2**24
-"""The problem is remembered in so many contexts, and no more of them than have this many configurations together."""
+"""The largest number of cached conditioned problems, and of their configurations together."""
 
 SUPPORT_CACHE_SIZE = 2**12
-"""Of so many actions and configurations it is remembered whether one can lead to the other."""
+"""The number of cached pairs of an action and a configuration whose support was checked."""
 
 
 PUBLIC_ATTRIBUTES = (
@@ -94,11 +94,11 @@ PUBLIC_ATTRIBUTES = (
     "from_spec", "graph", "manipulable", "model", "must_observe", "noise_scale", "parent_distribution", "parents",
     "reduction", "reward", "reward_range", "to_record", "unit", "with_model",
 )  # fmt: skip
-"""The attributes of a problem that are documented for users; the others serve the library's own modules."""
+"""The attributes of a problem that are documented for users; the others are for the library's own modules."""
 
 
 class CredibleInterval(NamedTuple):
-    """The mean of a distribution, entry by entry, and the limits of what the data leave likely."""
+    """The mean of an uncertain distribution, entry by entry, with the limits of credible intervals."""
 
     mean: Array
     lower: Array
@@ -216,7 +216,7 @@ online)
     context_codes: Z | None
     """The codes of the context, -1 for unknown values; None if no value is known."""
     context_codes_by_name: dict[str, int]
-    """What is known of the context, by name."""
+    """The codes of the known context values, by name."""
     unconditional: Problem
     """The problem without known values of the context."""
     _conditioned_blocks: ConditionedBlocks | ConditionedDistricts | None
@@ -354,7 +354,7 @@ learned online)
             The problem.
 
         Raises:
-            CausalBanditsError: If an entry is unknown or malformed; `path` leads to the entry.
+            CausalBanditsError: If an entry is unknown or malformed; `path` has the keys of the entry.
         """
         entries, spec_folder = load_spec(spec, folder)
         terms = terms or SpecTerms()
@@ -365,21 +365,25 @@ learned online)
             problem._specify(**reader.action_arguments(source), stacklevel=3)
         return problem
 
-    def _set_up(self, stated: Specification, context_codes: Z | None = None, whole: Problem | None = None) -> Problem:
-        """What was stated, and what follows from it."""
-        self._specification = stated
-        self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = stated[:6]
-        self.costs, self.context = stated.costs, stated.context
-        self.reward_range, self.noise_scale = stated.reward_range, stated.noise_scale
+    def _set_up(
+        self, specification: Specification, context_codes: Z | None = None, unconditional: Problem | None = None
+    ) -> Problem:
+        """Set the attributes from the specification."""
+        self._specification = specification
+        self.knowledge, self.actions, self.parents, self.reward, self.can_observe, self.reduce = specification[:6]
+        self.costs, self.context = specification.costs, specification.context
+        self.reward_range, self.noise_scale = specification.reward_range, specification.noise_scale
         self.manipulable = self.actions.names
         self.shape = tuple(len(self.knowledge[name].states) for name in self.parents)
         self.configurations = math.prod(self.shape)
         self.context_codes = context_codes
         self.context_codes_by_name = dict(_codes_by_name(self.context, context_codes))
-        self.unconditional = self if whole is None else whole
-        self._conditioned_blocks = _build_blocks(stated) if whole is None else whole._conditioned_blocks
+        self.unconditional = self if unconditional is None else unconditional
+        self._conditioned_blocks = (
+            _build_blocks(specification) if unconditional is None else unconditional._conditioned_blocks
+        )
         self.blocks = () if self._conditioned_blocks is None else self._conditioned_blocks(self.context_codes_by_name)
-        if whole is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
+        if unconditional is None and isinstance(self._conditioned_blocks, ConditionedDistricts):
             self._conditioned_blocks.validate_context(self.context)
         self._conditioned_cache: BoundedCache[Z, Problem] = BoundedCache(
             max(16, min(CONDITIONED_CACHE_SIZE, CONDITIONED_CACHE_CONFIGURATIONS // self.configurations))
@@ -411,10 +415,10 @@ learned online)
 
     @property
     def reward_node(self) -> str | None:
-        """The reward, where it is a node of the model's graph; None where it is not."""
+        """The reward, if it is a node of the model's graph; otherwise None."""
         return self.reward if self.reward in self.graph.parents else None
 
-    # What is known, and how configurations z of the parents are encoded.
+    # The knowledge, and the encoding of configurations z of the parents.
 
     @property
     def model(self) -> CausalModel:
@@ -433,7 +437,7 @@ learned online)
 
     @property
     def posterior(self) -> DirichletPosterior | None:
-        """The posterior of the tables, where they were estimated; None where they are given, or not known."""
+        """The posterior of the CPTs, if they were estimated; None if they are given or unknown."""
         return None if isinstance(self.knowledge, CausalGraph) else self.knowledge.posterior
 
     @cached_property
@@ -443,7 +447,9 @@ learned online)
 
     @property
     def graph_with_reward(self) -> CausalGraph:
-        """The graph with the reward in it, also where the model has no CPT of the reward; `graph` where it lacks it."""
+        """The graph with the reward in it, also if the model has no CPT of the reward; `graph` if it lacks the
+        reward.
+        """
         structure = self._specification.structure
         return self.graph if structure is None else structure
 
@@ -455,7 +461,7 @@ learned online)
         return "configurations" if self.parents else "actions"
 
     def require_parents(self, subject: str) -> None:
-        """Say so if there are no parents, for what is of them or of what leads to them."""
+        """Raise an error if the problem has no parents, for a subject that needs them."""
         if self.unit == "actions":
             raise ProblemError(
                 f"{subject} requires the reward's parents, and this problem has none: it learns a mean per action "
@@ -467,7 +473,7 @@ learned online)
         return self.knowledge[name]
 
     def configuration(self, z: Sequence[int]) -> int:
-        """The number of a configuration: the last parent moves fastest."""
+        """The number of a configuration; the last parent changes fastest."""
         number = 0
         try:
             for size, code in zip(self.shape, z, strict=True):
@@ -482,7 +488,7 @@ learned online)
 
     @cached_property
     def parent_names(self) -> frozenset[str]:
-        """The same as `parents`, for look-ups."""
+        """The `parents` as a set, for look-ups."""
         return frozenset(self.parents)
 
     @cached_property
@@ -494,7 +500,7 @@ learned online)
 
     @cached_property
     def manipulable_parents(self) -> tuple[tuple[int, str, tuple[State, ...]], ...]:
-        """Each parent that an action may set: its place among the manipulable variables, its name, its states."""
+        """Each parent that an action may set: its position among the manipulable variables, its name, its states."""
         return tuple(
             (k, name, self.variable(name).states)
             for k, name in enumerate(self.manipulable)
@@ -502,7 +508,7 @@ learned online)
         )
 
     def encode_parents(self, values: Mapping[str, State]) -> tuple[int, ...]:
-        """The parents' values as codes; all of them must be there, and nothing else."""
+        """The parents' values as codes; exactly the parents must be given."""
         if type(values) is not dict and not isinstance(values, Mapping):
             raise ProblemError(f"The parents' values must be a mapping from each parent to its value; got {values!r}.")
         if values.keys() != self.parent_names:
@@ -514,33 +520,33 @@ learned online)
         try:
             return tuple([codes[values[name]] for name, codes in self._parent_codes])
         except (KeyError, TypeError):
-            return tuple([self.variable(name).code(values[name]) for name in self.parents])  # which says what is wrong
+            return tuple([self.variable(name).code(values[name]) for name in self.parents])  # raises the error
 
     def decode_parents(self, z: Sequence[int]) -> dict[str, State]:
         """The parents' values from their codes."""
         self.configuration(z)
         return {name: self.variable(name).states[code] for name, code in zip(self.parents, z, strict=True)}
 
-    # The context: what may be known before a decision, and conditioning on it.
+    # The context: the variables that may be known before a decision, and conditioning on them.
 
     @cached_property
     def contexts(self) -> Contexts:
-        """The values that the context may have, and how likely they are, given what is known."""
+        """The contexts with their probabilities, given the known values."""
         return Contexts(self.knowledge if self.context else None, self.context, self.context_codes)
 
     @cached_property
     def context_number(self) -> int | None:
-        """The number of the context; 0 where there is none, None where it is not known in full."""
+        """The number of the context; 0 without context, None if it is not fully known."""
         return self.contexts.number(self.context_codes)
 
     @cached_property
     def known_parents(self) -> dict[str, State]:
-        """What is known of the parents, by name."""
+        """The known values of parents, by name."""
         return {name: value for name, value in self.contexts.values(self.context_codes).items() if name in self.parents}
 
     @cached_property
     def can_occur(self) -> bool:
-        """Whether what is known has a probability above 0."""
+        """Whether the known values have positive probability."""
         return (
             self.context_codes is None
             or not self.contexts.has_probabilities
@@ -553,7 +559,7 @@ learned online)
         return self.contexts.distribution
 
     def condition(self, context: Mapping[str, State]) -> Problem:
-        """The problem once values of its context are known: P(z | do(a)) becomes P(z | do(a), c).
+        """The problem with known values of its context: P(z | do(a)) becomes P(z | do(a), c).
 
         Actions and configurations keep their numbers. Results are cached.
 
@@ -580,7 +586,7 @@ learned online)
         return found
 
     def _refuse_variables_outside_context(self, context: Mapping[str, State]) -> None:
-        """Refuse variables of the graph that were not declared as context, with the way to declare them."""
+        """Raise an error for variables that were not declared as context, with the way to declare them."""
         for name in context if self.context and isinstance(context, Mapping) else ():
             if isinstance(name, str) and name in self.graph.parents and name not in self.context:
                 raise ProblemError(
@@ -589,7 +595,7 @@ learned online)
                 )
 
     def condition_codes(self, codes: Z | None) -> Problem:
-        """The same, given by codes: one per variable of the context, -1 for what is not known; None if nothing is."""
+        """As `condition`, for codes: one per context variable, -1 for unknown values; None for no known values."""
         if codes is None or codes == self.context_codes:
             return self.unconditional if codes is None else self
         found = self.unconditional._conditioned_cache.get(codes)
@@ -614,7 +620,7 @@ learned online)
         return AllActions(self.actions, self.blocks, self.shape)
 
     def choices(self, action: Action | Mapping[str, State] | int) -> Choices:
-        """An action, given as such, by its number or its intervention, as one choice per manipulable variable."""
+        """The choices of an action (an `Action`, its number or its intervention), one per manipulable variable."""
         if isinstance(action, Action):
             return action.choices
         if isinstance(action, Mapping):
@@ -640,7 +646,7 @@ learned online)
 
     @cached_property
     def requirements(self) -> ActionConstraint | None:
-        """What was required of actions, and which it leaves, here; None if nothing was."""
+        """The constraints on actions, conditional on the context; None if there are none."""
         constraints = self.actions.requirements
         return (
             constraints.condition(self.context_codes_by_name)
@@ -650,7 +656,7 @@ learned online)
 
     @property
     def constrained_variables(self) -> tuple[str, ...]:
-        """The variables of which something is required."""
+        """The variables with chance constraints."""
         constraints = self.requirements
         return (
             tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
@@ -660,7 +666,7 @@ learned online)
 
     @cached_property
     def _feasible_or_empty(self) -> tuple[int, ...] | None:
-        """Where what is required depends on the context: the actions that keep to it here; None if all do."""
+        """The numbers of the actions that meet constraints depending on the context; None if all actions do."""
         if not self.context or not isinstance(self.requirements, ChanceConstraints):
             return None
         complies = self.requirements.are_satisfied(self.actions.array())
@@ -668,12 +674,12 @@ learned online)
 
     @property
     def has_actions(self) -> bool:
-        """Whether anything may be done here: what is required may leave nothing in a context."""
+        """Whether any action is feasible in this context."""
         return self._feasible_or_empty is None or bool(self._feasible_or_empty)
 
     @property
     def infeasibility(self) -> str:
-        """Why nothing may be done here; empty if something may."""
+        """The reason why no action is feasible in this context; empty if some action is."""
         if self.has_actions or not isinstance(self.requirements, ChanceConstraints):
             return ""
         place = (
@@ -685,14 +691,14 @@ learned online)
 
     @property
     def _feasible(self) -> tuple[int, ...] | None:
-        """The same as `_feasible_actions`; refused if there are none."""
+        """As `_feasible_or_empty`; raises an error if there are none."""
         if not self.has_actions:
             raise ProblemError(self.infeasibility)
         return self._feasible_or_empty
 
     @property
     def is_restricted(self) -> bool:
-        """Whether fewer actions may be chosen here than there are, because of what is required."""
+        """Whether chance constraints exclude actions in this context."""
         return self._feasible is not None
 
     @cached_property
@@ -722,7 +728,7 @@ learned online)
 
     @property
     def candidates(self) -> CandidateSet:
-        """The actions that can be the best for some reward, which causal policies search."""
+        """The actions that can be optimal for some reward, which causal policies search."""
         return self._candidates_and_reduction[0]
 
     def reduction(self) -> Reduction:
@@ -740,7 +746,7 @@ learned online)
         """
         return self._candidates_and_reduction[1]
 
-    # P(z | do(a)), exact or with the uncertainty of fitted tables.
+    # P(z | do(a)), exact or with the uncertainty of fitted CPTs.
 
     @property
     def projection(self) -> Projection:
@@ -751,7 +757,7 @@ learned online)
     def projection_of(self, choices: Choices) -> Projection:
         """Sums over P(z | a) for a single action, equal to `projection`'s in every bit."""
         self.require_parents("P(z | do(a))")
-        rows = [block.row(tuple(choices[k] for k in block.knobs))[None] for block in self.blocks]
+        rows = [block.row(tuple(choices[k] for k in block.manipulable))[None] for block in self.blocks]
         return Projection(rows, None, self.shape, self.blocks, all_pairs=True)
 
     @overload
@@ -800,7 +806,7 @@ learned online)
             `upper`.
 
         Raises:
-            ProblemError: If the problem has no parents, if an interval is asked for although the CPTs are exact, or if
+            ProblemError: If the problem has no parents, if an interval is requested although the CPTs are exact, or if
                 `confidence` or `samples` is out of range.
             SizeError: If there are too many configurations for one array.
         """
@@ -811,7 +817,7 @@ learned online)
                 f"The joint distribution of {len(self.parents)} parents has {format_count(self.configurations)} "
                 f"entries; the limit is {ENTRY_LIMIT}. Use features, whose means require only the parents' marginals."
             )
-        choices_by_block = [tuple(choices[k] for k in block.knobs) for block in self.blocks]
+        choices_by_block = [tuple(choices[k] for k in block.manipulable) for block in self.blocks]
         mean = self.joint([block.row(c)[None] for block, c in zip(self.blocks, choices_by_block, strict=True)])[0]
         if not isinstance(interval, bool):
             raise ProblemError(f"interval must be True or False; got {interval!r}.")
@@ -828,34 +834,35 @@ learned online)
                 f"samples must be a whole number, 2 or more, and {ENTRY_LIMIT // self.configurations} at most for "
                 f"{self.configurations} configurations; got {samples!r}."
             )
-        tables = self.posterior.draw_cpts(int(samples), rng, stacklevel=3)
+        cpts = self.posterior.draw_cpts(int(samples), rng, stacklevel=3)
         sampled_joints = self.joint(
-            [block.rows_under_models(tables, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
+            [block.rows_under_models(cpts, c) for block, c in zip(self.blocks, choices_by_block, strict=True)]
         )
         lower, upper = np.quantile(sampled_joints, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         return CredibleInterval(mean, lower, upper)
 
     def sample_block_distributions(self, action: Action, samples: int = 400) -> list[Array] | None:
-        """Each block's P(z_b | do(a)) drawn from the posterior of fitted tables, a row each; None where they are exact.
+        """Posterior samples of each block's P(z_b | do(a)) under fitted CPTs, one row each; None if the CPTs are
+        exact.
 
-        The draws are the same every time, so that an interval made of them is.
+        The seed is fixed, so that an interval based on the samples is reproducible.
         """
         if self.posterior is None:
             return None
-        tables = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
-        return [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in self.blocks]
+        cpts = self.posterior.draw_cpts(samples, np.random.default_rng(0), stacklevel=3)
+        return [block.rows_under_models(cpts, [action.choices[k] for k in block.manipulable]) for block in self.blocks]
 
     def sample_parent_distributions(self, action: Action) -> Array | None:
-        """The same for P(z | do(a))."""
+        """Posterior samples of P(z | do(a)), as in `sample_block_distributions`."""
         rows = self.sample_block_distributions(action, max(2, min(400, DRAW_BATCH_SIZE // self.configurations)))
         return None if rows is None else self.joint(rows).reshape(len(rows[0]), -1)
 
     def joint(self, rows: Sequence[Array]) -> Array:
-        """The product of the blocks' distributions, given as rows of as many models: models, then the parents' axes."""
+        """The product of the blocks' distributions, given with one row per model: models, then the parents' axes."""
         return joint_distribution(self.blocks, self.shape, rows)
 
     def parent_distributions(self) -> Array:
-        """P(z | do(a)) for all actions at once: a row per action, then one axis per parent."""
+        """P(z | do(a)) for all actions at once: one row per action, then one axis per parent."""
         size = self.actions.size * self.configurations
         if size > ENTRY_LIMIT:
             raise SizeError(
@@ -870,13 +877,13 @@ learned online)
         return np.ascontiguousarray(by_block.transpose(0, *(1 + np.argsort(axes))))
 
     def probability(self, action: int, z: Sequence[int]) -> float:
-        """P(z | do(a)) of one configuration, z given by the parents' codes."""
+        """P(z | do(a)) of one configuration z, given by the parents' codes."""
         self.configuration(z)
         choices = self.actions.choices(action)
         return math.prod([block.probability(choices, z) for block in self.blocks])
 
     def is_supported(self, action: Action, z: Sequence[int]) -> bool:
-        """Whether P(z | do(a)) > 0; asks only the blocks in which something is impossible."""
+        """Whether P(z | do(a)) > 0; only blocks with impossible configurations are evaluated."""
         if not self._blocks_with_zeros:
             return True
         key = action.choices, tuple(z)
@@ -891,7 +898,9 @@ learned online)
         return BoundedCache(SUPPORT_CACHE_SIZE)
 
     def is_jointly_supported(self, action: Action, observed: Mapping[str, int]) -> bool:
-        """Whether P(seen | do(a)) > 0 for values of any variables, given by their codes; True if it is hard to tell."""
+        """Whether P(observed | do(a)) > 0 for values of any variables, given by their codes; True if this is hard
+        to decide.
+        """
         if not isinstance(self.knowledge, CausalModel):
             return True
         return not self._has_zeros or has_support(self.model, self.model.codes(action.intervention), observed)
@@ -902,43 +911,39 @@ learned online)
 
     @cached_property
     def cells(self) -> Codes | None:
-        """The configurations that agree with what is known of the parents; None where that is all of them."""
+        """The configurations that agree with known values of the parents; None if all do."""
         return compatible_configurations(self.shape, self.blocks)
 
     @cached_property
     def _blocks_with_zeros(self) -> tuple[Block, ...]:
         return tuple(block for block in self.blocks if block.may_be_zero())
 
-    # Situations: the problem at the moment of a decision.
+    # Situations: the problem at the time of a decision.
 
     def situation(
         self,
         *,
         context: Mapping[str, State] | None = None,
         every: bool = False,
-        any_tables: bool = False,
+        any_cpts: bool = False,
         eligible: Iterable[Action | Mapping[str, State]] | None = None,
     ) -> Situation:
-        """What is known before one decision, in which all actions may be chosen, or only the `eligible` ones.
+        """The knowledge before one decision, in which all actions are eligible, or only the `eligible` ones.
 
-        `context` are values of its variables, some or all of them. The actions that can be the best for some reward are
-        searched; with `any_tables` those that can be, whatever the tables are, or `all_actions` one that may be chosen.
-        Situations are remembered: asking again for the same one costs next to nothing.
+        `context` has the values of some or all of its variables. By default, the actions that can be optimal for some
+        reward are searched; with `any_cpts`, those that can be optimal under some CPTs; with `every`, all feasible
+        actions. Situations are cached.
         """
         if context is not None:
-            return self.condition(context).situation(every=every, any_tables=any_tables, eligible=eligible)
-        for name, value in (("every", every), ("any_tables", any_tables)):
+            return self.condition(context).situation(every=every, any_cpts=any_cpts, eligible=eligible)
+        for name, value in (("every", every), ("any_cpts", any_cpts)):
             if not isinstance(value, bool):
                 raise ProblemError(f"{name} must be True or False; got {value!r}.")
         if eligible is None:
             return (
-                self._full_situation
-                if every
-                else self._structural_situation
-                if any_tables
-                else self._candidate_situation
+                self._full_situation if every else self._structural_situation if any_cpts else self._candidate_situation
             )
-        return self._eligible_situations.situation(self, eligible, any_tables=any_tables)
+        return self._eligible_situations.situation(self, eligible, any_cpts=any_cpts)
 
     @cached_property
     def _candidate_situation(self) -> Situation:
@@ -952,16 +957,16 @@ learned online)
     def _structural_situation(self) -> Situation:
         if (
             self.constrained_variables
-        ):  # what complies is not known, and may be needed where what it is a mixture of does not
+        ):  # compliance is unknown: an action may comply although the actions of its mixture do not
             return Situation(self, self.all_actions)
         if not self.reduce or self.actions.explicit_choices is not None:
             return self._full_situation
         return Situation(self, candidates_by_structure(self.actions, self.blocks, self.shape, self.costs))
 
-    # The same problem with other tables, comparison and records.
+    # The problem with other CPTs, comparison and records.
 
     def with_model(self, model: CausalModel | LatentModel) -> Problem:
-        """The same problem with other CPTs.
+        """The problem with other CPTs.
 
         Args:
             model: A model of the same kind, with the same graph and the same values.
@@ -991,16 +996,20 @@ learned online)
 
     @cached_property
     def unknown_cpts(self) -> tuple[str, ...]:
-        """The variables between knobs and parents of whose tables nothing is known, as after `without_cpts`."""
+        """The variables between manipulable variables and parents whose CPTs are unknown, as after `without_cpts`."""
         knowledge, posterior = self.knowledge, self.posterior
         if not self.parents or not isinstance(knowledge, CausalModel) or posterior is None:
             return ()
-        between = {name for block in self.blocks for name in block.names if block.knobs}.difference(self.manipulable)
+        between = {name for block in self.blocks for name in block.names if block.manipulable}.difference(
+            self.manipulable
+        )
         return tuple(name for name in knowledge.order if name in between and posterior.is_unknown(name))
 
     @property
     def unknown_limits(self) -> tuple[str, ...]:
-        """The limited probabilities of whose CPTs nothing is known: only policies that learn CPTs keep these limits."""
+        """The limited probabilities that depend on unknown CPTs; only policies that learn CPTs can enforce these
+        limits.
+        """
         constraints = self.requirements
         parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
         return tuple(str(part) for part in parts if part.is_unknown)
@@ -1027,7 +1036,7 @@ learned online)
         return tuple(name for name in names if name not in known)
 
     def without_cpts(self) -> Problem:
-        """The same problem, of whose tables nothing is known but their shapes: for policies that learn them.
+        """The problem with unknown CPTs (flat priors), for policies that learn them.
 
         >>> from causalbandits import zoo
         >>> zoo.email_campaign().problem.without_cpts().parent_distribution({"purpose": "Promo"})[0, :, 0].round(3)
@@ -1036,11 +1045,11 @@ learned online)
         return self.compute_once("without CPTs", lambda: self.with_model(self.model.with_flat_prior()))
 
     def is_same_except_cpts(self, other: Problem) -> bool:
-        """Whether another problem differs in the numbers of its tables at most."""
+        """Whether another problem differs at most in the numbers of its CPTs."""
         return not self.first_difference(other)
 
     def first_difference(self, other: Problem) -> str:
-        """The first thing in which another problem differs, in words; empty where it is its tables at most."""
+        """The first difference from another problem, as text; empty if they differ at most in their CPTs."""
         return first_difference(self._specification, other._specification, self.context_codes, other.context_codes)
 
     def to_record(self) -> dict[str, Any]:
@@ -1077,26 +1086,26 @@ learned online)
     def fingerprint(self) -> str:
         """A hash of the problem: equal problems have equal fingerprints."""
         record = self.to_record()
-        record.get("model", {}).pop("properties", None)  # remarks do not count when models are compared
+        record.get("model", {}).pop("properties", None)  # remarks are ignored in comparisons of models
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _codes_by_name(context: tuple[str, ...], context_codes: Z | None) -> Iterator[tuple[str, int]]:
-    """What is known of the context, by name."""
+    """The known values of the context as codes, by name."""
     return ((name, code) for name, code in zip(context, context_codes or (), strict=False) if code >= 0)
 
 
 def _build_blocks(specification: Specification) -> ConditionedBlocks | ConditionedDistricts | None:
-    """The blocks of z by what is known; None where there are no parents, or no tables."""
+    """The blocks of z as a function of the context; None if there are no parents or no CPTs."""
     if not specification.parents or isinstance(specification.knowledge, CausalGraph):
         return None
     return build_conditioned_blocks(specification.knowledge, specification.actions, specification.parents)
 
 
-def _warn_of_ineffective_variables(knobs: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
-    if knobs:
+def _warn_of_ineffective_variables(manipulable: tuple[str, ...], parents: tuple[str, ...], stacklevel: int) -> None:
+    if manipulable:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward's parents, {format_names(parents)}, so "
+            f"No path leads from {format_names(manipulable)} to the reward's parents, {format_names(parents)}, so "
             "interventions on these variables have no effect. Causal policies will not try them; other policies will "
             "waste rounds. Remove these variables from manipulable, or add the missing arrow.",
             ProblemWarning,

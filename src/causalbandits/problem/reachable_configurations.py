@@ -9,7 +9,7 @@ from causalbandits.problem.inference import SMALL_TABLE, Block
 from causalbandits.problem.problem import Problem
 
 ENUMERATED_ACTIONS = 2**16
-"""Where constraints tie blocks together, so many actions at most are looked at, each."""
+"""The largest number of actions that are enumerated if constraints connect blocks."""
 
 
 def count_reachable_configurations(problem: Problem) -> int:

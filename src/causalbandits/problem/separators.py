@@ -1,7 +1,8 @@
-"""Separators: variables that stand in for the reward's parents, given, found, or the cheapest that do.
+"""Separators: sets of variables that replace the reward's parents; given, found, or the cheapest ones.
 
-A set will do if it separates every intervention from the reward: given its values, the reward is the same whatever was
-done. It must come before the reward, too, or P(z | do(a)) would hang on how the reward itself comes about.
+A set is valid if it d-separates every intervention from the reward: given its values, the reward does not depend on
+the action. Its variables must also not be effects of the reward, because P(z | do(a)) would then depend on the
+reward's own mechanism.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from causalbandits.model import graph as graphs
 
 
 class AugmentedGraph:
-    """A model's graph with a node for every intervention; what is always set has no causes of its own left."""
+    """A model's graph with a node for every intervention, and without the edges into variables that are always
+    set.
+    """
 
     def __init__(
         self,
@@ -32,17 +35,19 @@ class AugmentedGraph:
     ) -> None:
         self.model, self.manipulable, self.always_set = model, tuple(manipulable), frozenset(always_set)
         self._count_actions = count_actions
-        """How many actions a number would be learnt for, if that can be said."""
+        """A function that returns the number of actions with a mean of their own in the non-causal problem; None
+        if unknown.
+        """
         cut_graph = graphs.without_causes_of(model.graph, always_set)
         self.graph, self.nodes = graphs.with_intervention_nodes(cut_graph, self.manipulable)
 
     def without_effect_on(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The knobs from which no path leads to any of these variables."""
+        """The manipulable variables without a directed path to any of these variables."""
         relevant = graphs.ancestors(self.graph, names)
         return tuple(name for name in self.manipulable if name not in relevant)
 
     def validate_parents(self, parents: Iterable[str] | None, reward: str | None) -> tuple[str, ...]:
-        """What was given, if it may stand in for the reward's parents; its own where nothing was."""
+        """The given parents, if they may replace the reward's parents; by default the parents in the graph."""
         if reward is None and parents is None:
             raise ProblemError(
                 "Name the reward's variable in the graph (reward='Y'), or its direct causes (reward_parents=[...])."
@@ -63,7 +68,7 @@ class AugmentedGraph:
             raise ProblemError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
 
     def _validate_order(self, names: tuple[str, ...], reward: str) -> None:
-        """What comes after the reward cannot stand in for its causes."""
+        """Raise an error if a parent is an effect of the reward."""
         if reward in names:
             raise ProblemError(f"The reward {reward!r} cannot be its own parent.")
         for name in names:
@@ -76,7 +81,7 @@ class AugmentedGraph:
                 )
 
     def is_separated(self, names: tuple[str, ...], reward: str) -> bool:
-        """Whether given these variables no intervention tells anything of the reward."""
+        """Whether these variables d-separate every intervention from the reward."""
         return not any(graphs.open_path(self.graph, node, reward, names) for node in self.nodes.values())
 
     def _validate_separation(self, names: tuple[str, ...], reward: str) -> None:
@@ -99,18 +104,20 @@ class AugmentedGraph:
         return self._suggest_for_hidden_causes(self.model, reward, observable)
 
     def _has_separator(self, reward: str, observable: Iterable[str]) -> bool:
-        """Whether some of these variables separate every intervention from the reward."""
+        """Whether some of these variables d-separate every intervention from the reward."""
         costs: dict[Hashable, int] = dict.fromkeys(observable, 1)
         return graphs.cheapest_separator(self.graph, list(self.nodes.values()), reward, costs) is not None
 
     def _suggest_for_hidden_causes(
         self, knowledge: LatentModel | CausalGraph, reward: str, observable: Collection[str]
     ) -> str:
-        """What would make some set separate: a knob that is always set, or hidden causes that are observed."""
+        """Suggestions that would make a separator exist: setting a variable in every action, or observing
+        confounders.
+        """
         free = [name for name in self.manipulable if name not in self.always_set]
-        knob_sets = [[name] for name in free] + ([free] if len(free) > 1 else [])
+        sets_to_fix = [[name] for name in free] + ([free] if len(free) > 1 else [])
         closing = next(
-            (k for k in knob_sets if self._with_always_set(knowledge, k)._has_separator(reward, observable)), None
+            (k for k in sets_to_fix if self._with_always_set(knowledge, k)._has_separator(reward, observable)), None
         )
         starts, hidden = list(self.nodes.values()), [node for node in knowledge.graph if node not in knowledge.names]
         costs: dict[Hashable, int] = dict.fromkeys(observable, 1) | {node: 1 + len(observable) for node in hidden}
@@ -134,15 +141,16 @@ class AugmentedGraph:
         each = "each action" if size is None else f"each of the {size} actions"
         return "; ".join([*suggestions, f"reward_parents=[] learns a mean for {each} that may be optimal"]) + "."
 
-    def _with_always_set(self, knowledge: LatentModel | CausalGraph, knobs: Collection[str]) -> AugmentedGraph:
-        return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(knobs))
+    def _with_always_set(self, knowledge: LatentModel | CausalGraph, names: Collection[str]) -> AugmentedGraph:
+        return AugmentedGraph(knowledge, self.manipulable, self.always_set.union(names))
 
     def cheapest_separator(
         self, reward: str, observable: Iterable[str] | None, context: tuple[str, ...] = ()
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The cheapest set of observable variables that separates every intervention from the reward, and these.
+        """The cheapest set of observable variables that separates every intervention from the reward, and the
+        observable ones.
 
-        It separates the context from the reward, too, which it may have variables of: these are observed anyhow.
+        It separates the context from the reward, too, and may contain context variables, which are observed anyway.
         """
         self._refuse_manipulable(reward)
         self.model.parents_of(reward)
@@ -172,7 +180,7 @@ class AugmentedGraph:
     def _explain_no_separator(
         self, reward: str, observable: tuple[str, ...], costs: dict[Hashable, int], starts: list[Hashable]
     ) -> str:
-        """What to start observing: as few as possible of what is not seen yet."""
+        """The message that suggests the fewest additional variables to observe."""
         if not isinstance(self.model, CausalModel):
             paths = (graphs.open_path(self.graph, node, reward, observable) for node in starts)
             path = next(path for path in paths if path)
@@ -193,22 +201,22 @@ class AugmentedGraph:
 
 
 def format_names(names: tuple[str, ...]) -> str:
-    """Names for people, the first few if there are many."""
+    """Names as text, abbreviated if there are many."""
     return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:3])}, ... ({len(names)} variables)"
 
 
-# What may be known before a decision, and when P(z | do(a), c) tells all that it says of the reward.
+# The context of a problem, and the condition under which P(z | do(a), c) determines the mean reward:
 #
 #     E[Y | do(a), c] = sum_z P(z | do(a), c) E[Y | z]
 #
-# holds if no context variable can be changed by what is done or by the reward, and if z separates the reward from
-# every
-# intervention and from every context variable outside z. The reward's own parents always do. Taking the context into z
-# helps where z cuts all that comes from it, and hurts where the context is an effect of two hidden ways round.
+# This holds if no context variable is an effect of an action or of the reward, and if z separates the reward from
+# every intervention and from every context variable outside z. The reward's own parents always satisfy it. Adding the
+# context to z helps if it closes the remaining paths, and is harmful if the context is a collider between unobserved
+# causes.
 
 
 def validate_context(augmented: AugmentedGraph, context: Iterable[str], reward: str | None) -> tuple[str, ...]:
-    """Names of variables that can be known before the decision."""
+    """The names of the context variables, validated."""
     names = validate_unique_names("context", context, augmented.model.__getitem__)
     for name in names:
         if isinstance(augmented.model, CausalGraph) and name in augmented.model.hidden:
@@ -224,8 +232,8 @@ def validate_context(augmented: AugmentedGraph, context: Iterable[str], reward: 
             raise ProblemError(f"The reward {name!r} is observed after the decision. Remove it from context.")
         if reward is not None:
             _refuse_path(augmented, reward, name, "the reward")
-        for knob in augmented.manipulable:
-            _refuse_path(augmented, knob, name, "the manipulable")
+        for variable in augmented.manipulable:
+            _refuse_path(augmented, variable, name, "the manipulable")
     return names
 
 
@@ -241,7 +249,7 @@ def _refuse_path(augmented: AugmentedGraph, start: str, name: str, kind: str) ->
 def validate_parents_in_context(
     augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str | None
 ) -> None:
-    """Refuse parents that do not stand in for the reward's once the context is known."""
+    """Raise an error if the parents do not separate the reward once the context is known."""
     if all(name in context for name in parents):
         raise ProblemError(
             f"All of the parents {list(parents)} are context, known before the decision, so no action could change "
@@ -263,22 +271,22 @@ def validate_parents_in_context(
 
 
 def _suggest_parents(augmented: AugmentedGraph, parents: tuple[str, ...], context: tuple[str, ...], reward: str) -> str:
-    """What would be enough, checked."""
+    """A checked suggestion of sufficient parents."""
     model, with_context = augmented.model, (*parents, *(name for name in context if name not in parents))
     for candidate in _candidates_by_size(parents, with_context):
         if not _has_open_path(augmented, candidate, context, reward):
             added = ", ".join(repr(name) for name in candidate if name not in parents)
             return f"Adding {added} to reward_parents is sufficient."
     alternatives = _suggest_alternatives(model, reward)
-    knobs = [
+    manipulable = [
         name for name, node in augmented.nodes.items() if graphs.open_path(augmented.graph, node, reward, with_context)
     ]
-    with_knobs_set = AugmentedGraph(model, augmented.manipulable, {*augmented.always_set, *knobs})
-    if knobs and not _has_open_path(with_knobs_set, with_context, context, reward):
-        path = graphs.open_path(augmented.graph, augmented.nodes[knobs[0]], reward, with_context)
+    with_variables_set = AugmentedGraph(model, augmented.manipulable, {*augmented.always_set, *manipulable})
+    if manipulable and not _has_open_path(with_variables_set, with_context, context, reward):
+        path = graphs.open_path(augmented.graph, augmented.nodes[manipulable[0]], reward, with_context)
         return (
             f"Adding the context to reward_parents is not sufficient: {graphs.format_path(augmented.graph, path)} is "
-            f"then open, unless every action sets {', '.join(knobs)} (not in optional=). Or "
+            f"then open, unless every action sets {', '.join(manipulable)} (not in optional=). Or "
             f"{alternatives[0].lower()}{alternatives[1:]}"
         )
     return alternatives
@@ -294,7 +302,7 @@ def _suggest_alternatives(model: Knowledge, reward: str) -> str:
 
 
 def _candidates_by_size(parents: tuple[str, ...], with_context: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The parents with one variable of the context, then with all."""
+    """The parents with one context variable, then with all of them."""
     added = [name for name in with_context if name not in parents]
     return [*((*parents, name) for name in added if len(added) > 1), with_context]
 
@@ -305,7 +313,7 @@ def _has_open_path(augmented: AugmentedGraph, parents: tuple[str, ...], context:
 
 
 def find_reward_node(graph: Knowledge, reward: str | None, reward_parents: Iterable[str] | None) -> str | None:
-    """The reward as a node of the graph; None where it is not one, and its parents are given."""
+    """The reward as a node of the graph; None if it is not one and its parents are given."""
     names = as_causal_graph(graph).parents
     if reward is None or reward in names:
         return reward
@@ -318,7 +326,7 @@ def find_reward_node(graph: Knowledge, reward: str | None, reward_parents: Itera
 
 
 def encode_context(model: Knowledge, context: tuple[str, ...], values: object) -> dict[str, int]:
-    """Values of context variables, some or all of them, as codes."""
+    """The values of some or all context variables as codes."""
     if not context:
         raise ProblemError(f"This problem has no context. Declare it, Problem(..., context=[...]); got {values!r}.")
     if not isinstance(values, Mapping):

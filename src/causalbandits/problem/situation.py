@@ -1,7 +1,7 @@
 """Situation: the knowledge before one decision.
 
-Which actions may be chosen, which of them are worth searching, and what each of them leads to. A policy sees the arrays
-of a situation, in the agent and in the simulator alike; it never looks at the graph.
+It has the eligible actions, those that are searched, and the distribution of the parents under each. A policy uses the
+arrays of a situation, both in the agent and in the simulator, and never the graph.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 FLOAT = np.dtype(np.float64)
 
 Pricing = Callable[[Scores], Scores]
-"""What costs make of scores of the reward alone."""
+"""A function from scores of the reward alone to scores under costs."""
 
 
 class Situation(Cached):
-    """A problem at the moment of a decision; made, and remembered, by `Problem.situation`.
+    """A problem at the time of a decision; created and cached by `Problem.situation`.
 
     >>> from causalbandits import zoo
     >>> problem = zoo.email_campaign().problem
@@ -48,15 +48,15 @@ class Situation(Cached):
     def __init__(self, problem: Problem, candidates: CandidateSet) -> None:
         self.problem, self.candidates = problem, candidates
         self.size = candidates.size
-        """How many actions are searched."""
+        """The number of searched actions."""
         self.action = candidates.action
         is_restricted = isinstance(candidates, ListedActions | Subset)
         self._eligible = frozenset(map(candidates.action, range(candidates.size))) if is_restricted else None
         self._pricing: Pricing | None = None if problem.costs is None else self._subtract_costs
         self.additive = True
-        """Whether costs are subtracted, if there are any, so that blocks can be judged one by one."""
+        """Whether costs, if there are any, are subtracted, so that blocks can be maximised separately."""
         self.context_codes = problem.context_codes
-        """The codes of what is known of the context (see `Problem.context_codes`)."""
+        """The codes of the context (see `Problem.context_codes`)."""
         self._configuration_shape, self._action_shape = (problem.configurations,), (problem.actions.size,)
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Situation(Cached):
         return self if self._pricing is None else self.with_pacing(None)
 
     def with_pacing(self, pricing: Pricing | None) -> Situation:
-        """The same situation with another rule for costs. What is remembered of one is remembered of the other."""
+        """The situation with another rule for costs; both share their cached results."""
         self._cache  # noqa: B018 (made before it is shared)
         copy = object.__new__(Situation)
         copy.__dict__.update(self.__dict__, _pricing=pricing, additive=pricing is None)
@@ -118,7 +118,7 @@ class Situation(Cached):
 
     def with_candidates(self, candidates: CandidateSet) -> Situation:
         """The same situation with other distributions of the same actions, in the same order."""
-        self.costs  # noqa: B018 (they are the same)
+        self.costs  # noqa: B018 (costs are shared)
         copy = object.__new__(Situation)
         shared = {
             name: value
@@ -144,10 +144,10 @@ class Situation(Cached):
         return self._pricing.allowed if isinstance(self._pricing, CostCap) else None
 
     def project(self, index: Array) -> Scores:
-        """Score the searched actions: the mean of a number per configuration, under P(z | a), less what they cost.
+        """Score the searched actions: the expected index under P(z | a), minus costs.
 
-        Of several draws, a row each, the scores are a row each as well. Where something is known of the parents, the
-        numbers of those configurations that agree with it (`cells`) are enough.
+        With several samples, one row each, the scores have one row each as well. If values of parents are known,
+        `index` may be restricted to the configurations that agree with them (`cells`).
         """
         if not self.problem.parents:
             self.problem.require_parents("P(z | do(a))")
@@ -161,23 +161,23 @@ class Situation(Cached):
 
     @cached_property
     def _projector(self) -> Callable[[Array], Array]:
-        """From a number per configuration to one per searched action."""
+        """A function from an index per configuration to one number per searched action."""
         return self.candidates.projector
 
     def best(self, scores: Scores) -> Action:
-        """The action to play by scores that are net of costs, as `project`, `take` and `net_of_costs` give them.
+        """The action to play by scores net of costs, as returned by `project`, `take` and `net_of_costs`.
 
-        Under a budget that is an action of the best affordable mixture, by this round's coin; otherwise the first of
-        the best, where scores that differ by rounding alone count as equal.
+        Under a budget, the action is drawn from the best affordable mixture with this round's random number. Otherwise
+        it is the first of the best, where scores that differ by rounding alone count as equal.
         """
         if isinstance(self._pricing, PacingRule) and not isinstance(scores, PacedScores):
-            scores = self._pricing(scores)  # who makes scores without the situation's help need not know of budgets
+            scores = self._pricing(scores)  # scores made without the situation's methods may ignore budgets
         return self.action(scores.best_position())
 
     def project_sampled_cpts(self, index: Array) -> Scores | None:
-        """`project` of several draws, with tables of what is observed drawn for each; None where these are exact.
+        """`project` for several samples, each with sampled CPTs of the observed variables; None if these are exact.
 
-        No policy learns such tables, so that what the data leave open of them stays open.
+        No policy learns these CPTs online, so their uncertainty remains.
         """
         problem = self.problem
         is_estimated = isinstance(problem.knowledge, LatentModel) and problem.posterior is not None
@@ -189,7 +189,7 @@ class Situation(Cached):
         return self.net_of_costs(Scores(values, np.maximum.reduce(np.abs(index), axis=1)))
 
     def best_of_draws(self, index: Array) -> Codes:
-        """The best position for each of several draws, a row each: `project(index).best_positions()`, but quicker."""
+        """The best position for each of several samples, one row each: a faster `project(index).best_positions()`."""
         if self._pricing is None and self._weights is not None and index.shape[-1:] == self._configuration_shape:
             winners = clear_winners(self._weights, index)
             if winners is not None:
@@ -198,7 +198,7 @@ class Situation(Cached):
 
     @cached_property
     def _weights(self) -> Array | None:
-        """P(z | a), a row per searched action, where these differ and are few."""
+        """P(z | a), one row per searched action, if these differ and are few."""
         matrix = self.candidates.projection.matrix if isinstance(self.candidates, ProductActions) else None
         if matrix is None or self.cells is not None:
             return None
@@ -207,9 +207,8 @@ class Situation(Cached):
         return weights
 
     def take(self, index: Array) -> Scores:
-        """Score the searched actions by a number for each action of the problem, less what they cost.
-
-        Of one draw, or of several, a row each.
+        """Score the searched actions by one number per action of the problem, minus costs; several samples have
+        one row each.
         """
         index = self._validate_index(index, "take", "action", self._action_shape, self._action_shape)
         size = largest_magnitude(index) if index.ndim == 1 else np.maximum.reduce(np.abs(index), axis=1)
@@ -236,7 +235,7 @@ class Situation(Cached):
 
 
 def build_budget_tracker(budget: Budget, situations: Sequence[Situation], *, stacklevel: int) -> BudgetTracker:
-    """A purse for decisions in these situations; says so if the money cannot last for all rounds."""
+    """A budget tracker for decisions in these situations; warns if the budget cannot last for all rounds."""
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget must be a Budget, such as Budget(250, rounds=5000); got {budget!r}.")
     cheapest = largest_cheapest_cost(situations)
@@ -252,21 +251,21 @@ def build_budget_tracker(budget: Budget, situations: Sequence[Situation], *, sta
 
 
 def largest_cheapest_cost(situations: Sequence[Situation]) -> float:
-    """What the cheapest action costs where that is most."""
+    """The cost of the cheapest action, in the situation in which it is largest."""
     costs = [situation.costs for situation in situations]
     if any(situation_costs is None for situation_costs in costs):
         raise BudgetError("A budget requires the costs of actions: Problem(..., costs={...}).")
     return max(float(situation_costs.min()) for situation_costs in costs if situation_costs is not None)
 
 
-# Situations in which only some actions may be chosen, as they are asked for: lists of interventions.
+# Situations in which only some actions are eligible, given as lists of interventions.
 
 SITUATION_CACHE_SIZE = 2**8
-"""So many narrowed situations are remembered."""
+"""The number of cached restricted situations."""
 
 
 class EligibleSituations:
-    """A problem's narrowed situations, and the numbers of the actions in lists that were given."""
+    """The cache of a problem's restricted situations, and of the action numbers of eligible lists."""
 
     def __init__(self) -> None:
         self._situation_cache: BoundedCache[tuple[int, ...], Situation] = BoundedCache(SITUATION_CACHE_SIZE)
@@ -275,15 +274,17 @@ class EligibleSituations:
         )
 
     def situation(
-        self, problem: Problem, eligible: Iterable[Action | Mapping[str, State]], *, any_tables: bool
+        self, problem: Problem, eligible: Iterable[Action | Mapping[str, State]], *, any_cpts: bool
     ) -> Situation:
-        """The situation in which only these may be chosen; with `any_tables`, whatever is required of actions."""
+        """The situation in which only these actions are eligible; with `any_cpts`, chance constraints are
+        ignored.
+        """
         if isinstance(eligible, str | Mapping) or not is_iterable(eligible):
             raise InterventionError(
                 f"eligible must be a list of interventions, such as [{{'x': 1}}]; got {eligible!r}."
             )
         numbers = self._action_numbers(problem, tuple(eligible))
-        numbers = numbers if any_tables else _feasible_numbers(problem, numbers)
+        numbers = numbers if any_cpts else _feasible_numbers(problem, numbers)
         if not numbers:
             raise InterventionError(
                 "No action is eligible: the list is empty, or the function returned False for every action."
@@ -296,7 +297,7 @@ class EligibleSituations:
         return situation
 
     def _action_numbers(self, problem: Problem, eligible: tuple[Action | Mapping[str, State], ...]) -> tuple[int, ...]:
-        """The numbers of some actions, in order; the same interventions, given again, are not looked up one by one."""
+        """The numbers of some actions, in order; cached for repeated lists."""
         try:
             numbers = self._numbers_cache.get(eligible)
         except TypeError:  # a dict has no hash
@@ -309,14 +310,14 @@ class EligibleSituations:
 
 
 def _resolve_action(problem: Problem, action: Action | Mapping[str, State]) -> Action:
-    """An action of this problem, given as one, as another problem's, or as an intervention."""
+    """The action of this problem for an action, also of another problem, or an intervention."""
     if isinstance(action, Action):
         return action if action.space is problem.actions else problem.actions.find(action.intervention)
     return problem.actions.find(action)
 
 
 def _feasible_numbers(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Those that keep to what is required here."""
+    """The numbers of the actions that meet the chance constraints in this context."""
     feasible = problem._feasible
     if feasible is None or not numbers:
         return numbers

@@ -1,13 +1,14 @@
-"""From the forms in which users give knowledge (text, mapping, file, graph, data) to the knowledge of a problem.
+"""Conversion of a user's knowledge (text, mapping, file, graph, data) to the knowledge of a problem.
 
-| given | knowledge |
+| input | knowledge |
 |---|---|
-| a `CausalModel` or a latent model | itself |
+| a `CausalModel` or a latent model | the model |
 | a graph and data | the CPTs that `fit` estimates |
-| a graph without data | CPTs of which nothing is known, learned online |
+| a graph without data | unknown CPTs, learned online |
 | a graph and `reward_parents=[]`, or no graph | a graph: a mean per action is learned |
 
-The reward needs no CPT: it, and its effects, are left out of the model. Separation is then read off the whole graph.
+The reward needs no CPT: the reward and its effects are left out of the model. d-separation is then checked in the whole
+graph.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ EXAMPLE = "'purpose -> subject -> click; send_time -> click'"
 
 
 def parse_knowledge(source: Any) -> Knowledge | None:
-    """A model or a graph from any of the forms in which it may be given; None where no graph is known.
+    """A model or a graph from any of the forms in which it may be given; None if no graph is known.
 
     >>> parse_knowledge("a, b -> c -> d")
     CausalGraph('{a, b} -> c; c -> d')
@@ -81,11 +82,11 @@ def is_path(text: str) -> bool:
 
 
 class Source(NamedTuple):
-    """The knowledge of a problem, from what its user has: a model, a graph, or a graph and data."""
+    """The knowledge of a problem from the user's input: a model, a graph, or a graph and data."""
 
     knowledge: Knowledge
     structure: CausalGraph | None
-    """The graph with the reward in it, where the model lacks the reward."""
+    """The graph with the reward in it, if the model lacks the reward."""
     manipulable: Manipulable
     context: Context
     reward_parents: Iterable[str] | None
@@ -111,7 +112,7 @@ def load_source(
     max_probability: Mapping[str, Any] | None = None,
     can_observe: Iterable[str] | None = None,
 ) -> Source:
-    """The model or graph of a problem: as it is, with CPTs estimated from data, or with CPTs to be learned online."""
+    """The model or graph of a problem: as given, with CPTs estimated from data, or with CPTs to be learned online."""
     source = parse_knowledge(knowledge)
     if reward is not None and not isinstance(reward, str):
         raise ProblemError(f"reward must be the name of a variable, such as 'click'; got {reward!r}.")
@@ -153,7 +154,7 @@ def load_source(
 
 
 def _refuse_estimation(why: str, arguments: Mapping[str, object]) -> None:
-    """Refuse arguments of an estimation where there is nothing to estimate."""
+    """Raise an error for arguments of an estimation if nothing is estimated."""
     superfluous = [name for name, value in arguments.items() if value is not None]
     if superfluous:
         raise ProblemError(
@@ -246,7 +247,7 @@ class GraphSource:
             )
 
     def estimate(self, data: Any, **options: Any) -> CausalModel | LatentModel:
-        """The model whose CPTs are estimated from data; values that may be set need not have occurred in them."""
+        """The model with CPTs estimated from data; values that may be set need not occur in the data."""
         from causalbandits.fitting import fit
 
         observed = _without(self.given_graph, self._after_reward())
@@ -277,9 +278,9 @@ class GraphSource:
         can_observe: tuple[str, ...] | None,
         prior: Any,
     ) -> tuple[CausalModel, tuple[str, ...] | None]:
-        """The model of which nothing is known but the graph and the values, and the variables that can be observed.
+        """The model with the graph and the values but unknown CPTs, and the variables that can be observed.
 
-        Only variables that lead to `targets`, the context or the reward's parents are part of it.
+        It contains only ancestors of `targets`, the context and the reward's parents, and these variables themselves.
         """
         from causalbandits.fitting import prior_model
 
@@ -306,7 +307,7 @@ class GraphSource:
         return model, can_observe
 
     def _missing_values_error(self, missing: Sequence[str]) -> ProblemError:
-        """That variables lack values; those of manipulable ones are given with their names."""
+        """The error that variables lack values; the message shows how to pass them."""
         settable = [name for name in missing if name in self.manipulable]
         observed = [name for name in missing if name not in self.manipulable]
         entries = [("manipulable", settable), ("values", observed)]
@@ -324,7 +325,7 @@ class GraphSource:
         )
 
     def structure(self) -> CausalGraph | None:
-        """The graph with the reward in it; None where it lacks the reward."""
+        """The graph with the reward in it; None if it lacks the reward."""
         return self.graph if self.reward in self.graph.parents else None
 
     def _after_reward(self) -> set[str]:
@@ -335,7 +336,7 @@ class GraphSource:
         return {self.reward, *(name for name in effects if isinstance(name, str))}
 
     def _relevant(self, graph: CausalGraph, targets: Iterable[str]) -> CausalGraph:
-        """The graph without the reward, its effects, and variables that lead to none of the targets."""
+        """The graph without the reward, its effects, and variables that are not ancestors of the targets."""
         after = self._after_reward()
         reward_parents = () if self.reward not in graph.parents else graph.parents[str(self.reward)]
         ends = {name for name in (*targets, *reward_parents) if name in graph.parents and name not in after}
@@ -362,7 +363,9 @@ def _without(graph: CausalGraph, names: Collection[str]) -> CausalGraph:
 
 
 def _cut_hidden_causes(graph: CausalGraph, always_set: Collection[str]) -> CausalGraph:
-    """The graph in which unobserved causes of variables that every action sets are gone: no action leaves them any."""
+    """The graph without unobserved causes of variables that every action sets, because no action leaves them any
+    effect.
+    """
     hidden = {part for part in graph.hidden if isinstance(part, str)}
     parents = {
         name: [cause for cause in causes if name not in always_set or cause not in hidden]

@@ -41,7 +41,7 @@ SCHEMA_ID = "urn:causalbandits:problem:1"
 SPEC_SUFFIXES = (".toml", ".json")
 
 EXPERIMENT_TABLES = ("environment", "simulation", "policies")
-"""Tables that a file may have beside the problem: the environment and the settings of a simulation."""
+"""Sections that a file may have in addition to the problem: the environment and the settings of a simulation."""
 
 # The entries: their JSON schemas, and an example of each.
 
@@ -177,7 +177,7 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
         1.0,
     ),
 }
-"""Everything that a specification may have: the knowledge, and the arguments of `Problem` but `forbid`, a function."""
+"""All entries of a specification: the knowledge, and the arguments of `Problem` except for the function `forbid`."""
 
 
 def problem_schema() -> dict[str, Any]:
@@ -204,7 +204,7 @@ def problem_schema() -> dict[str, Any]:
 
 
 def format_toml(value: Any) -> str:
-    """A value as it is written in TOML.
+    """A value in TOML.
 
     >>> format_toml({"A": 0.1, "B": {"x y": True}})
     '{ A = 0.1, B = { "x y" = true } }'
@@ -225,7 +225,7 @@ def _toml_key(key: object) -> str:
 
 
 class SpecError(ProblemError):
-    """An entry of a specification is not valid; `path` leads to it."""
+    """An invalid entry of a specification; `path` has the keys to it."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = (), detail: str = "") -> None:
         super().__init__(message, path=path)
@@ -233,7 +233,7 @@ class SpecError(ProblemError):
 
 
 class SpecTerms:
-    """The terms in which errors speak of entries: those of a file, unless a subclass has others."""
+    """The terms by which errors name entries: by default those of a file."""
 
     reads_files = True
     """Whether entries may name files."""
@@ -243,7 +243,7 @@ class SpecTerms:
         return entry
 
     def parameter_example(self, name: str) -> str:
-        """A parameter of a world of the zoo, with a place for its value."""
+        """A parameter of an environment of the zoo, with a placeholder for its value."""
         return f"[environment] {name} = ..."
 
     def example(self, entry: str, value: Any = None) -> str:
@@ -251,7 +251,7 @@ class SpecTerms:
         return f"{self.name(entry)} = {format_toml(SPEC_ENTRIES[entry].example if value is None else value)}"
 
     def assignment(self, entry: str, value: str) -> str:
-        """An entry with a value that an error has as text of Python.
+        """An entry with a value that an error message has as Python code.
 
         >>> SpecTerms().assignment("values", "{'m': [...]}"), SpecTerms().assignment("reward", "'click'")
         ('values = { m = [...] }', 'reward = "click"')
@@ -273,7 +273,7 @@ class SpecTerms:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Errors that `Problem` raises, in these terms."""
+        """Translate the errors that `Problem` raises into these terms."""
         try:
             yield
         except SpecError:
@@ -285,7 +285,7 @@ class SpecTerms:
 
 
 def _mentioned_entry(error: CausalBanditsError) -> tuple[str, ...]:
-    """The entry that an error without a path is about: the one it begins with, else its first argument."""
+    """The entry that an error without a path refers to: the first word of the message, or its first argument."""
     message = str(error)
     match = re.match(rf"({_ENTRY})\b", message) or re.search(rf"\b({_ENTRY})=", message)
     return (match[1],) if match else ("data",) if isinstance(error, DataError) else ()
@@ -302,7 +302,7 @@ _ALONE = re.compile(rf"\b({_ENTRY})=")
 def load_spec(
     spec: Mapping[str, Any] | str | os.PathLike[str], folder: str | os.PathLike[str] | None
 ) -> tuple[dict[str, Any], Path]:
-    """The entries of a problem's specification, and the folder in which its files are looked for."""
+    """The entries of a problem's specification, and the folder of its files."""
     if isinstance(spec, Mapping):
         return dict(spec), Path("." if folder is None else folder)
     if not isinstance(spec, str | os.PathLike):
@@ -348,7 +348,7 @@ def read_spec_content(path: Path) -> dict[str, Any]:
 
 
 class SpecReader:
-    """The arguments of `Problem` that the entries of a specification have."""
+    """The arguments of `Problem` from the entries of a specification."""
 
     def __init__(self, entries: Mapping[str, Any], folder: Path, terms: SpecTerms) -> None:
         self._terms, self._folder = terms, folder
@@ -387,7 +387,7 @@ class SpecReader:
         return {"knowledge": self._knowledge, "reward": self._arguments.get("reward"), **arguments}
 
     def action_arguments(self, source: Source) -> dict[str, Any]:
-        """The other arguments of `Problem`; values are those of the source's variables that are written alike."""
+        """The other arguments of `Problem`; values are converted to the source's states with the same text."""
         names = ("reward", "optional", "max_set", "reduce", "adjust", "reward_range", "noise_scale")
         arguments = {name: self._arguments[name] for name in names if name in self._arguments}
         states = _StatesOf(source.knowledge, self)
@@ -473,7 +473,7 @@ class SpecReader:
     # Names and values.
 
     def _parse_name(self, entry: str, value: object, *path: str | int) -> str:
-        """The name of a variable, found at `path` within the entry: among its keys if that is left out."""
+        """The name of a variable, at `path` within the entry; by default among its keys."""
         place = (entry, *(path or ((value,) if isinstance(value, str) and entry != "reward" else ())))
         if not isinstance(value, str):
             self.fail(place, f"expected the name of a variable; got {_as_json(value)}.")
@@ -482,14 +482,14 @@ class SpecReader:
         return str(value)
 
     def _misplaced_entry_hint(self, name: str) -> str:
-        """That a name is that of an entry, which in TOML belongs above the first table."""
+        """A hint if a name is that of an entry, which in TOML belongs above the first section."""
         if name not in SPEC_ENTRIES or not self._terms.reads_files:
             return ""
         return f" In TOML, the entry {name} must stand above the first table (the first line in brackets)."
 
     def _parse_reward(self, entry: str, value: object) -> str:
         if isinstance(value, str) and "reward_parents" in self._entries:
-            return value  # it need not be in the graph
+            return value  # the reward need not be in the graph
         return self._parse_name(entry, value)
 
     def _parse_names(self, entry: str, value: object) -> list[str]:
@@ -502,7 +502,7 @@ class SpecReader:
         return list(value)
 
     def _parse_states(self, entry: str, value: object) -> dict[str, list[State] | None]:
-        """Values by variable; None for all that it has."""
+        """Values by variable; None stands for all values."""
         if not isinstance(value, dict):
             self.fail(
                 (entry,),
@@ -526,7 +526,7 @@ class SpecReader:
                     )
             written: dict[str, int] = {}
             for k, value in enumerate(domain):
-                first = written.setdefault(_written(value), k)
+                first = written.setdefault(_key_text(value), k)
                 if first != k:
                     if domain[first] == value:
                         self.fail((entry, name, k), f"expected every value of {name!r} once; got {value!r} twice.")
@@ -581,7 +581,7 @@ class SpecReader:
     def _parse_numbers(
         self, entry: str, value: object, is_valid: Callable[[float], bool], expected: str, has_totals: bool
     ) -> dict[str, Any]:
-        """A number for each value of some variables, or, with `has_totals`, one for a variable."""
+        """A number for each value of some variables, or, with `has_totals`, one number per variable."""
         if not isinstance(value, dict):
             self.fail(
                 (entry,),
@@ -677,10 +677,10 @@ class SpecReader:
             self._parse_name(entry, name)
         return value
 
-    # The entries against each other.
+    # Checks of entries against each other.
 
     def _validate_estimation(self) -> None:
-        """`missing` is for data; `prior` for CPTs that are estimated, from data or online."""
+        """`missing` requires data; `prior` requires CPTs that are estimated, from data or online."""
         name = self._terms.name
         if "missing" in self._arguments and "data" not in self._arguments:
             self.fail(("missing",), f"this entry requires {name('data')}. Add the data, or leave this entry out.")
@@ -726,7 +726,7 @@ class SpecReader:
             )
 
     def _validate_reward(self) -> None:
-        """What the reward depends on, or where to look for it."""
+        """Check that the reward's direct causes are given or can be found."""
         arguments, name, example = self._arguments, self._terms.name, self._terms.example
         searching = [entry for entry in ("adjust", "can_observe") if entry in arguments]
         if searching == ["can_observe"] and not _has_known_cpts(self._knowledge):
@@ -806,13 +806,15 @@ _PARSERS: dict[str, Callable[[SpecReader, str, Any], Any]] = {
 
 
 class _StatesOf:
-    """The states of a source's variables, by the texts in which they are written: keys of TOML and JSON are texts."""
+    """The states of a source's variables by their text form, because keys of TOML and JSON are texts."""
 
     def __init__(self, knowledge: Knowledge, reader: SpecReader) -> None:
         self._knowledge, self._reader = knowledge, reader
 
     def find(self, path: tuple[str | int, ...], name: str, value: State) -> State:
-        """The state that is meant: itself, or else the one that is written so (the number 1 and the text "1")."""
+        """The state for a value: the value itself, or the state with the same text (the number 1 for the text
+        "1").
+        """
         if name not in self._knowledge.names:
             return value  # Problem refuses it
         try:
@@ -822,14 +824,14 @@ class _StatesOf:
 
 
 def _is_state(value: object) -> bool:
-    """Whether a document can have this as the value of a variable."""
+    """Whether a document can contain this as the value of a variable."""
     if isinstance(value, str):
         return len(value) <= LABEL_LIMIT
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _as_json(value: object) -> str:
-    """A value as it is written in JSON, and in TOML, cut to a length; dates as in TOML."""
+    """A value in JSON (or TOML), shortened; dates as in TOML."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -838,14 +840,14 @@ def _as_json(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}... ({len(text):,} characters)"
 
 
-def _written(value: State) -> str:
-    """How a value is written as a key of TOML or JSON, which is a text."""
+def _key_text(value: State) -> str:
+    """A value as a key of TOML or JSON, which is a text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def match_state(variable: Variable, value: Any) -> State:
-    """The state of a variable that a value, or its text, is."""
+    """The state of a variable that equals a value or has its text."""
     if value in variable.states:
         return variable.states[variable.states.index(value)]
-    matches = [state for state in variable.states if _written(state) == _written(value)]
+    matches = [state for state in variable.states if _key_text(state) == _key_text(value)]
     return matches[0] if len(matches) == 1 else variable.states[variable.code(value)]

@@ -52,7 +52,7 @@ from causalbandits.problem.separators import (
 
 
 class Specification(NamedTuple):
-    """What a problem is made of; all else follows from it."""
+    """The parsed arguments of a problem, which determine everything else."""
 
     knowledge: Knowledge
     actions: ActionSpace
@@ -63,13 +63,13 @@ class Specification(NamedTuple):
     costs: Costs | None
     context: tuple[str, ...]
     idle: tuple[str, ...] = ()
-    """The knobs from which no path leads to the parents, where that is worth a warning."""
+    """The manipulable variables without a path to the parents, if this deserves a warning."""
     reward_range: tuple[float, float] | None = None
-    """The declared bounds of every reward; None where none were declared."""
+    """The declared bounds of every reward; None if none were declared."""
     structure: CausalGraph | None = None
-    """The graph with the reward in it, where the model lacks the reward; None where the model has all of it."""
+    """The graph with the reward in it, if the model lacks the reward; None if the model has all of it."""
     noise_scale: float | None = None
-    """The declared scale for which rewards are sub-Gaussian given the parents; None where none was declared."""
+    """The declared sub-Gaussian scale of rewards given the parents; None if none was declared."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description."""
@@ -87,7 +87,7 @@ class Specification(NamedTuple):
         }
 
     def declare(self, reward_range: object, noise_scale: object) -> Specification:
-        """The same with what the user declares of the rewards, if it can be so."""
+        """The specification with the declared properties of the rewards, which are validated."""
         return self._replace(
             reward_range=_parse_reward_range(reward_range), noise_scale=_parse_noise_scale(noise_scale)
         )
@@ -137,8 +137,8 @@ def parse_specification(
 ) -> Specification:
     """The arguments of `Problem`, checked against each other.
 
-    `structure` is the graph with the reward in it, where the model has no CPT of the reward: d-separation is then
-    read off it.
+    `structure` is the graph with the reward in it, if the model has no CPT of the reward; d-separation is then
+    checked in it.
     """
     if not isinstance(reduce, bool | np.bool_):
         raise ProblemError(f"reduce must be True or False; got {reduce!r}.")
@@ -178,7 +178,7 @@ def parse_specification(
     augmented = AugmentedGraph(graph, space.names, space.variables_always_set(), count_actions)
     separator_names, searched = _find_parents(augmented, reward_parents, node, adjust, can_observe, context_names)
     for name in separator_names:
-        model[name]  # refused where the model lacks it
+        model[name]  # raises an error if the model lacks it
     validate_parents_in_context(augmented, separator_names, context_names, node)
     if _warns_of_lost_sets(optional, max_set, actions) and node is not None:
         warn_of_lost_sets(as_causal_graph(graph), space, node, context_names, stacklevel=stacklevel + 1)
@@ -208,7 +208,9 @@ def _specify_by_actions(
     warns_of_lost_sets: bool,
     stacklevel: int,
 ) -> Specification:
-    """A mean per action is learned, of the actions that may be optimal by the graph alone."""
+    """The specification of a problem that learns a mean per action, for the actions that may be optimal by the
+    graph alone.
+    """
     context_names = validate_context(_build_augmented_graph(model, space), context, goal)
     if warns_of_lost_sets:
         warn_of_lost_sets(as_causal_graph(model), space, goal, context_names, stacklevel=stacklevel + 1)
@@ -238,7 +240,7 @@ def _find_parents(
     can_observe: Iterable[str] | None,
     context: tuple[str, ...],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The reward's parents or a set that replaces them, and the variables that can be observed, where declared."""
+    """The reward's parents or an adjustment set, and the variables that were declared observable."""
     if adjust is not None:
         return augmented.cheapest_separator(_validate_adjustment(adjust, parents, reward), can_observe, context)
     return augmented.validate_parents(parents, reward), tuple(can_observe or ())
@@ -257,15 +259,14 @@ def _validate_adjustment(adjust: str, parents: Iterable[str] | None, reward: str
 
 
 def _warns_of_lost_sets(optional: object, max_set: object, actions: object) -> bool:
-    """Whether the user has left open that some variables need not be set in every decision."""
+    """Whether the user did not decide that every variable is set in every decision."""
     return optional is None and max_set is None and actions is None
 
 
-# Unobserved variables of a model whose CPTs are learned: marginalised out, or refused where that is not possible.
-#
-# A CPT is counted in the rounds that show its variable and all its parents. A parent that is never observed would leave
-# it as it was for ever; so the graph is replaced by that of the observed variables (`marginal_graph`), whose CPTs the
-# rounds do show.
+# Unobserved variables of a model whose CPTs are learned are marginalised out, or refused if that is not possible. A
+# CPT is updated in rounds that observe its variable and all its parents. With a parent that is never observed, the
+# CPT would never change. So the graph is replaced by that of the observed variables (`marginal_graph`), whose CPTs
+# can be learned.
 
 
 def _marginalise(
@@ -278,7 +279,7 @@ def _marginalise(
     max_probability: Limits | None,
     context: tuple[str, ...],
 ) -> CausalModel | LatentModel:
-    """The model without the variables that are never observed, if its CPTs are to be learned."""
+    """The model without the variables that are never observed, if its CPTs are learned."""
     if isinstance(model, LatentModel) or model.posterior is None:
         if adjust is None:
             raise ProblemError(
@@ -321,10 +322,11 @@ def _marginalise_unobserved(
     always_set: Collection[str],
     reward: str | None,
 ) -> CausalModel:
-    """The model of the observed variables, among which are the manipulable ones, the context and the reward.
+    """The model of the observed variables, which include the manipulable ones, the context and the reward.
 
-    P(. | do(a)) of the observed variables is the same for every action. Of a CPT whose parents change nothing may be
-    known: what is known of P(m | k, u) gives no Dirichlet distribution for P(m | k).
+    P(. | do(a)) of the observed variables stays the same for every action. CPTs whose parents stay the same may have
+    data. A CPT whose parents change must be unknown, because knowledge of P(m | k, u) gives no Dirichlet distribution
+    for P(m | k).
     """
     unobserved = [name for name in model.names if name not in observed]
     if not unobserved:
@@ -339,7 +341,7 @@ def _marginalise_unobserved(
     counts, prior = dict(posterior.counts), dict(posterior.prior)
     for name in changed:
         shape = tuple(len(model[axis].states) for axis in (*parents[name], name))
-        _refuse_large_table(name, parents[name], shape)
+        _refuse_large_cpt(name, parents[name], shape)
         pseudo_count = 1.0 if name in always_set else _flat_pseudo_count(model, posterior, name, unobserved)
         counts[name], prior[name] = np.zeros(shape), np.full(shape, pseudo_count)
     marginal_posterior = posterior.replace(
@@ -351,13 +353,13 @@ def _marginalise_unobserved(
 
 
 def _has_flat_prior(posterior: DirichletPosterior, name: str) -> bool:
-    """Whether nothing is known of a variable's CPT: no counts, and the same pseudo-count in every cell."""
+    """Whether a variable's CPT is unknown: no counts, and the same pseudo-count in every cell."""
     prior = posterior.prior[name]
     return not posterior.counts[name].any() and bool((prior == prior.flat[0]).all())
 
 
 def _refuse_unobserved(kind: str, names: Iterable[str], observed: Collection[str], reason: str) -> None:
-    """Refuse names of variables that are not among the observed ones."""
+    """Raise an error for names that are not among the observed variables."""
     for name in names:
         if name not in observed:
             raise ProblemError(
@@ -366,7 +368,7 @@ def _refuse_unobserved(kind: str, names: Iterable[str], observed: Collection[str
 
 
 def _without_unobserved_causes(graph: graphs.Graph, unobserved: list[str], always_set: Collection[str]) -> graphs.Graph:
-    """The graph without arrows from unobserved variables into those that every action sets."""
+    """The graph without edges from unobserved variables into variables that every action sets."""
     cut = nx.DiGraph(graph)
     cut.remove_edges_from(
         [(cause, name) for name in always_set for cause in graph.predecessors(name) if cause in unobserved]
@@ -379,8 +381,8 @@ def _factor_order(
 ) -> list[str]:
     """The observed variables in the order in which a district is factorised.
 
-    The reward and what it causes come last, and before them what a manipulable variable causes: else the context, or a
-    parent of the reward, might be given one of these.
+    The reward and its effects come last, preceded by the effects of manipulable variables. Otherwise the context, or
+    a parent of the reward, might get one of these as a parent.
     """
     after_reward = set() if reward is None else {reward, *nx.descendants(graph, reward)}
     after_action: set[Hashable] = set(manipulable).union(*(nx.descendants(graph, name) for name in manipulable))
@@ -393,32 +395,34 @@ def _factor_order(
 def _refuse_confounded(
     graph: graphs.Graph, marginal: graphs.MarginalGraph, unobserved: list[str], manipulable: Collection[str]
 ) -> None:
-    """Refuse a manipulable variable that has an unobserved common cause with another one.
+    """Raise an error if a manipulable variable shares an unobserved cause with another variable.
 
-    Left alone, it tells something of that cause, and set, it does not: P(m | k) is not P(m | do(k)).
+    The natural value of the variable is informative about that cause, and a set value is not: P(m | k) is not P(m |
+    do(k)).
     """
     for district in marginal.confounded:
-        knob = next((name for name in district if name in manipulable), None)
-        if knob is not None:
-            others = [name for name in district if name != knob]
+        variable = next((name for name in district if name in manipulable), None)
+        if variable is not None:
+            others = [name for name in district if name != variable]
             hidden = graph.subgraph([*unobserved, *district])
-            causes = graphs.ancestors(hidden.subgraph([*unobserved, knob]), [knob])
+            causes = graphs.ancestors(hidden.subgraph([*unobserved, variable]), [variable])
             cause = next(name for name in unobserved if name in causes and set(others) & nx.descendants(hidden, name))
             raise ProblemError(
                 f"An unobserved variable must not be a common cause of a manipulable variable and others; {cause!r} "
-                f"is a common cause of {knob!r} and {', '.join(map(repr, others))}, so rounds without an intervention "
-                f"on {knob!r} do not show its effect. Set {knob!r} in every action (remove it from optional=), "
+                f"is a common cause of {variable!r} and {', '.join(map(repr, others))}, so rounds without an "
+                f"intervention on {variable!r} do not show its effect. Set {variable!r} in every action (remove it "
+                "from optional=), "
                 f"observe {cause!r} (can_observe=), or learn a mean per action (reward_parents=[])."
             )
 
 
 def _keep_order(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """The parents in the order in which they were, and the new ones behind them."""
+    """The parents in their previous order, followed by the new ones."""
     return (*(name for name in before if name in after), *(name for name in after if name not in before))
 
 
 def _flat_pseudo_count(model: CausalModel, posterior: DirichletPosterior, name: str, unobserved: list[str]) -> float:
-    """The pseudo-count of every cell of a CPT of which nothing is known."""
+    """The pseudo-count of every cell of an unknown CPT."""
     if not _has_flat_prior(posterior, name):
         lost = [parent for parent in model[name].parents if parent in unobserved] or unobserved
         raise ProblemError(
@@ -430,7 +434,7 @@ def _flat_pseudo_count(model: CausalModel, posterior: DirichletPosterior, name: 
     return float(posterior.prior[name].flat[0])
 
 
-def _refuse_large_table(name: str, parents: tuple[str, ...], shape: tuple[int, ...]) -> None:
+def _refuse_large_cpt(name: str, parents: tuple[str, ...], shape: tuple[int, ...]) -> None:
     if math.prod(shape) > ENTRY_LIMIT:
         raise SizeError(
             f"Without the unobserved variables, the CPT of {name!r} is given {', '.join(map(repr, parents))} and has "
@@ -442,7 +446,7 @@ def _refuse_large_table(name: str, parents: tuple[str, ...], shape: tuple[int, .
 
 
 def decode_specification(record: Mapping[str, Any]) -> Specification:
-    """What `to_record` describes."""
+    """The specification that `to_record` describes."""
     model = knowledge_from_record(record)
     if isinstance(model, CausalGraph) or not record["parents"]:
         return _decode_by_actions(model, record)
@@ -467,7 +471,7 @@ def decode_specification(record: Mapping[str, Any]) -> Specification:
 
 
 def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Specification:
-    """Of a problem without parents; which actions are worth trying was found when it was made."""
+    """The specification of a problem without parents; the record has the actions that may be optimal."""
     space = ActionSpace.from_record(record, knowledge)
     reward = validate_reward_variable(knowledge, space, record["reward"], record["parents"])
     context = validate_context(_build_augmented_graph(knowledge, space), record.get("context", ()), reward)
@@ -481,9 +485,9 @@ def _decode_by_actions(knowledge: Knowledge, record: Mapping[str, Any]) -> Speci
 def first_difference(
     ours: Specification, theirs: Specification, our_context: Z | None = None, their_context: Z | None = None
 ) -> str:
-    """The first thing in which two problems differ, theirs first, in words; empty where it is their tables at most.
+    """The first difference of two problems as text; empty if they differ at most in their CPTs.
 
-    The contexts are the codes of what is known in either problem.
+    The contexts are the codes of the known context in either problem.
     """
     our_graph, their_graph = as_causal_graph(ours.knowledge), as_causal_graph(theirs.knowledge)
     for attribute, verb, our_value, their_value in (
@@ -527,13 +531,13 @@ def _action_difference(ours: Specification, theirs: Specification) -> str:
 
 
 def _format_known(specification: Specification, context_codes: Z | None) -> str:
-    """What is known of the context."""
+    """The known values of the context as text."""
     codes = [(name, code) for name, code in zip(specification.context, context_codes or (), strict=False) if code >= 0]
     return ", ".join(f"{name}={specification.knowledge[name].states[code]}" for name, code in codes) or "nothing"
 
 
 def _format_costs(specification: Specification) -> str:
-    """Every price: a range may be the same where prices differ."""
+    """All prices, because ranges may be equal although prices differ."""
     if specification.costs is None:
         return "none"
     priced = zip(specification.actions.variables, specification.costs.to_record(), strict=True)

@@ -298,7 +298,8 @@ body { margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; background: 
   font: 1rem/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { margin-top: 2.6rem; border-bottom: 1px solid var(--line); }
 h3 { margin-top: 1.8rem; font-size: 1.05rem; }
-pre { background: var(--shade); padding: .7rem .9rem; overflow-x: auto; border-radius: .4rem; font-size: .85rem; }
+pre { background: var(--shade); padding: .7rem .9rem; overflow-x: auto; white-space: pre-wrap; border-radius: .4rem;
+  font-size: .85rem; }
 figure { margin: 1.2rem 0; } figure img { max-width: 100%; height: auto; background: #fff; border-radius: .4rem;
   padding: .5rem; }
 figcaption { color: var(--soft); font-size: .9rem; }

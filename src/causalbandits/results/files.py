@@ -38,9 +38,15 @@ if TYPE_CHECKING:
 
 RUN_FORMAT, RUN_VERSION = "causalbandits-run", 2
 
+TABLES = {".csv": "to_csv", ".parquet": "to_parquet"}
+"""The endings of tables, with the methods of a run that write them."""
+
 
 def write_run(run: Run, path: FilePath) -> None:
     """Write a run to one file."""
+    where = parse_path(path, "run.npz")
+    if method := TABLES.get(where.suffix.lower()):
+        raise StateError(f"save() writes a .npz file; for a table, use {method}(...); got {str(path)!r}.")
     arrays: dict[str, Any] = {name: np.stack(list(by_policy.values())) for name, by_policy in run.measures.items()}
     arrays["rounds"] = run.rounds
     about = {
@@ -54,7 +60,6 @@ def write_run(run: Run, path: FilePath) -> None:
         "tolerance": run.tolerance,
     }
     about["checksum"] = _checksum(about, arrays)
-    where = parse_path(path, "run.npz")
     refuse_other_kind(where, "a run", lambda head: head.startswith(b"PK"))
     with open_atomically(where) as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)

@@ -343,7 +343,8 @@ class Run:
             measure: The measure; not "plays".
             ax: The Matplotlib axes to draw on. Default: a new figure.
             title: The title. Default: the number of replications.
-            bounds: Regret bounds from `theory.bound`, drawn as thin dashed lines where they fit.
+            bounds: Regret bounds from `theory.bound`, drawn as thin dashed lines. A linear axis cuts off a bound that
+                is far larger than the regret, and names its last value; a logarithmic axis has room for all.
             log: Whether the axis of the measure is logarithmic.
 
         Returns:

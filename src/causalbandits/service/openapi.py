@@ -91,7 +91,9 @@ def build_document(routes: Sequence[HTTPRoute]) -> dict[str, Any]:
     components["CreateStudyRequest"]["properties"]["problem"] = {
         "$ref": f"#/components/schemas/{PROBLEM_SCHEMA['title']}"
     }
-    components = {name: portable_schema(schema) for name, schema in components.items()} | VALUE_SCHEMAS
+    components = {
+        name: portable_schema(describe_fields(name, schema)) for name, schema in components.items()
+    } | VALUE_SCHEMAS
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
@@ -274,3 +276,294 @@ def _response(route: HTTPRoute, schema_of: dict[int, Any]) -> dict[str, Any]:
 
 def _json_content(schema: Any) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
+
+
+def describe_fields(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema of an object with a description of every field; references have that of their own schema."""
+    if "properties" not in schema:
+        return schema
+    texts = FIELD_DESCRIPTIONS | SCHEMA_DESCRIPTIONS.get(name, {})
+    properties = {
+        field: own if "$ref" in own or field not in texts else {"description": texts[field], **own}
+        for field, own in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+_MEAN = "The estimated mean reward; costs are not subtracted."
+_OUTCOME_MEAN = "The mean reward of the outcomes; null without outcomes."
+
+FIELD_DESCRIPTIONS = {
+    "action": "The variables that the action sets, and their values.",
+    "alpha": "The limit of the probability of any false alarm.",
+    "at": "The time, in seconds since 1970.",
+    "by": "The name of the API key, person or program that made the change.",
+    "confidence": "The probability of the interval.",
+    "context": "The values of context variables.",
+    "cost": "The cost of the action.",
+    "decision": "The number of the decision.",
+    "id": "The unique id.",
+    "key": "The idempotency key of the decision; null if the request had none.",
+    "limit": "The maximum number of items.",
+    "lower": "The lower end of the interval; null if no interval is available.",
+    "mean": _OUTCOME_MEAN,
+    "mode": "The mode: online, shadow, uniform, frozen, paused or closed.",
+    "n": "The number of outcomes.",
+    "number": "The position in the log.",
+    "observed": "The observed values by variable.",
+    "parents": "The values of the reward's parents.",
+    "policy": "The policy with its options.",
+    "probability": "The probability.",
+    "reward": "The reward; null if there is none.",
+    "since_decision": "The number of the first decision to which it applies.",
+    "since_event": "The number of events in the log at its start.",
+    "standard_error": "The standard error of the mean; null if it cannot be estimated.",
+    "study": "The name of the study.",
+    "text": "The same in words.",
+    "tolerance": "The acceptable loss in mean reward.",
+    "trust_past": "The prior probability that past rewards have the same means as those of the study's own decisions.",
+    "upper": "The upper end of the interval; null if no interval is available.",
+    "variable": "The manipulable variable, or the variable of the conditional probability table.",
+    "version": "The position in the list, from 1.",
+    "warnings": "Parts of the problem without effect, and reasons why the policy does not suit the problem.",
+    "items": "The items, in order.",
+    "next": "The address of the next page, relative to that of the list; null on the last page.",
+}
+"""By the name of the field, where it means the same in several schemas."""
+
+_RECOMMENDATION = {
+    "mean": _MEAN,
+    "confidence": "The probability of the interval, and of the stopping rule.",
+    "kind": "The kind of the interval: credible (of a posterior) or confidence.",
+    "seen": "The probability, under this action, of a configuration with observed rewards; null for linear policies.",
+    "runner_up": "The second-best action; null if there is none.",
+    "assumes": "The assumptions of the interval.",
+    "caveats": "Warnings: incomplete outcomes, and contradictions between the outcomes and the assumptions.",
+    "allowance": "The amount that the budget has for each decision; null without a budget.",
+    "context": "The values of the context variables for which the action is recommended; empty: averaged over them.",
+    "past": "The past rows that are not trusted fully; null if there are none.",
+    "stop": "Whether the stopping rule is met; null if no stopping rule is valid, see stop_reason.",
+    "stop_reason": "The error bound and its limit; if no stopping rule is valid, the reason and the remedy.",
+    "text": "The recommendation as lines of text, each with a label and a value.",
+    "share": "The probability of the context: the share of decisions made in it.",
+}
+
+SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
+    "ProblemDetails": {"title": "The type in words.", "status": "The status code of the response."},
+    "FieldError": {"detail": "A description of the error."},
+    "StatusResponse": {"status": "ok: the process runs. applied: the request was executed."},
+    "ReadinessResponse": {
+        "status": "ready: the service can decide and write.",
+        "unavailable": "Studies that could not be opened when the service was started, or whose file is damaged.",
+    },
+    "OpenAPIDocument": {
+        "openapi": "The version of OpenAPI.",
+        "info": "Title, version and description of the interface.",
+        "paths": "The routes.",
+        "components": "Schemas, headers and responses.",
+        "servers": "The addresses of the service.",
+        "tags": "Groups of routes.",
+    },
+    "StudyResponse": {"policy": "The policy that decides."},
+    "PolicyResponse": {"policy": "The policy that decides."},
+    "StudyDescription": {"problem": "The problem: graph or model, reward, manipulable variables and their values."},
+    "PolicyRecord": {
+        "class": "The name of the policy's class in the Python library.",
+        "id": "The policy with its options, as in the list of policies.",
+        "parameters": "The options of the policy.",
+        "identity": "A fingerprint: policies with equal fingerprints make equal decisions.",
+    },
+    "Rules": {
+        "attribution_window": "Outcome timeout in seconds; null: decisions never expire.",
+        "default_reward": "The reward of a decision without an outcome after the attribution window.",
+        "late_outcomes": "apply: outcomes after the window replace the default reward. ignore: they are only recorded.",
+        "zero_probability": "raise: observed values with probability 0 in the model are refused. allow: they are not.",
+        "hold_until_window": "Whether outcomes count only after the attribution window has passed.",
+        "min_propensity": "The probability that is spread uniformly over all actions.",
+        "holdout": "The share of units in the control group.",
+        "baseline": "The action of the control group; null without one.",
+    },
+    "TellRequest": {"items": "The outcomes, 1,000 at most; each is executed by itself."},
+    "CorrectRequest": {
+        "reward": "The reward that replaces the reported one.",
+        "observed": "All observed values that replace the reported ones. If left out, the reported ones stay.",
+    },
+    "CreateStudyRequest": {"problem": "The specification of the problem."},
+    "DecisionsResponse": {"items": "The decisions, as many as `n`."},
+    "OutcomesResponse": {"items": "A receipt for each outcome, in the order of the request."},
+    "OutcomeResponse": {
+        "status": "applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.",
+    },
+    "StudyReport": {
+        "policy": "The policy that decides.",
+        "decisions": "The number of decisions by status: open, held (if outcomes are held), told, expired, cancelled.",
+        "events": "The number of events in the log.",
+        "early": "The number of outcomes that wait for their decision.",
+        "actions": "The outcomes by action, the most frequent action first.",
+        "configurations": "The outcomes by joint values of the reward's parents.",
+        "budget": "The state of the budget; null without a budget.",
+        "past": "The number of past rounds among the outcomes.",
+        "stranded": "Early outcomes that contradict their decision, with the reasons; 100 at most.",
+        "trust_past": "The smallest prior probability with which past rounds are trusted; null without past rounds.",
+        "holdout": "The comparison of the control group with the treated units; null without a control group.",
+    },
+    "BudgetStatus": {
+        "spent": "The amount spent, in units of the costs.",
+        "left": "The amount left.",
+        "rounds_left": "The number of decisions that the budget must still last.",
+    },
+    "Stranded": {"why": "The reason why the decision could not take the outcome."},
+    "IncompleteOutcomes": {
+        "n": "The number of incomplete outcomes.",
+        "of": "The number of outcomes that count, incomplete ones included.",
+        "without_parents": "The number of outcomes that lack a parent of the reward, so that they teach nothing.",
+        "missing": "The variables that are missing.",
+        "first": "The first incomplete outcomes.",
+        "text": "The same in a sentence.",
+    },
+    "IncompleteOutcome": {
+        "id": "The id of the decision.",
+        "missing": "The variables to send as observed, with this id.",
+    },
+    "HoldoutReport": {
+        "holdout": "The share of units in the control group.",
+        "baseline": "The action of the control group.",
+        "measure": "The compared quantity: reward, or reward less cost if actions have costs.",
+        "difference": "Treated less control; null if it is not available.",
+        "reason": "The reason why the difference is not available, or an empty text.",
+        "rewards": "The comparison by reward alone, if actions have costs; null otherwise.",
+        "confidence": "The probability of each interval.",
+        "method": "The method of the intervals.",
+    },
+    "ArmSummary": {"units": "The number of units with an outcome."},
+    "ArmDifference": {
+        "mean": "The mean of the treated units less that of the control group.",
+        "lower": "The lower end of its interval.",
+        "upper": "The upper end of its interval.",
+    },
+    "ArmComparison": {
+        "measure": "The compared quantity.",
+        "difference": "Treated less control; null if it is not available.",
+        "reason": "The reason why the difference is not available, or an empty text.",
+    },
+    "RecommendRequest": {"context": "The values of context variables. If left out, the recommendation is an average."},
+    "RankActionsRequest": {
+        "context": "The values of context variables. If left out, the ranking is for the average over them.",
+        "limit": "The number of actions on the page, 1,000 at most.",
+        "offset": "The number of actions to skip.",
+    },
+    "RecommendEachRequest": {"limit": "The maximum number of contexts, 100 at most."},
+    "EvidenceRequest": {
+        "alpha": "The limit of the probability of any false alarm. If left out, 0.05, or that of a guarded policy."
+    },
+    "Recommendation": _RECOMMENDATION,
+    "ContextRecommendation": _RECOMMENDATION,
+    "RunnerUp": {"mean": _MEAN},
+    "Certainty": {
+        "probability": "The posterior probability of being the best, to within the tolerance; null: not available.",
+        "expected_loss": "The posterior expected loss per decision if the action is not the best; null: not available.",
+        "error_probability": (
+            "A bound, valid at all times together, on the probability that another action is better by more than the "
+            "tolerance; null: not available."
+        ),
+        "obstacle": "The reason why no stopping rule is available, and the remedy; empty if one is.",
+        "unavailable": "The reason why probability and expected loss are not available; empty if they are.",
+    },
+    "PastData": {
+        "rows": "The number of past rows.",
+        "weight": "The posterior probability that past rewards have the same means, which is the weight of the rows.",
+        "is_counted": "Whether the rows are used.",
+    },
+    "ActionsResponse": {
+        "total": "The number of ranked actions.",
+        "offset": "The number of actions that were skipped.",
+        "n_actions": "The number of actions of the problem.",
+        "confidence": "The probability of the intervals.",
+        "kind": "The kind of the intervals: credible (of a posterior) or confidence.",
+        "note": "Actions that are not listed, fields that are not available, and warnings, with the reasons.",
+    },
+    "ActionItem": {
+        "rank": "1 for the recommended action.",
+        "mean": _MEAN,
+        "probability": "The posterior probability of being the best, to within the tolerance; null: not available.",
+        "times_chosen": "The number of decisions for the action, without cancelled ones.",
+        "coverage": "The probability of a configuration with observed rewards; null for linear policies.",
+    },
+    "Recommendations": {
+        "contexts": "A recommendation for each context, the most probable context first.",
+        "refused": "Contexts without an allowed action.",
+    },
+    "ContextWithoutAction": {"share": "The probability of the context.", "why": "The reason."},
+    "Evidence": {
+        "claims": "The claims of the graph and of the conditional probability tables, the most contradicted first.",
+        "alarms": "The rejections by a guarded policy.",
+        "rounds": "The number of outcomes that count, which are those before the first pending decision.",
+        "later": "The number of outcomes that do not count yet, because an earlier one is missing.",
+        "missing": "The number of the decision whose outcome is missing; null if no outcome waits for it.",
+    },
+    "ModelClaim": {
+        "part": "The part of the model: graph, tables (conditional probabilities) or past (past rewards).",
+        "claim": "The claim in words.",
+        "log_e": "The logarithm of the e-value; 0 is no evidence against the claim.",
+        "contradicted": "Whether the claim is rejected.",
+        "outcomes": "The number of outcomes that tested it.",
+        "untested": "The reason why no outcome tested it, or an empty text.",
+    },
+    "Alarm": {
+        "claim": "The claim in words.",
+        "log_e": "The logarithm of the e-value.",
+        "done": "The reaction of the policy in words.",
+    },
+    "Event": {
+        "kind": "outcome, parents (a part without the reward), held, late, expire, correct, retract, cancel or past.",
+        "z": "The reward's parents: the position of each value among the variable's values, from 0; null if unknown.",
+        "reward": "The reward; null if the event has none.",
+        "observed": "The other observed variables: the position of each value among the variable's values, from 0.",
+        "by": "The author of a correction, retraction or cancellation; null if it has none.",
+    },
+    "EarlyOutcome": {
+        "decision": "The id of the decision that could not take the outcome; null while the outcome waits for it.",
+        "why": "The reason why the decision could not take it, or an empty text.",
+        "key": "The key by which it was reported.",
+    },
+    "RemovedOutcome": {"number": "The position in the order of removals.", "key": "The key by which it was reported."},
+    "Mode": {"baseline": "The action in shadow mode; null without one.", "why": "The reason that was given."},
+    "SetModeRequest": {
+        "baseline": "The action in shadow mode.",
+        "why": "The reason, for the log.",
+    },
+    "SetPolicyRequest": {"parameters": "Further options of the policy."},
+    "ExpireResponse": {"expired": "The number of decisions."},
+    "VerifyResponse": {
+        "ok": "Whether the replayed log agrees with the stored state.",
+        "decisions": "The number of decisions.",
+        "events": "The number of events.",
+        "differences": "The differences in words.",
+    },
+    "Explanation": {
+        "number": "The number of the decision.",
+        "eligible": "The actions that the request allowed; null: all.",
+        "propensity": "The probability with which the action was chosen; null if it is not logged.",
+        "support": "Every action that could be chosen, with its probability; null if propensities are not logged.",
+        "asked": "The time of the request, in seconds since 1970.",
+        "due": "The end of the attribution window, in seconds since 1970; null without one.",
+        "status": "open, held, told, expired or cancelled.",
+        "parents": "The observed values of the reward's parents; null if they are not known.",
+        "missing": "The variables that the policy needs and the outcome lacks.",
+        "from_events": "The number of events in the log when the decision was made.",
+        "events": "The events of the decision.",
+        "unit": "The visitor, patient or machine; null if the request had none.",
+        "arm": "control or treated; null without a control group.",
+        "repeats": "The number of the unit's earlier decision whose action this one repeats; null if it does not.",
+        "would": "The action that the policy would have chosen, if another was carried out; null otherwise.",
+        "leads_to": "The most probable values of the reward's parents; empty while CPTs are learned online.",
+        "comes_out_again": "Whether the decision is the same when it is derived again from the outcomes known then.",
+        "stranded": "The reason why an early outcome contradicts the decision; null if there is none.",
+    },
+    "PredictedConfiguration": {
+        "probability": "The probability of these values under the action.",
+        "n": "The number of outcomes with these values when the decision was made.",
+        "mean": "The mean reward of these outcomes; null without outcomes.",
+    },
+}
+"""By the name of the schema; these have precedence."""

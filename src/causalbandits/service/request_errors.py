@@ -156,7 +156,15 @@ def _check_struct(value: dict[str, Any], kind: inspect.StructType, place: str) -
         if name in value:
             yield from _check(value[name], field.type, place + pointer(name))
         elif field.required:
-            yield FieldError(place + pointer(name), "is required.")
+            may_be_null = _is_scalar_of_any(None, field.type)
+            yield FieldError(
+                place + pointer(name), f"is required{'; send null if it is not known' if may_be_null else ''}."
+            )
+
+
+def _is_scalar_of_any(value: Any, kind: Any) -> bool:
+    kind = kind.type if isinstance(kind, inspect.Metadata) else kind
+    return any(_is_scalar_of(value, member) for member in getattr(kind, "types", (kind,)))
 
 
 def _is_container_of(value: Any, kind: Any) -> bool:

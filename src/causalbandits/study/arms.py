@@ -1,15 +1,13 @@
-"""The control group compared with the other decisions: exact sums of rewards by arm, and intervals from them.
+"""The control group compared with the treated group: exact sums of rewards by arm, and intervals from them.
 
-Where actions have costs, the arms are compared by reward less cost, which is the quantity that the policy maximises;
-the rewards alone are compared as well.
-
-A unit's outcomes depend on each other, so that standard errors are clustered by unit (by decision, where no unit is
-given): with N_u outcomes and the sum T_u of each of C units, and m = sum T_u / sum N_u,
+If actions have costs, the arms are compared by reward less cost, the quantity that the policy maximises, and also by
+reward alone. The outcomes of a unit are dependent, so standard errors are clustered by unit (by decision, if no unit is
+given). With N_u outcomes and the sum T_u for each of C units, and m = sum T_u / sum N_u,
 
     standard error^2 = C / (C - 1) * sum (T_u - m N_u)^2 / (sum N_u)^2
 
-Intervals are Student's with C - 1 degrees of freedom, and Welch's for the difference: approximate, and better the more
-units there are. There is none while all rewards of an arm are the same.
+Intervals are Student's with C - 1 degrees of freedom, and Welch's for the difference. They are approximate, and more
+accurate with more units. There is no interval if all units of an arm have the same mean.
 """
 
 from __future__ import annotations
@@ -27,18 +25,21 @@ METHOD = "Student's t (Welch's for the difference), standard errors clustered by
 
 
 class ArmSums:
-    """Sums of the rewards of an arm, in steps: whole numbers, so that the order of outcomes changes nothing."""
+    """Sums of the rewards of an arm, in fixed point.
+
+    The sums are integers, so they do not depend on the order of the outcomes.
+    """
 
     def __init__(self) -> None:
         self.n = self.total = 0
         self.units = 0
-        """How many units have an outcome; a decision without a unit is one of its own."""
+        """The number of units with an outcome; a decision without a unit counts as a unit of its own."""
         self._squares = self._products = self._sizes = 0
         """The sums of T_u^2, T_u N_u and N_u^2."""
         self._by_unit: dict[str, tuple[int, int]] = {}
 
     def change(self, unit: str | None, reward: int, sign: int) -> None:
-        """Add an outcome (1), or take one back (-1)."""
+        """Add an outcome (sign 1) or subtract it (sign -1)."""
         self.n += sign
         self.total += sign * reward
         if unit is None:
@@ -59,7 +60,10 @@ class ArmSums:
 
     @property
     def variance(self) -> float | None:
-        """The square of the mean's standard error; None where there is none yet, or all units have the same mean."""
+        """The squared standard error of the mean.
+
+        None with fewer than two units, or if all units have the same mean.
+        """
         n, total = self.n, self.total
         if self.units < 2:
             return None
@@ -70,7 +74,7 @@ class ArmSums:
 
 
 class Arms:
-    """The sums of both arms: of rewards, and of rewards less costs (the same sums where nothing has a cost)."""
+    """The sums of both arms: of rewards, and of rewards less costs (the same object if no action has a cost)."""
 
     def __init__(self, has_costs: bool) -> None:
         self.has_costs = has_costs
@@ -78,14 +82,14 @@ class Arms:
         self.net_rewards = {CONTROL: ArmSums(), TREATED: ArmSums()} if has_costs else self.rewards
 
     def change(self, arm: str, unit: str | None, reward: int, cost: float, sign: int) -> None:
-        """Add the outcome of an action with this cost (1), or take one back (-1)."""
+        """Add the outcome of an action with this cost (sign 1) or subtract it (sign -1)."""
         self.rewards[arm].change(unit, reward, sign)
         if self.has_costs:
             self.net_rewards[arm].change(unit, reward - to_fixed_point(cost), sign)
 
 
 class ArmSummary(NamedTuple):
-    """The outcomes of an arm: how many, of how many units, their mean and its interval (None where there is none)."""
+    """The outcomes of an arm: their number, the number of units, their mean and its interval (None if unavailable)."""
 
     n: int
     units: int
@@ -95,7 +99,7 @@ class ArmSummary(NamedTuple):
 
 
 class ArmDifference(NamedTuple):
-    """The mean of the treated less that of the control group, with its interval."""
+    """The mean of the treated group minus that of the control group, with its interval."""
 
     mean: float
     lower: float
@@ -103,17 +107,17 @@ class ArmDifference(NamedTuple):
 
 
 class ArmComparison(NamedTuple):
-    """Both arms compared by a quantity: by `reward`, or by `reward less cost`."""
+    """The comparison of both arms by one measure: `reward` or `reward less cost`."""
 
     measure: str
     control: ArmSummary
     treated: ArmSummary
     difference: ArmDifference | None
     reason: str
-    """Why there is no difference; empty where there is."""
+    """The reason why there is no difference; empty if there is one."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The comparison as a JSON-ready mapping."""
         return {
             "measure": self.measure,
             "control": self.control._asdict(),
@@ -123,7 +127,7 @@ class ArmComparison(NamedTuple):
         }
 
     def format_lines(self) -> list[str]:
-        """A line for each arm and one for the difference; a name is not repeated where only rewards are compared."""
+        """One line for each arm and one for the difference; names the measure only if it is not the reward."""
         lines = [
             f"{name}: {arm.n} outcomes of {arm.units} units{_format_mean(arm, self.measure)}"
             for name, arm in ((CONTROL, self.control), (TREATED, self.treated))
@@ -136,19 +140,19 @@ class ArmComparison(NamedTuple):
 
 
 class HoldoutReport(NamedTuple):
-    """The control group compared with the treated, by reward less cost where actions have costs."""
+    """The comparison of the control group with the treated group, by reward less cost if actions have costs."""
 
     holdout: float
     baseline: Mapping[str, State]
     measure: str
-    """What the means are of: `reward less cost` where actions have costs, otherwise `reward`."""
+    """The measure of the means: `reward less cost` if actions have costs, otherwise `reward`."""
     control: ArmSummary
     treated: ArmSummary
     difference: ArmDifference | None
     reason: str
-    """Why there is no difference; empty where there is."""
+    """The reason why there is no difference; empty if there is one."""
     rewards: ArmComparison | None
-    """The arms compared by reward alone, where actions have costs; else None."""
+    """The comparison by reward alone if actions have costs; otherwise None."""
     confidence: float = CONFIDENCE
     method: str = METHOD
 
@@ -158,7 +162,7 @@ class HoldoutReport(NamedTuple):
         return ArmComparison(self.measure, self.control, self.treated, self.difference, self.reason)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The report as a JSON-ready mapping."""
         return {
             **self._asdict(),
             **self.comparison.to_record(),
@@ -189,7 +193,7 @@ def compare_arms(arms: Arms, holdout: float, baseline: Mapping[str, State]) -> H
 
 
 def _compare_sums(arms: Mapping[str, ArmSums], measure: str) -> ArmComparison:
-    """The means of both arms by a quantity, and their difference."""
+    """The means of both arms by one measure, and their difference."""
     control, treated = arms[CONTROL], arms[TREATED]
     variances = control.variance, treated.variance
     difference, reason = None, ""

@@ -1,4 +1,4 @@
-"""Requests for decisions: the decision that an idempotency key has already, or a new one."""
+"""Requests for decisions: a request with a known idempotency key returns the same decision, any other a new one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from causalbandits.study.storage import CONTROL, Row
 from causalbandits.study.tell import OutcomeRecorder
 
 
-class Asker:
-    """Answers requests for decisions; every method is called within a transaction of the session."""
+class RequestHandler:
+    """The handler of requests for decisions; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session, outcomes: OutcomeRecorder) -> None:
         self._session, self._outcomes = session, outcomes
@@ -47,7 +47,10 @@ class Asker:
         unit: str | None = None,
         sticky: bool = True,
     ) -> Decision:
-        """The decision that was made with this key, or a new one; for a unit, with its latest action if `sticky`."""
+        """The decision with this key, or a new one.
+
+        For a unit, a new decision repeats its latest action if `sticky`.
+        """
         if key is not None:
             _validate_new_key(key)
         if unit is not None:
@@ -65,9 +68,9 @@ class Asker:
     def ask_batch(
         self, n: int, context: Context | None, eligible: Eligible | None, key: str | None = None
     ) -> list[Decision]:
-        """`n` decisions, or none of them where the budget does not allow for all; with a key: key/0, key/1, ...
+        """`n` decisions, or none if the budget does not cover all of them; with a key, their keys are key/0, key/1, ...
 
-        Asked again with the same key, the same decisions.
+        A repeated request with the same key returns the same decisions.
         """
         validate_batch_size(n)
         question, request = self._parse_request(context, eligible)
@@ -80,21 +83,21 @@ class Asker:
         refuse_beyond_budget(n, None if ledger is None else ledger.tracker)
         return [_decision_of(row) for row in self._decide(question, request, keys[:-1])]
 
-    def rehearse(self) -> None:
-        """Make a decision that is not recorded: the next one finds what all decisions share, such as the fold, built.
+    def precompute(self) -> None:
+        """Make a decision without recording it, so that data shared by all decisions, such as the fold, are computed.
 
-        In the context of the latest decision, which the next may well have, too.
+        The context is that of the latest decision, which is likely to occur again.
         """
         session = self._session
         latest = session.log.decision(session.n_decisions - 1) if session.n_decisions else None
         codes = latest.context if latest else (0,) * len(session.problem.context) or None
-        with suppress(CausalBanditsError):  # what refuses a decision now is told to whoever asks for one
+        with suppress(CausalBanditsError):  # an error that prevents decisions is reported when a decision is requested
             conditioned = session.problem.condition_codes(codes)
             question = DecisionRequest(conditioned, None, session.fold.situation(conditioned))
             self._build_row(question, "", None, session.n_decisions, None, sticky=True)
 
     def _previous_decisions(self, key: str, keys: Sequence[str | None], request: str) -> list[Row]:
-        """The decisions that were made with these keys; the last key would belong to a larger `n`, and must be free."""
+        """The decisions with these keys; the last key would belong to a larger `n` and must be unused."""
         validate_key(key)
         candidates = []
         for batch_key in keys:
@@ -112,7 +115,7 @@ class Asker:
         session = self._session
         conditioned = condition_on_context(session.problem, context, accept_impossible=session.accepts_impossible)
         eligible_list = None if eligible is None else _parse_eligible(self._session.problem, eligible)
-        situation = session.fold.situation(conditioned, eligible_list)  # which refuses what cannot be chosen
+        situation = session.fold.situation(conditioned, eligible_list)  # raises an error if no action is allowed
         eligible_choices = None if eligible_list is None else [list(action.choices) for action in eligible_list]
         parts = [list(conditioned.context_codes or ()), eligible_choices, *([] if sticky else [{"sticky": False}])]
         return DecisionRequest(conditioned, eligible_list, situation), json.dumps(parts)
@@ -168,7 +171,7 @@ class Asker:
     def _assign(
         self, question: DecisionRequest, key: str | None, number: int, unit: str | None, sticky: bool
     ) -> Assignment:
-        """The arm of a decision, and the unit's earlier action, if that is to be done again."""
+        """The arm of a decision, and the unit's earlier action if it is to be repeated."""
         session = self._session
         if session.holdout is not None:
             refuse_without_baseline(session.holdout, question.problem, question.eligible)
@@ -182,7 +185,7 @@ class Asker:
 
 
 def _validate_new_key(key: str) -> None:
-    """Refuse a key that would be taken for the id of a decision."""
+    """Raise an error if a key has the form of a decision's id."""
     validate_key(key)
     if parse_id("d", key) is not None:
         raise StateError(

@@ -1,12 +1,12 @@
-"""Assignments that are made before the policy is asked: the control group, and a unit's earlier action again.
+"""Assignments made before the policy decides: the control group, and the repetition of a unit's earlier action.
 
-control    A keyed hash of the unit (else of the key, else of the decision's number) puts a share `holdout` of them into
-           the control group, in every process alike. It always gets the baseline.
-repeated   A unit's later decisions repeat the action of its latest one, while that action may be chosen.
+- Control: a keyed hash of the unit (or else of the key, or else of the decision's number) puts the share `holdout` of
+  them into the control group, identically in every process. The control group always receives the baseline.
+- Repetition: a unit's later decisions repeat its latest action as long as that action is allowed.
 
-Propensities are those given everything that was decided before. A decision that reveals an arm is drawn from the
-mixture (1 - holdout) policy + holdout baseline. A repeated decision has propensity 1: it is no draw, and off-policy
-evaluation leaves it out.
+Propensities are conditional on all earlier decisions. A decision that reveals an arm is drawn from the mixture (1 -
+holdout) policy + holdout baseline. A repeated decision has propensity 1. It is not a random draw, so off-policy
+evaluation excludes it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from causalbandits.study.storage import CONTROL, TREATED, Log
 
 
 class Holdout(NamedTuple):
-    """A control group: its share, and the action that it always gets."""
+    """A control group: its share, and the action that it always receives."""
 
     share: float
     baseline: Action
 
     def arm(self, seed: int, number: int, key: str | None, unit: str | None) -> str:
-        """The arm of a unit; of a key or a decision's number where no unit is given."""
+        """The arm of a unit, or of a key or a decision's number if no unit is given."""
         subject = f"unit:{unit}" if unit is not None else f"key:{key}" if key is not None else f"number:{number}"
         secret = hashlib.blake2b(str(seed).encode(), digest_size=32).digest()
         digest = hashlib.blake2b(subject.encode(), digest_size=8, key=secret, person=b"holdout").digest()
@@ -38,22 +38,22 @@ class Holdout(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What is settled about a decision before the policy is asked."""
+    """The parts of a decision that are fixed before the policy decides."""
 
     arm: str | None = None
-    """`CONTROL` or `TREATED`; None without a holdout."""
+    """`CONTROL` or `TREATED`; None without a control group."""
     is_revealed: bool = False
     """Whether an earlier decision of the unit has revealed its arm."""
     repeats: int | None = None
-    """The unit's earlier decision whose action is done again."""
+    """The number of the unit's earlier decision whose action is repeated."""
     action: Action | None = None
-    """That action."""
+    """The repeated action."""
 
 
 def assign_arm(
     log: Log, holdout: Holdout | None, seed: int, number: int, key: str | None, unit: str | None
 ) -> Assignment:
-    """The arm of a decision; in the control group, the unit's later decisions repeat the first."""
+    """The arm of a decision; in the control group, later decisions of a unit repeat its first one."""
     if holdout is None:
         return Assignment()
     arm, earlier = holdout.arm(seed, number, key, unit), None
@@ -65,7 +65,7 @@ def assign_arm(
 
 
 def may_be_repeated(action: Action, request: DecisionRequest, decider: Decider) -> bool:
-    """Whether a unit's earlier action may be chosen again: by context, eligible actions, constraints and budget."""
+    """Whether a unit's earlier action is allowed again by context, eligible actions, constraints and budget."""
     situation = feasible_situation(decider.policy, request.problem, request.eligible, decider.statistic)
     if not _allows(situation, action):
         return False
@@ -75,17 +75,17 @@ def may_be_repeated(action: Action, request: DecisionRequest, decider: Decider) 
     try:
         return decider.budget_tracker.pacing_rule(situation.costs, lambda: 0.5).can_afford(request.problem.cost(action))
     except BudgetError:
-        return False  # the policy's own decision says why nothing is affordable
+        return False  # the policy's own decision raises an error with the reason
 
 
 def _allows(situation: Situation, action: Action) -> bool:
-    """Whether an action may be chosen; in a context the space of actions may be another one."""
+    """Whether an action is allowed; the space of actions may differ between contexts."""
     actions, intervention = situation.problem.actions, action.intervention
     return intervention in actions and situation.allows(actions.find(intervention))
 
 
 def refuse_without_baseline(holdout: Holdout, problem: Problem, eligible: Sequence[Action] | None) -> None:
-    """Refuse a request in which the baseline may not be chosen, for both arms alike."""
+    """Raise an error if a request does not allow the baseline, in either arm."""
     if not _allows(unpruned_situation(problem, eligible), holdout.baseline):
         raise InterventionError(
             f"The control group receives {holdout.baseline.intervention}, which is not eligible in this request. Add "
@@ -94,7 +94,7 @@ def refuse_without_baseline(holdout: Holdout, problem: Problem, eligible: Sequen
 
 
 def settle(made: DecisionMade, assignment: Assignment, holdout: Holdout | None) -> DecisionMade:
-    """The decision in its arm, from the one that the policy made."""
+    """The decision in its arm, given the decision of the policy."""
     if holdout is None or assignment.arm is None or assignment.is_revealed:
         return made
     policy_choice, mixture, would = made

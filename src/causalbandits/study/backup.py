@@ -1,4 +1,4 @@
-"""A verified copy of a study's file, as of one moment, while others write to it."""
+"""A verified copy of a study's file at one point in time, while other processes write to it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from causalbandits.study.storage import SQLite, Verification, is_postgres_url, v
 
 
 def back_up(location: str | os.PathLike[str], to: str | os.PathLike[str]) -> Verification:
-    """Copy a study's file as of one moment, while others write to it; the copy appears when it has been verified.
+    """Copy a study's file at one point in time, while other processes write to it.
 
-    To go back to it, stop whatever uses the study and put the copy in its place.
+    The copy appears once it is verified. To restore it, stop all processes that use the study and replace its file with
+    the copy.
     """
     if is_postgres_url(location):
-        raise StateError("To copy a study in PostgreSQL, use the server's tools: pg_dump --schema=causalbandits_NAME.")
+        raise StateError(
+            "To copy a study in PostgreSQL, use the server's tools, such as pg_dump, for the schema causalbandits_NAME."
+        )
     source, target = parse_path(location, "campaign.db"), parse_path(to, "copy.db")
     refuse_unwritable(target)
     if target.exists():
         raise StateError(f"{target} exists already, and copies are not overwritten. Choose another name.")
-    SQLite(source, new=False).close()  # which says if it is no study
+    SQLite(source, new=False).close()  # raises an error if it is not a study
     partial_file = target.with_name(target.name + PART)
     try:
         _copy_database(source, partial_file)

@@ -1,8 +1,8 @@
-"""The ledger of a study's budget: charged with every decision, in its transaction, refunded for cancelled ones.
+"""The budget of a study: every decision is charged in its own transaction, and cancelled decisions are refunded.
 
-What has been spent is a function of the decisions and of which of them were cancelled, so that every process finds the
-same. An expired decision was carried out, and stays paid for. One that was cancelled and has an outcome after all was
-carried out as well: it is paid for again.
+The amount spent is a function of the decisions and of their cancellations, so every process computes the same amount.
+An expired decision was carried out and stays charged. A cancelled decision with a later outcome was carried out as
+well, and is charged again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from causalbandits.study.storage import Log, LogEvent, Row
 
 
 class BudgetLedger:
-    """What a study has spent."""
+    """The amounts that a study has spent."""
 
     def __init__(self, problem: Problem, budget: Budget, policy: AnyPolicy) -> None:
         self._problem = problem
@@ -22,7 +22,7 @@ class BudgetLedger:
 
     @classmethod
     def at(cls, log: Log, budget: Budget, policy: AnyPolicy, n_decisions: int, events: int) -> BudgetLedger:
-        """The ledger after so many decisions and events, from the log."""
+        """The ledger after `n_decisions` decisions and `events` events, computed from the log."""
         ledger = cls(log.problem, budget, policy)
         for action, context, times in log.charged_actions(n_decisions):
             ledger.tracker.charge(log.problem.cost(action), context, times)
@@ -41,7 +41,7 @@ class BudgetLedger:
         self.tracker.refund(self._problem.cost(row.choice.action), row.context)
 
     def apply_event(self, event: LogEvent, row: Row) -> None:
-        """Refund a cancelled decision; charge it again if it has an outcome after all."""
+        """Refund a cancelled decision; charge it again if an outcome arrives later."""
         if event.kind == "cancel":
             self._refund_cancelled(row)
         elif event.kind not in ("late", "parents") and row.number in self._cancelled:

@@ -1,13 +1,13 @@
-"""The decision in each mode: a pure function, used for new decisions and for their replay.
+"""The decision in each mode, as a pure function that serves both new decisions and their replay.
 
-online     the policy decides
-shadow     a baseline is played, and the policy's decision is logged
-uniform    every eligible action has equal probability
-frozen     the policy decides by its statistic at the time of freezing; outcomes are recorded
-paused     no decisions until the mode changes; outcomes are accepted
-closed     no decisions any more; outcomes of earlier decisions are accepted
+- online: the policy decides.
+- shadow: a baseline is carried out, and the policy's decision is logged.
+- uniform: every eligible action has equal probability.
+- frozen: the policy decides with its statistic at the time of freezing; outcomes are recorded.
+- paused: no decisions until the mode changes; outcomes are accepted.
+- closed: no decisions any more; outcomes of earlier decisions are accepted.
 
-Each decision has a random generator of its own, derived from the study's seed and the decision's number: see
+Each decision has its own random generator, derived from the study's seed and the decision's number: see
 `causalbandits.campaign.DecisionSeeds`.
 """
 
@@ -34,16 +34,16 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class DecisionRequest(NamedTuple):
-    """The problem given the context, and the eligible actions (None: all that the problem allows)."""
+    """The problem conditioned on the context, and the eligible actions (None for all that the problem allows)."""
 
     problem: Problem
     eligible: Sequence[Action] | None
     situation: Situation
-    """The same, with the actions that the policy searches."""
+    """The problem and the eligible actions, with the actions that the policy searches."""
 
 
 class Decider(NamedTuple):
-    """A policy with its statistic, the budget that is left, and the minimum propensity."""
+    """A policy with its statistic, the remaining budget, and the minimum propensity."""
 
     policy: AnyPolicy
     statistic: Any
@@ -52,7 +52,10 @@ class Decider(NamedTuple):
 
 
 class DecisionMade(NamedTuple):
-    """A decision: the choice, the mixture that it was drawn from, and the action that the policy proposed instead."""
+    """A decision: the choice, the mixture from which it was drawn, and the action that the policy proposed.
+
+    The proposed action is None if it is the chosen one.
+    """
 
     choice: Choice
     mixture: PropensityMixture | None = None
@@ -62,7 +65,7 @@ class DecisionMade(NamedTuple):
 def make_decision(
     mode: str, baseline: Action | None, request: DecisionRequest, decider: Decider, rng: np.random.Generator
 ) -> DecisionMade:
-    """Decide as the mode says."""
+    """The decision according to the mode."""
     if mode == "uniform":
         return _decide_uniformly(request, decider, rng)
     if mode == "shadow":

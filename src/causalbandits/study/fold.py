@@ -1,9 +1,11 @@
-"""A policy's statistic as a fold (left reduction) of the event log, in the cheapest of three ways.
+"""A policy's statistic as a fold (left reduction) of the event log, computed in the cheapest of three ways.
 
-cells    counts, sums and squares per cell are set from exact sums: the same bits in any order of telling
-totals   the statistic is computed from the table (context, action, z) -> sums, in the order of its keys: likewise
-log      what depends on order, or on more than sums, takes in outcomes one by one, in the order of telling; a
-         correction takes in anew those that were told since the last checkpoint before the corrected one
+- cells: counts, sums and squares per cell are set from exact sums. The result is identical, bit for bit, for any order
+  of reports.
+- totals: the statistic is computed from the table (context, action, z) -> sums, in the order of its keys. The result is
+  independent of the order of reports as well.
+- log: a statistic that depends on the order, or on more than sums, processes outcomes one by one in the order of
+  reports. A correction replays the outcomes since the last checkpoint before the corrected one.
 """
 
 from __future__ import annotations
@@ -36,33 +38,36 @@ from causalbandits.problem import Action, Problem, Situation
 from causalbandits.study.storage import Key, SumTable, from_fixed_point, squares_around_mean, to_fixed_point
 
 CHECKPOINT_EVERY, MAX_CHECKPOINTS = 256, 16
-"""Outcomes between two checkpoints, and the most that are kept, denser among the latest, which are corrected most."""
+"""The number of outcomes between two checkpoints, and the maximum number of checkpoints.
+
+Recent checkpoints are denser, because recent outcomes are corrected most often.
+"""
 
 
-class ToldOutcomes(Protocol):
-    """The outcomes of a log that count, in the order in which they were first told."""
+class ReportedOutcomes(Protocol):
+    """The outcomes of a log that count, in the order of their first reports."""
 
     def outcomes_after(self, after: int) -> Iterable[tuple[int, Outcome]]:
-        """Those that were first told after an event, each with the event that told it."""
+        """The outcomes that were first reported after an event, each with the number of the reporting event."""
 
-    def numbers_told_after(self, after: int) -> Sequence[int]:
+    def numbers_reported_after(self, after: int) -> Sequence[int]:
         """The numbers of their decisions, in the same order."""
 
 
 class _Checkpoint(NamedTuple):
-    """A statistic as it was after all outcomes that were told up to an event."""
+    """A copy of the statistic after all outcomes reported up to an event."""
 
-    told_at: int
+    reported_at: int
     position: int
-    """How many outcomes it has taken in."""
+    """The number of outcomes processed."""
     statistic: Any
     resequencer: Resequencer
 
 
 class Fold:
-    """A policy's statistic, kept up to date with the table; `log` gives all outcomes in the order of telling.
+    """A policy's statistic, updated with the table; `log` returns all outcomes in the order of reports.
 
-    Without `told` there are no checkpoints.
+    Without `reported_outcomes` there are no checkpoints.
     """
 
     def __init__(
@@ -72,24 +77,25 @@ class Fold:
         table: SumTable,
         log: Callable[[], Iterable[Outcome]],
         frontier: Callable[[], int],
-        told: ToldOutcomes | None = None,
+        reported_outcomes: ReportedOutcomes | None = None,
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
-        self._told, self._checkpoints, self._position = told, list[_Checkpoint](), 0
+        self._reported_outcomes, self._checkpoints, self._position = reported_outcomes, list[_Checkpoint](), 0
         self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
         self.needs_propensities = self.kind == "log"
-        """Whether it matters what a decision was drawn from: not where sums are all that is kept."""
+        """Whether the statistic depends on the decisions' propensities, which it does not if it depends on sums alone.
+        """
         self._allows_no_intervention = _allows_no_intervention(problem)
         self._sums: dict[int, tuple[int, int, int]] = {}
-        """Count, sum and sum of squares of each cell, in steps; of the kind "cells"."""
+        """Count, sum and sum of squares of each cell, in fixed point; for the kind "cells"."""
         self._stale = True
         self._resequencer = Resequencer()
         self._supported_contexts: set[Z | None] = set()
-        """Partly known contexts in which the policy can decide and learn."""
+        """Partially known contexts in which the policy can decide and learn."""
         self.without_past: FoldWithoutPast | None = None
-        """The fold without past rewards whose trust is below 1; None where there are none."""
+        """The fold without past rewards that have a trust below 1; None if there are none."""
 
     @property
     def statistic(self) -> Any:
@@ -101,27 +107,32 @@ class Fold:
         return self._statistic
 
     @property
-    def counting_statistic(self) -> Any:
-        """The statistic of all outcomes, or without past rewards where own ones contradict these."""
+    def effective_statistic(self) -> Any:
+        """The statistic of all outcomes, excluding past rewards if own ones contradict them."""
         without = self.without_past
         return without.fold.statistic if without is not None and without.belief < MIN_BELIEF else self.statistic
 
-    def deciding_statistic(self, number: int, draw: Callable[[int], float]) -> Any:
-        """The statistic that a decision is made by: past rewards count with the probability that they are right.
+    def decision_statistic(self, number: int, draw: Callable[[int], float]) -> Any:
+        """The statistic used for a decision: past rewards count with the posterior probability that they are valid.
 
-        `draw` gives a random number between 0 and 1 for the decision's `number`.
+        `draw` returns a random number between 0 and 1 for the decision's `number`.
         """
         without = self.without_past
         if without is not None and (without.belief < MIN_BELIEF or draw(number) >= without.belief):
             return without.fold.statistic
         return self.statistic
 
-    def change(self, outcome: Outcome, sign: int, told_at: int | None = None) -> None:
-        """Follow a change of the table: an outcome added (1) or taken back (-1), by the event that told it first."""
+    def change(self, outcome: Outcome, sign: int, reported_at: int | None = None) -> None:
+        """Apply a change of the table: an outcome added (1) or removed (-1).
+
+        `reported_at` is the number of the event that first reported the outcome.
+        """
         if self.without_past is not None:
             self.without_past.change(outcome, sign)
         if sign < 0:
-            self._checkpoints = [kept for kept in self._checkpoints if told_at is not None and kept.told_at < told_at]
+            self._checkpoints = [
+                kept for kept in self._checkpoints if reported_at is not None and kept.reported_at < reported_at
+            ]
         if self._stale:
             return
         if self.kind == "cells":
@@ -130,21 +141,24 @@ class Fold:
             self._stale = True
         else:
             self._update(outcome)
-            self._keep_checkpoint(told_at)
+            self._keep_checkpoint(reported_at)
 
     def reopen(self, number: int) -> None:
-        """A decision waits for its outcome again; whoever was shown later ones, because it was cancelled, unlearns."""
+        """Mark a decision as pending again.
+
+        A sequential policy that has already processed later decisions, because this one was cancelled, is rebuilt.
+        """
         if self._was_passed_over(number):
             self._stale = True
         if self.without_past is not None:
             self.without_past.fold.reopen(number)
 
     def _was_passed_over(self, number: int) -> bool:
-        """Whether a policy that is shown outcomes in the order of decisions was shown later ones than this one's."""
+        """Whether a policy that processes outcomes in the order of decisions has processed later ones than this."""
         return self.kind == "log" and 0 <= number < self._resequencer.next_number
 
     def situation(self, problem: Problem, eligible: Sequence[Action] | None = None) -> Situation:
-        """The problem, in a context or without one, with those of the eligible actions that the policy searches."""
+        """The situation of the problem, possibly in a context, with the eligible actions that the policy searches."""
         if eligible is None and problem is self.problem:
             return self._unconditional
         return situation_for(self.policy, problem, eligible=eligible)
@@ -154,18 +168,17 @@ class Fold:
         return situation_for(self.policy, self.problem)
 
     def validate_context(self, context: Z | None, action: Action) -> None:
-        """Refuse a context of which the policy must know more in order to decide, and to learn."""
+        """Raise an error if the policy needs to know more of the context to decide and to learn."""
         conditioned = self.problem.condition_codes(context)
         if conditioned.context_number is None and context not in self._supported_contexts:
             situation, rng = self.situation(conditioned, [action]), np.random.default_rng(0)
             statistic = self.policy.init(self.problem)
-            self.policy.decide(
-                self.policy.feasible(situation, statistic), statistic, rng
-            )  # it would not decide, and cannot learn
+            # Raises an error if the policy cannot decide.
+            self.policy.decide(self.policy.feasible(situation, statistic), statistic, rng)
             self._supported_contexts.add(context)
 
     def _rebuild(self) -> None:
-        """Compute the statistic anew; it stays stale if that fails half-way."""
+        """Recompute the statistic; it stays marked as stale if that fails."""
         self._statistic = self.policy.init(self.problem)
         if isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
@@ -177,56 +190,63 @@ class Fold:
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
-        elif self._told is None:
+        elif self._reported_outcomes is None:
             self._resequencer = Resequencer()
             for outcome in self.outcomes():
                 self._update(outcome)
         else:
             frontier = self.frontier()
-            after, outcomes = self._go_back_to_checkpoint(self._told, frontier)
-            complete = self._complete_after_each(self._told, after, frontier)
-            for (told_at, outcome), complete_until in zip(outcomes, complete, strict=False):
+            after, outcomes = self._go_back_to_checkpoint(self._reported_outcomes, frontier)
+            complete = self._complete_after_each(self._reported_outcomes, after, frontier)
+            for (reported_at, outcome), complete_until in zip(outcomes, complete, strict=False):
                 self._update(outcome)
                 if self.policy.traits.sequential and (self._position + 1) % CHECKPOINT_EVERY == 0:
-                    self._monitor(complete_until)  # a checkpoint that was shown nothing would not save that work
-                self._keep_checkpoint(told_at)
+                    self._monitor(complete_until)  # before the checkpoint, which then includes this work
+                self._keep_checkpoint(reported_at)
         self._stale = False
 
-    def _complete_after_each(self, told: ToldOutcomes, after: int, frontier: int) -> Iterable[int]:
-        """For each outcome after an event: before which decision nothing is to come any more."""
+    def _complete_after_each(self, reported_outcomes: ReportedOutcomes, after: int, frontier: int) -> Iterable[int]:
+        """For each outcome after an event, the first decision that still waited for its outcome at that time.
+
+        If there is none, it is the frontier.
+        """
         if not self.policy.traits.sequential:
             return itertools.repeat(0)
-        numbers = np.array(told.numbers_told_after(after), dtype=np.int64)
+        numbers = np.array(reported_outcomes.numbers_reported_after(after), dtype=np.int64)
         to_come = np.append(np.where(numbers >= 0, numbers, frontier)[1:], frontier)
         limits: list[int] = np.minimum(np.minimum.accumulate(to_come[::-1])[::-1], frontier).tolist()
         return limits
 
-    def _go_back_to_checkpoint(self, told: ToldOutcomes, frontier: int) -> tuple[int, Iterable[tuple[int, Outcome]]]:
-        """Restore the latest checkpoint, or start anew; its event, and the outcomes that are to be taken in after it.
+    def _go_back_to_checkpoint(
+        self, reported_outcomes: ReportedOutcomes, frontier: int
+    ) -> tuple[int, Iterable[tuple[int, Outcome]]]:
+        """Restore the latest valid checkpoint, or start from the beginning; returns its event and later outcomes.
 
-        A checkpoint at which the policy was shown more decisions than it would be now is of no use: one of them was
-        cancelled then, and waits again, or was told later.
+        A checkpoint is invalid if the policy had processed more decisions than it may now: one of them was cancelled
+        then, and is pending again or was reported later.
         """
         while self._checkpoints:
-            told_at, position, statistic, resequencer = self._checkpoints[-1]
-            tail = list(told.outcomes_after(told_at))
+            reported_at, position, statistic, resequencer = self._checkpoints[-1]
+            tail = list(reported_outcomes.outcomes_after(reported_at))
             shown = resequencer.next_number
             if shown <= frontier and not any(0 <= outcome.number < shown for _, outcome in tail):
                 self._position = position
                 self._statistic, self._resequencer = deepcopy(statistic), resequencer.copy()
-                return told_at, tail
+                return reported_at, tail
             self._checkpoints.pop()
         self._position, self._resequencer = 0, Resequencer()
-        return -1, told.outcomes_after(-1)
+        return -1, reported_outcomes.outcomes_after(-1)
 
-    def _keep_checkpoint(self, told_at: int | None) -> None:
-        """Now and then keep the statistic as it is."""
+    def _keep_checkpoint(self, reported_at: int | None) -> None:
+        """Store a checkpoint after every `CHECKPOINT_EVERY` outcomes."""
         self._position += 1
-        if self._told is None or told_at is None or self._position % CHECKPOINT_EVERY:
+        if self._reported_outcomes is None or reported_at is None or self._position % CHECKPOINT_EVERY:
             return
         checkpoints = self._checkpoints
-        checkpoints.append(_Checkpoint(told_at, self._position, deepcopy(self._statistic), self._resequencer.copy()))
-        if len(checkpoints) > MAX_CHECKPOINTS:  # the one goes that leaves the smallest gap for its age
+        checkpoints.append(
+            _Checkpoint(reported_at, self._position, deepcopy(self._statistic), self._resequencer.copy())
+        )
+        if len(checkpoints) > MAX_CHECKPOINTS:  # remove the checkpoint with the smallest gap relative to its age
 
             def gap(i: int) -> float:
                 before = checkpoints[i - 1].position if i else 0
@@ -235,9 +255,10 @@ class Fold:
             del checkpoints[min(range(MAX_CHECKPOINTS), key=gap)]
 
     def _is_informative(self, action: Action, z: Z | None) -> bool:
-        """Whether the policy can learn from such an outcome: it needs the parents' values, or an action of its own.
+        """Whether the policy can learn from an outcome: it needs the parents' values, or an action of the problem.
 
-        Where something must always be set, rounds of the past in which nothing was teach of configurations alone.
+        If some variable must always be set, past rounds without an intervention are informative about configurations
+        only.
         """
         needs_z = self.policy.traits.needs_parents
         by_action = self.policy.traits.searches_all or not needs_z
@@ -263,7 +284,10 @@ class Fold:
             self._resequencer.add(outcome)
 
     def _monitor(self, complete_until: int | None = None) -> None:
-        """Show the policy the outcomes of the decisions before one, in their order; of all that are complete by now."""
+        """Pass the outcomes of all decisions before a number to the policy's monitor, in order.
+
+        The default number is the frontier.
+        """
         until = self.frontier() if complete_until is None else complete_until
         for outcome in self._resequencer.ready((), until):
             self.policy.monitor(self._situation(outcome), self._statistic, outcome)
@@ -273,9 +297,9 @@ class Fold:
 
 
 class FoldWithoutPast:
-    """A fold of all outcomes but the past ones whose trust is below 1, and the comparison of these with own ones.
+    """A fold of all outcomes except past ones with a trust below 1, and the comparison of these with own ones.
 
-    `fold` may have outcomes already; `past` and `own` are the tables of the past and own outcomes so far.
+    `fold` may contain outcomes already; `past` and `own` are the tables of the past and own outcomes so far.
     """
 
     def __init__(self, fold: Fold, batches: Sequence[PastBatch], past: SumTable, own: SumTable) -> None:
@@ -288,16 +312,16 @@ class FoldWithoutPast:
 
     @property
     def trust(self) -> float:
-        """The least trust in the batches so far; 1 before the first."""
+        """The smallest trust of the batches so far; 1 if there are none."""
         return min((batch.trust for batch in self._learned), default=1.0)
 
     @property
     def belief(self) -> float:
-        """The posterior probability that past rewards are right."""
+        """The posterior probability that past rewards have the same means as own rewards."""
         return self._comparison.belief(self.trust)
 
     def change(self, outcome: Outcome, sign: int) -> None:
-        """Follow a change of all outcomes: one added (1) or taken back (-1)."""
+        """Apply a change of all outcomes: one added (1) or removed (-1)."""
         batch = next((batch for batch in self.batches if batch.covers(outcome.number)), None)
         if batch is None:
             self.fold.table.change(outcome, sign)
@@ -319,9 +343,9 @@ class FoldWithoutPast:
 def build_without_past(
     fold: Fold, batches: Sequence[PastBatch], past_table: Callable[[Sequence[PastBatch]], SumTable]
 ) -> FoldWithoutPast | None:
-    """The companion of a fold that leaves out past rewards whose trust is below 1; None where there are none.
+    """The companion of a fold that excludes past rewards with a trust below 1; None if there are none.
 
-    `past_table` gives the statistic of some batches.
+    `past_table` returns the statistic of some batches.
     """
     doubted = doubted_batches(batches)
     if not doubted:
@@ -350,12 +374,15 @@ def _fold_kind(policy: AnyPolicy, problem: Problem, statistic: Any) -> str:
 
 
 def _allows_no_intervention(problem: Problem) -> bool:
-    """Whether it is an action of the problem to leave everything alone."""
+    """Whether the problem has the action without an intervention."""
     return {} in problem.actions
 
 
 def restore_stored_policy(record: dict[str, Any], user_policy: AnyPolicy | str | None, problem: Problem) -> AnyPolicy:
-    """A policy as the database describes it; what that cannot hold (classes of your own) is the one handed in."""
+    """The policy stored in the database.
+
+    A policy that cannot be stored, such as a custom class, is the one passed by the user.
+    """
     try:
         return policy_from_record(record, None, problem)
     except StateError:

@@ -34,7 +34,7 @@ from causalbandits.study.storage import ModeRecord, from_fixed_point
 
 
 def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None, by: str, why: str) -> ModeRecord:
-    """The record of the next mode, if the current one allows for it; within a transaction."""
+    """The record of the next mode; raises an error if the current mode does not allow it; within a transaction."""
     if not isinstance(mode, str) or mode not in MODES:
         raise StudyModeError(unknown_name_message("mode", mode, MODES))
     if session.mode.mode == "closed":
@@ -57,7 +57,7 @@ def next_mode(session: Session, mode: str, baseline: Mapping[str, State] | None,
 
 
 def validate_holdout(problem: Problem, rules: Rules) -> None:
-    """Refuse a baseline that is no action of the problem, or may not be chosen."""
+    """Raise an error if the baseline is not an action of the problem, or is not allowed."""
     with within("baseline"):
         holdout = build_holdout(problem, rules)
         if holdout is not None:
@@ -65,7 +65,7 @@ def validate_holdout(problem: Problem, rules: Rules) -> None:
 
 
 def validate_default_reward(problem: Problem, policy: AnyPolicy, rules: Rules) -> None:
-    """Refuse a default reward that would be refused as the reward of an outcome."""
+    """Raise an error if the default reward would be invalid as the reward of an outcome."""
     reward = rules.default_reward
     if reward is None:
         return
@@ -83,7 +83,7 @@ def validate_default_reward(problem: Problem, policy: AnyPolicy, rules: Rules) -
 
 
 def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budget: Budget | None) -> None:
-    """Refuse a policy that cannot keep to the budget or the floor of a study."""
+    """Raise an error if a policy is incompatible with the budget or the minimum propensity of a study."""
     if budget is not None:
         refuse_budget(policy)
         if rules.min_propensity:
@@ -101,7 +101,7 @@ def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budg
 
 
 def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
-    """Refuse a policy that cannot learn from an outcome that counts; within a transaction."""
+    """Raise an error if a policy cannot learn from an outcome that counts; within a transaction."""
     _validate_rewards(session, policy)
     fold = Fold(session.problem, policy, session.table, session.log.outcomes, session.frontier)
     with suppress_warnings():
@@ -115,7 +115,7 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
                     f"{error} Decision {number} was made in this context, so the policy could not learn from its "
                     "outcome. To exclude the decision, use retract(id), then cancel(id). Nothing was changed."
                 ) from None
-        _ = fold.statistic  # takes in all that counts, or says what it cannot learn from
+        _ = fold.statistic  # processes all outcomes that count; raises an error for those the policy cannot learn from
 
 
 def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
@@ -125,7 +125,7 @@ def _validate_rewards(session: Session, policy: AnyPolicy) -> None:
 
 
 def _validate_floor(problem: Problem, policy: AnyPolicy, floor: float) -> None:
-    """Decide once with the empty statistic: refuses a policy without propensities, or too many actions."""
+    """Decide once with the empty statistic; raises an error for a policy without propensities, or too many actions."""
     rng: Any = np.random.default_rng(0)
     for codes, _ in problem.contexts.by_probability():
         conditioned = problem.condition_codes(codes or None)

@@ -2,9 +2,9 @@
 
     propensity(a) = (1 - floor) share(a) + floor / K,     K eligible actions
 
-A control group mixes that with its baseline: (1 - holdout) propensity(a) + holdout [a = baseline]. Without a floor, an
-action that no posterior sample favours has propensity 0 in the log, whatever its true propensity, and estimates
-weighted by actions are biased. The mode "uniform" is a floor of 1.
+With a control group, this is mixed with the baseline: (1 - holdout) propensity(a) + holdout [a = baseline]. Without a
+floor, an action that no posterior sample favours has propensity 0 in the log, whatever its true propensity, and
+estimates weighted by actions are biased. The mode "uniform" corresponds to a floor of 1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from causalbandits.policies import AnyPolicy, Choice, Support, situation_for
 from causalbandits.problem import Action, Problem, Situation
 
 MAX_MIXED_ACTIONS = 2**12
-"""A floor is mixed over no more actions than this."""
+"""The maximum number of actions over which a floor is mixed."""
 
 
 class PropensityMixture(NamedTuple):
-    """The distribution that a decision was drawn from: the policy's own, mixed with the uniform one over `actions`.
+    """The distribution from which a decision was drawn: the policy's own, mixed with the uniform one over `actions`.
 
-    With a control group, that is mixed with its `baseline`, which has the share `holdout`.
+    With a control group, the result is mixed with its `baseline`, which has the weight `holdout`.
     """
 
     policy_support: Support
@@ -35,7 +35,7 @@ class PropensityMixture(NamedTuple):
     baseline: Action | None = None
 
     def support(self) -> Support:
-        """The propensity of each action; those in the policy's support first."""
+        """The propensity of each action; the actions in the policy's support come first."""
         propensities = {action: (1.0 - self.floor) * share for action, share in self.policy_support}
         for action in self.actions:
             propensities[action] = propensities.get(action, 0.0) + self.floor / len(self.actions)
@@ -53,7 +53,7 @@ class PropensityMixture(NamedTuple):
 def mix_floor(
     choice: Choice, floor: float, actions: Sequence[Action], rng: np.random.Generator
 ) -> tuple[Choice, PropensityMixture]:
-    """The policy's choice or, with the probability `floor`, one of the actions at random."""
+    """The policy's choice or, with probability `floor`, a uniformly random action."""
     if choice.propensity is None:
         raise PolicyError(
             f"min_propensity={floor:g} requires a policy with known action probabilities. Use a Thompson sampling "
@@ -65,14 +65,14 @@ def mix_floor(
 
 
 def sample_uniformly(actions: Sequence[Action], rng: np.random.Generator) -> Action:
-    """One of the actions, all equally likely."""
+    """A uniformly random action."""
     return actions[int(rng.integers(len(actions)))]
 
 
 def feasible_situation(
     policy: AnyPolicy, problem: Problem, eligible: Sequence[Action] | None, statistic: Any
 ) -> Situation:
-    """The situation with all actions that are eligible and meet the chance constraints, dominated ones included."""
+    """The situation with all eligible actions that satisfy the chance constraints, including dominated ones."""
     if not policy.traits.learns_cpts or not problem.constrained_variables:
         return unpruned_situation(problem, eligible)
     situation = situation_for(policy, problem, eligible=eligible)
@@ -80,12 +80,12 @@ def feasible_situation(
 
 
 def unpruned_situation(problem: Problem, eligible: Sequence[Action] | None) -> Situation:
-    """The same where the tables are known, or there are no chance constraints."""
+    """The situation of `feasible_situation` if the CPTs are known or there are no chance constraints."""
     return problem.situation(every=True, eligible=eligible)
 
 
 def list_actions(situation: Situation) -> tuple[Action, ...]:
-    """All actions of a situation, in order; refused where they are too many."""
+    """All actions of a situation, in order; raises an error if there are too many."""
     if situation.size > MAX_MIXED_ACTIONS:
         raise SizeError(
             f"min_propensity allows at most {MAX_MIXED_ACTIONS} actions; {situation.size} actions are eligible. "

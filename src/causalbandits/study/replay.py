@@ -1,8 +1,8 @@
-"""A study as it was after some events: replay of its statistic, budget and decisions, and policies in the shadow.
+"""A study at an earlier time: replay of its statistic, budget and decisions, and simulation of other policies.
 
-The statistic is replayed from the nearest snapshot where sums suffice, and from the whole log where order matters.
-Since the log has each decision's context, eligible actions, random numbers and the events before it, any other policy
-can be run in the shadow afterwards: nobody has to say beforehand which policies are to be compared.
+The statistic is replayed from the nearest snapshot if it depends on sums alone, and otherwise from the beginning of the
+log. The log contains each decision's context, eligible actions, random numbers and earlier events. Any other policy can
+therefore be run in shadow afterwards, without a choice of the policies in advance.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from causalbandits.study.fold import Fold, build_without_past, restore_stored_po
 from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
 
 SNAPSHOT_EVERY = 10_000
-"""Events."""
+"""The number of events between two snapshots."""
 
 
 def table_at(log: Log, events: int) -> SumTable:
-    """The statistic after so many events."""
+    """The statistic after `events` events."""
     start, table = log.statistic.snapshot(events)
     for event in log.events(after=start, up_to=events):
         row = log.decision(event.decision, with_propensities=False)
@@ -36,7 +36,7 @@ def table_at(log: Log, events: int) -> SumTable:
 
 
 def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
-    """What a policy had learnt after so many decisions and events."""
+    """The fold of a policy after `n_decisions` decisions and `events` events."""
     fold = Fold(log.problem, policy, SumTable(), tuple, lambda: 0)
     if fold.kind != "log":
         fold.table.update(table_at(log, events))
@@ -50,10 +50,10 @@ def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
 def decider_of(
     log: Log, row: Row, policy: AnyPolicy, mode: ModeRecord, seeds: DecisionSeeds, budget: Budget | None, floor: float
 ) -> Decider:
-    """The decider of a decision: the policy with its statistic and budget then."""
+    """The decider of a decision: the policy with its statistic and budget at that time."""
     moment = (mode.since_decision, mode.since_event) if mode.mode == "frozen" else (row.number, row.events)
     budget_tracker = None if budget is None else BudgetLedger.at(log, budget, policy, row.number, row.events).tracker
-    statistic = fold_at(log, policy, *moment).deciding_statistic(row.number, seeds.past_draw)
+    statistic = fold_at(log, policy, *moment).decision_statistic(row.number, seeds.past_draw)
     return Decider(policy, statistic, budget_tracker, floor)
 
 
@@ -66,7 +66,7 @@ def replay_decision(
     floor: float,
     holdout: Holdout | None,
 ) -> DecisionMade | None:
-    """Make a decision again, from what was known when it was made; None if it is not in its arm."""
+    """A decision repeated from the information available when it was made; None if its arm differs from the log."""
     policy = restore_stored_policy(log.registers.policies()[row.policy - 1].record, user_policy, log.problem)
     mode = log.registers.modes()[row.mode - 1]
     baseline = None if mode.baseline is None else log.action(mode.baseline)
@@ -84,7 +84,7 @@ def replay_decision(
 
 
 def _repeat(log: Log, row: Row, assignment: Assignment) -> DecisionMade | None:
-    """The action of the unit's earlier decision, or the control group's, again."""
+    """The repetition of the unit's earlier action, or of the control group's action."""
     assert row.repeats is not None
     earlier = log.decision(row.repeats, with_propensities=False)
     if earlier is None or earlier.number >= row.number or earlier.unit != row.unit:
@@ -108,7 +108,7 @@ class Shadowed(NamedTuple):
 
 
 def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Iterator[Shadowed]:
-    """Every decision in order, decided by another policy, which learns from the outcomes of what was played."""
+    """The decisions of another policy for all logged requests, in order; it learns from the logged outcomes."""
     rows, number = list(log.decisions()), 0
     replay = Replay(log, rows, ())
     fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))
@@ -125,7 +125,7 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
             for outcome, sign in log.changes(event, event_row):
                 fold.change(outcome, sign)
             event = next(events, None)
-        statistic = fold.deciding_statistic(number, seeds.past_draw)
+        statistic = fold.decision_statistic(number, seeds.past_draw)
         intervention = _shadow_intervention(log, row, Decider(policy, statistic, None, 0.0), seeds)
         yield Shadowed(number, row.choice.action.intervention, intervention)
 

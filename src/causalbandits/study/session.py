@@ -1,8 +1,8 @@
 """Session: one process's view of a study, and its transactions.
 
-A session holds what the event log adds up to: the statistic's table, the policy's fold of it, the budget's ledger.
-Every transaction begins with one SELECT of the head row. If another process has changed anything since, the new
-events are taken in; it ends with the changed rows of the statistic and the head row, written in the same transaction.
+A session holds the state derived from the event log: the statistic's table, the policy's fold of it, and the budget's
+ledger. Every transaction begins with one SELECT of the head row. If another process has changed the study, the session
+processes the new events. At its end, the transaction writes the changed rows of the statistic and the head row.
 """
 
 from __future__ import annotations
@@ -52,26 +52,32 @@ from causalbandits.study.storage import (
 Clock = Callable[[], float]
 
 CLOCK_TOLERANCE = 10.0
-"""A clock may be set by so many seconds at once, without a word."""
+"""The largest step of the clock, in seconds, that is followed without a warning."""
 
 MAX_IDLE_SECONDS = 366 * 86_400.0
-"""A study in which nothing was recorded for longer is rarer than a clock that is wrong."""
+"""The longest plausible time without a record, in seconds.
+
+A longer gap indicates a wrong clock rather than an idle study.
+"""
 
 EARLIEST_TIME = 1.5e9
-"""In 2017. Earlier times in a log are of a clock of the caller's own, with which this computer's is not compared."""
+"""A time in 2017.
+
+A log with earlier times uses a clock passed by the user, which is not compared with the computer's clock.
+"""
 
 
 def _seconds_since_boot() -> float:
-    """Seconds that nobody sets; where the system tells, those in which it slept count, too."""
+    """Seconds of a clock that cannot be set, including the time in sleep if the system measures it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class SteadyClock:
-    """This computer's time, in seconds since 1970, which goes on evenly when somebody sets the computer's clock.
+    """The computer's time, in seconds since 1970, which stays continuous if the computer's clock is set.
 
-    A jump of the clock would expire what is not due, or put an outcome before its decision. So time goes on from the
-    first reading by the seconds that have passed, and follows the clock as long as that is set in small steps. A larger
-    one is told by a warning; it counts when the process is started again.
+    A jump of the clock would expire decisions too early, or put an outcome before its decision. This clock therefore
+    adds elapsed time to its first reading, and follows the computer's clock as long as that is set in small steps. A
+    larger step causes a warning, and is followed after a restart of the process.
     """
 
     def __init__(self, wall: Clock = time.time, elapsed: Clock = _seconds_since_boot) -> None:
@@ -96,10 +102,10 @@ class SteadyClock:
 
 
 _steady_clock = SteadyClock()
-"""The one of this process: all studies in it have the same time."""
+"""The clock of this process, shared by all its studies."""
 
 MAX_WINDOW = 1e12
-"""Seconds; some 30,000 years."""
+"""The maximum attribution window in seconds, about 30,000 years."""
 
 
 @dataclass(frozen=True)
@@ -107,18 +113,18 @@ class Rules:
     """The rules of a study, fixed when it is created."""
 
     attribution_window: float | None = None
-    """Seconds after a decision: then a missing outcome may be replaced by the default reward."""
+    """The number of seconds after a decision at which a missing outcome may be replaced by the default reward."""
     default_reward: float | None = None
     late_outcomes: str = "apply"
     zero_probability: str = "raise"
     hold_until_window: bool = False
-    """Whether outcomes count only when the window has passed, together with the default rewards of the others."""
+    """Whether outcomes count only once the window has passed, together with the default rewards of other decisions."""
     min_propensity: float = 0.0
-    """Every action that may be chosen has at least this probability, divided by their number."""
+    """The minimum probability of every allowed action, multiplied by their number."""
     holdout: float = 0.0
-    """The share of units (keys or decisions, where no unit is given) in the control group."""
+    """The share of units (or keys or decisions, if no unit is given) in the control group."""
     baseline: Mapping[str, State] | None = None
-    """What is done in the control group."""
+    """The action of the control group."""
 
     def __post_init__(self) -> None:
         window, default = self.attribution_window, self.default_reward
@@ -137,7 +143,7 @@ class Rules:
         if default is not None and (not is_real(default) or not abs(default) < MAX_FIXED_POINT):
             raise StateError(f"default_reward must be a reward; got {default!r}.")
         if default is not None:
-            to_fixed_point(default)  # which refuses what is too large to be kept
+            to_fixed_point(default)  # raises an error if it is too large to be stored
         if not is_real(self.min_propensity) or not 0 <= self.min_propensity < 1:
             raise StateError(
                 f"min_propensity must be a probability, 0 or more and less than 1; got {self.min_propensity!r}."
@@ -157,7 +163,7 @@ class Rules:
 
 
 def build_holdout(problem: Problem, rules: Rules) -> Holdout | None:
-    """The control group that the rules state; its baseline must be an action of the problem."""
+    """The control group of the rules; raises an error if its baseline is not an action of the problem."""
     return None if rules.baseline is None else Holdout(rules.holdout, problem.actions.find(rules.baseline))
 
 
@@ -165,25 +171,25 @@ MAX_KEY_LENGTH, MAX_REMARK_LENGTH = 200, 1000
 
 
 def validate_remark(name: str, text: object) -> None:
-    """Refuse what cannot be logged as who did something (`by`), or why."""
+    """Raise an error unless a text can be logged as an author (`by`) or a reason (`why`)."""
     if not isinstance(text, str) or len(text) > MAX_REMARK_LENGTH or not text.isprintable():
         raise StateError(f"{name} must be printable text of at most {MAX_REMARK_LENGTH} characters; got {text!r:.60}.")
 
 
 def validate_key(key: object, kind: str = "key") -> None:
-    """Refuse what cannot be the idempotency key of a decision, or the name of a unit."""
+    """Raise an error unless a value can be the idempotency key of a decision, or the name of a unit."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise StateError(f"A {kind} must be printable text of 1 to {MAX_KEY_LENGTH} characters; got {key!r:.60}.")
 
 
 SIGNING_KEY_VARIABLE = "CAUSALBANDITS_SIGNING_KEY"
-"""The environment variable with the signing key of all studies, where none is given."""
+"""The environment variable with the default signing key of all studies."""
 
 MIN_SIGNING_KEY_LENGTH = 16
 
 
 def parse_signing_key(text: str | None) -> bytes:
-    """The signing key of a study, from a text or the environment; empty where there is none."""
+    """The signing key of a study, from a text or the environment; empty if there is none."""
     secret = os.environ.get(SIGNING_KEY_VARIABLE) if text is None else text
     if secret is None:
         return b""
@@ -196,12 +202,12 @@ def parse_signing_key(text: str | None) -> bytes:
 
 
 def signing_key_id(key: bytes) -> str | None:
-    """By what a study knows its signing key, which it does not hold; None where there is none."""
+    """The identifier of a signing key, stored in the study in place of the key; None without a key."""
     return hashlib.blake2b(key, digest_size=8, person=b"key id").hexdigest() if key else None
 
 
 def _validate_signing_key(path: object, key: bytes, key_id: str | None) -> None:
-    """Refuse a study that is signed with another key, or is not as it should be: whoever forged it has no key."""
+    """Raise an error if a study is signed with another key, or if exactly one of study and caller has a key."""
     if signing_key_id(key) == key_id:
         return
     if key_id is None:
@@ -216,7 +222,7 @@ def _validate_signing_key(path: object, key: bytes, key_id: str | None) -> None:
 
 
 class Session:
-    """A study as this process knows it. Every read and change is made in a `transaction`, which begins with `_sync`."""
+    """One process's state of a study; every read and change happens in a `transaction`, which begins with `_sync`."""
 
     def __init__(
         self, store: Store, policy: AnyPolicy | str | None, clock: Clock | None = None, signing_key: bytes = b""
@@ -236,53 +242,57 @@ class Session:
         self.log = Log(store, self.problem, self.seeds, Chains(facts["checksum"], signing_key))
         self.table = SumTable()
         self.events = 0
-        """How many events the fold has taken in."""
+        """The number of events that the fold has processed."""
         self.n_decisions = 0
-        """How many decisions there are."""
+        """The number of decisions."""
         self.n_outcomes = self.reward_sum = 0
-        """How many outcomes count, and their sum, in steps."""
+        """The number of outcomes that count; `reward_sum` is the sum of their rewards in fixed point."""
         self.policy_version = 0
         self.n_early = 0
-        """How many outcomes are stored that came before their decision."""
+        """The number of stored outcomes that arrived before their decision."""
         self._stored_head = self.log.head()
-        """The head row as this process read or wrote it last."""
+        """The head row as last read or written by this process."""
         self._latest_time = 0.0
-        """When the last decision or event was recorded."""
+        """The time of the last decision or event."""
         self._is_stale = True
-        """Whether table and fold must be read anew, whatever the head row says."""
+        """Whether table and fold must be reloaded, regardless of the head row."""
         self.mode = self.log.registers.latest_mode()
         self.ledger: BudgetLedger | None = None
-        """What was spent, where there is a budget."""
+        """The ledger of the budget; None without a budget."""
         self._in_transaction = self._is_half_written = False
         self._dirty_lines: dict[Key, None] = {}
-        """The rows of the statistic that are not written yet, in the order in which they changed."""
+        """The rows of the statistic that are not yet written, in the order of their changes."""
         self._frontier: int | None = None
-        """The last known frontier, from where the next is searched; None: from the beginning."""
+        """The last known frontier, from which the next one is searched; None to search from the beginning."""
         self._fold: Fold | None = None
         self._past_table: tuple[int, SumTable] = 0, SumTable()
         self.past: list[PastBatch] = []
-        """The rows of the past that were learnt."""
+        """The batches of past rows that were learned."""
         self._arms: Arms | None = None
-        """The sums of rewards of each arm, from when they are first asked for."""
+        """The sums of rewards of each arm; None until they are first requested."""
         self.checks: dict[float, Check] = {}
-        """The misspecification tests of the statistic as it is, by their level: a page needs them several times."""
+        """The misspecification tests of the current statistic by level, cached because a page needs them several times.
+        """
         self._frozen_fold: tuple[tuple[int, int], Fold] | None = None
-        """The fold when the study was frozen, and the versions of policy and mode that it belongs to."""
+        """The fold at the time of freezing, with the versions of policy and mode to which it belongs."""
 
     def clock(self) -> float:
-        """The time, in seconds since 1970: the database's, which is the same for all hosts, where it has one."""
+        """The time in seconds since 1970.
+
+        This is the database's time if it has its own clock, because that is the same for all hosts.
+        """
         if self.user_clock is not None:
             return self.user_clock()
         store_time = self.store.now()
         return _steady_clock() if store_time is None else store_time
 
     def recording_time(self) -> float:
-        """The time of what is recorded now: never before what is recorded already; within a transaction."""
+        """The time for a new record, never before that of an existing record; within a transaction."""
         return max(self.clock(), self._latest_time)
 
     @property
     def past_table(self) -> SumTable:
-        """The statistic of the rounds of the past that were learnt; within a transaction."""
+        """The statistic of the past rows that were learned; within a transaction."""
         rounds = self.log.past_count()
         if rounds != self._past_table[0]:
             self._past_table = rounds, self.log.past_table()
@@ -290,21 +300,21 @@ class Session:
 
     @property
     def fold(self) -> Fold:
-        """What the policy has learnt; within a transaction."""
+        """The fold of the current policy; within a transaction."""
         assert self._fold is not None
         return self._fold
 
     @property
     def accepts_impossible(self) -> bool:
-        """Whether values are taken that the model gives probability 0."""
+        """Whether values with probability 0 under the model are accepted."""
         return self.rules.zero_probability == "allow"
 
     @contextmanager
     def transaction(self) -> Iterator[Fold]:
-        """A transaction: all of it, or nothing. One within another is a part of it.
+        """An atomic transaction; a nested one is part of the outer one.
 
-        What is refused before anything was written (`_is_refusal`) leaves an outer transaction intact; after any other
-        error the session is stale, and the next transaction reads everything anew.
+        An error that is raised before any write (`_is_refusal`) leaves an outer transaction intact. After any other
+        error the session is stale, and the next transaction reloads everything.
         """
         with self.store.lock:
             changes_before, user_policy = self.store.changes, self.user_policy
@@ -314,17 +324,17 @@ class Session:
                     return
                 with self.store.transaction(), self._sync_and_flush():
                     yield self.fold
-            except BaseException as error:  # of the commit, too
+            except BaseException as error:  # including errors of the commit
                 self.user_policy = user_policy
                 if self.store.changes != changes_before:
                     self._is_half_written = True
                 if self.store.changes != changes_before or not _is_refusal(error):
-                    self._is_stale = True  # what was read or written half-way is not known
+                    self._is_stale = True  # partially read or written state is unknown
                 raise
 
     @contextmanager
     def _sync_and_flush(self) -> Iterator[None]:
-        """Catch up at the beginning; at the end write the changed rows of the statistic and the head row, once each."""
+        """Synchronise at the beginning; at the end, write the changed rows of the statistic and the head row."""
         self._in_transaction, self._is_half_written = True, False
         try:
             self._sync()
@@ -339,7 +349,7 @@ class Session:
             self._dirty_lines.clear()
 
     def flush(self) -> None:
-        """Write the changed rows of the statistic and the head row: at the end of a transaction, or before `verify`."""
+        """Write the changed rows of the statistic and the head row, at the end of a transaction or before `verify`."""
         if not self._in_transaction:
             return
         for key in self._dirty_lines:
@@ -354,7 +364,7 @@ class Session:
 
     @property
     def version(self) -> int:
-        """How many decisions and events there are, from one SELECT."""
+        """The number of decisions and events, from one SELECT."""
         with self.store.lock:
             if self._in_transaction:
                 return self.n_decisions + self.events
@@ -362,7 +372,10 @@ class Session:
             return head.decisions + head.events
 
     def _sync(self) -> None:
-        """Catch up with other processes, if the head row has changed; stale until that has succeeded."""
+        """Process the changes of other processes, if the head row has changed.
+
+        The session is stale until that succeeds.
+        """
         was_stale, self._is_stale = self._is_stale, True
         head = self.log.head()
         self.log.chains.restore(head.chains)
@@ -384,7 +397,7 @@ class Session:
         self._stored_head, self._is_stale = head, False
 
     def _warn_of_clock(self) -> None:
-        """Warn where the clock is behind the log, or so far ahead that one of them is probably wrong."""
+        """Warn if the clock is behind the log, or so far ahead that one of them is probably wrong."""
         if self.user_clock is not None or self._latest_time <= EARLIEST_TIME:
             return
         ahead = self.clock() - self._latest_time
@@ -398,7 +411,7 @@ class Session:
             )
 
     def _start_policy(self, head: Head) -> None:
-        """Build the fold and the budget's ledger of the policy that decides, from the table and the log."""
+        """Build the fold and the budget's ledger of the current policy, from the table and the log."""
         record = self.log.registers.policy(head.policy).record
         policy = restore_stored_policy(record, self.user_policy, self.problem)
         log = self.log
@@ -408,7 +421,7 @@ class Session:
             self.ledger = BudgetLedger.at(self.log, self.budget, policy, head.decisions, head.events)
 
     def _catch_up(self, head: Head) -> None:
-        """Take in the decisions and events that other processes have appended."""
+        """Process the decisions and events that other processes have appended."""
         if self.ledger is not None and head.decisions > self.n_decisions:
             for decision in self.log.decisions("number >= ?", (self.n_decisions,)):
                 self.ledger.charge(decision)
@@ -426,7 +439,7 @@ class Session:
                 self._leave_out_past()
 
     def change_policy(self, policy: AnyPolicy, by: str) -> None:
-        """Append a policy, which decides from now on, starting from all that was learnt; within a transaction."""
+        """Append a policy, which decides from now on with everything learned so far; within a transaction."""
         version, record = self.policy_version + 1, policy_record(policy, self.problem)
         since = self.n_decisions, self.events, self.recording_time()
         self.log.registers.add_policy(PolicyRecord(version, record, *since, by))
@@ -436,18 +449,18 @@ class Session:
         self._start_policy(self._stored_head)
 
     def change_mode(self, mode: ModeRecord) -> None:
-        """Append a mode, in which decisions are made from now on; within a transaction."""
+        """Append a mode, which applies from now on; within a transaction."""
         self.log.registers.add_mode(mode)
         self.mode = mode
 
     def decider(self, number: int) -> Decider:
-        """The current policy with the statistic and budget of the decision of this number; within a transaction."""
+        """The current policy with the statistic and budget for the decision with this number; within a transaction."""
         budget_tracker = None if self.ledger is None else self.ledger.tracker
-        statistic = self._deciding_fold.deciding_statistic(number, self.seeds.past_draw)
+        statistic = self._decision_fold.decision_statistic(number, self.seeds.past_draw)
         return Decider(self.fold.policy, statistic, budget_tracker, self.rules.min_propensity)
 
     @property
-    def _deciding_fold(self) -> Fold:
+    def _decision_fold(self) -> Fold:
         if self.mode.mode != "frozen":
             return self.fold
         key = self.policy_version, self.mode.version
@@ -466,25 +479,25 @@ class Session:
         return self._arms
 
     def add_past_batch(self, batch: PastBatch) -> None:
-        """Register rows of the past before they are recorded; within a transaction."""
+        """Register past rows before they are recorded; within a transaction."""
         self.log.registers.add_past_batch(batch, self.events)
         self.checks.clear()
         self._leave_out_past()
 
     def _leave_out_past(self) -> None:
-        """Build the fold without past rewards whose trust is below 1 anew."""
+        """Rebuild the fold without past rewards that have a trust below 1."""
         self.past = self.log.past_batches()
         self.fold.without_past = build_without_past(self.fold, self.past, self.log.past_table)
 
     def record_decision(self, row: Row) -> Row:
-        """Append a decision, which the budget's ledger was charged with already; the same with its checksum."""
+        """Append a decision that has already been charged to the budget; returns it with its checksum."""
         recorded = self.log.add_decision(row)
         self.n_decisions += 1
         self._latest_time = row.asked
         return recorded
 
     def frontier(self) -> int:
-        """The number of the first decision that waits for its outcome, or of the next one; within a transaction."""
+        """The number of the first decision without an outcome, or of the next decision; within a transaction."""
         first = self.log.first_open(self._frontier)
         self._frontier = self.n_decisions if first is None else first
         return self._frontier
@@ -492,7 +505,7 @@ class Session:
     def record_event(
         self, row: Row, kind: str, z: Z | None, reward: int | None, observed: Any, by: str | None = None
     ) -> None:
-        """Append an event; change with it the decision's outcome, the statistic and the fold."""
+        """Append an event, and apply it to the decision's outcome, the statistic and the fold."""
         number, sums = self.events + 1, (self.n_outcomes, self.reward_sum)
         if kind in CHANGING_KINDS:
             gained = (reward is not None) - (row.reward is not None)
@@ -507,17 +520,17 @@ class Session:
             self.log.statistic.add_snapshot(number, self.table)
 
     def early_outcome(self, key: str) -> Any:
-        """The stored outcome of a decision that was not made yet, or None."""
+        """The stored outcome of a decision that has not been made; None if there is none."""
         return self.log.registers.early_outcome(key) if self.n_early else None
 
     def save_early_outcome(self, key: str, parts: Any) -> None:
-        """Store an outcome until its decision is made, in the place of one that is stored."""
+        """Store an outcome until its decision is made, replacing an already stored one."""
         is_new = self.early_outcome(key) is None
         self.log.registers.save_early_outcome(key, parts, self.recording_time())
         self.n_early += is_new
 
     def remove_early_outcome(self, key: str, by: str) -> None:
-        """Delete a stored outcome on somebody's request, and record the removal."""
+        """Delete a stored outcome on request, and record the removal."""
         self.log.registers.add_removal(key, self.early_outcome(key), self.recording_time(), by)
         self.delete_early_outcome(key)
 
@@ -527,14 +540,17 @@ class Session:
             self.log.registers.delete_early_outcome(key)
             self.n_early -= 1
 
-    def _telling_event(self, row: Row, *, is_current: bool) -> int:
-        """The event by which an outcome that is taken back was told first, or, of a row read later, one before it."""
+    def _first_report(self, row: Row, *, is_current: bool) -> int:
+        """The event that first reported an outcome that is being removed, or, for a row read later, an earlier one."""
         if is_current and row.told_at is not None:
             return row.told_at
         return next(self.log.events_of(row.number)).number
 
     def _apply_event(self, event: LogEvent, row: Row, *, write: bool) -> None:
-        """Apply an event to table, fold and ledger; `write` it to the database, too, if it is this process's own."""
+        """Apply an event to table, fold and ledger.
+
+        `write`: the event was recorded by this process, so the changed rows of the statistic must be written.
+        """
         if self.ledger is not None:
             self.ledger.apply_event(event, row)
         if self._frontier is not None and event.kind in REOPENING_KINDS:
@@ -547,7 +563,7 @@ class Session:
             if self._arms is not None and row.arm is not None:
                 cost = self.problem.cost(row.choice.action)
                 self._arms.change(row.arm, row.unit, to_fixed_point(outcome.reward), cost, sign)
-            self.fold.change(outcome, sign, event.number if sign > 0 else self._telling_event(row, is_current=write))
+            self.fold.change(outcome, sign, event.number if sign > 0 else self._first_report(row, is_current=write))
             if write:
                 self._dirty_lines[key] = None
 
@@ -564,5 +580,5 @@ def create_study(
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether an error is a refusal by rule, and not a failure of the database."""
+    """Whether an error reports invalid input, rather than a failure of the database."""
     return isinstance(error, CausalBanditsError) and not isinstance(error, StorageError)

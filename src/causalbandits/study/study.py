@@ -1,4 +1,4 @@
-"""Study: a policy at work, durably, for as many processes as you like. The log is the truth; the rest is a fold of it.
+"""Study: a durable campaign shared by many processes. The event log is authoritative; other state is derived from it.
 
 ask ------> decision ---+
                         | one transaction with the statistic's change, on disk when the call returns
@@ -66,7 +66,7 @@ from causalbandits.study.analysis import (
     stored_cell_moments,
     write_table,
 )
-from causalbandits.study.ask import Asker
+from causalbandits.study.ask import RequestHandler
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import (
     next_mode,
@@ -110,10 +110,10 @@ from causalbandits.study.tell import (
 )
 
 LATEST_DECISIONS = 100
-"""The latest decisions tell whether propensities are logged."""
+"""The number of latest decisions that determine whether propensities are logged."""
 
 MAX_STRANDED = 100
-"""At most so many outcomes that could not be taken are listed."""
+"""The maximum number of listed early outcomes that could not be applied."""
 
 
 PUBLIC_ATTRIBUTES = (
@@ -122,7 +122,7 @@ PUBLIC_ATTRIBUTES = (
     "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract", "rules", "set_mode",
     "tell", "tell_many", "together", "use", "verify",
 )  # fmt: skip
-"""The attributes of a study that are documented for users; the others serve the service and its pages."""
+"""The attributes of a study that are documented for users; the others are for the service and its pages."""
 
 
 class Study(Advice):
@@ -158,7 +158,7 @@ class Study(Advice):
     ) -> None:
         self._session = session = Session(store, policy, clock, signing_key)
         self._log, self._outcomes = session.log, OutcomeRecorder(session)
-        self._asker = Asker(session, self._outcomes)
+        self._requests = RequestHandler(session, self._outcomes)
         self.problem, self.rules = session.problem, session.rules
         self._is_closed = False
 
@@ -293,16 +293,16 @@ class Study(Advice):
                 return study
 
     def interrupt(self) -> None:
-        """Make whatever another thread reads here fail, now and later: for a reader that is not waited for any more."""
+        """Make all current and future reads of another thread on this study fail, to stop an abandoned reader."""
         self._session.store.interrupt()
 
     def warm_up(self) -> None:
-        """Compute what the first decision would wait for; nothing is recorded."""
+        """Compute data that the first decision would otherwise wait for; nothing is recorded."""
         with self._session.transaction():
-            self._asker.rehearse()
+            self._requests.precompute()
 
     def reader(self) -> Study:
-        """The same study on a connection that only looks, for reports and pages: no writer waits for it."""
+        """The same study on a read-only connection, for reports and pages, which never blocks a writer."""
         with close_on_error(self._session.store.reader()) as store:
             session = self._session
             return Study(store, session.user_policy, session.user_clock, session.log.chains.key)
@@ -374,8 +374,7 @@ class Study(Advice):
         unit: str | None = None,
         sticky: bool = True,
     ) -> Decision | list[Decision]:
-        """Decide on the next action, or on `n` actions at once; asked again with the same `key`, the same decision is
-        returned.
+        """Decide on the next action, or on `n` actions at once; a repeated `key` returns the same decision.
 
         A deterministic policy repeats one action in a batch, with a `BatchWarning`; a study's default policy is
         randomised.
@@ -404,12 +403,12 @@ class Study(Advice):
         """
         with self._session.transaction():
             if n is None:
-                return self._asker.ask_one(context, eligible, key, unit, sticky)
+                return self._requests.ask_one(context, eligible, key, unit, sticky)
             if unit is not None:
                 raise CausalBanditsError(
                     "A unit receives one decision per request. Leave out n or unit. Nothing was decided."
                 )
-            return self._asker.ask_batch(n, context, eligible, key)
+            return self._requests.ask_batch(n, context, eligible, key)
 
     def tell(
         self,
@@ -550,7 +549,7 @@ class Study(Advice):
 
     def cancel(self, decision: Decision | Id, *, by: str = "") -> None:
         """Stop waiting for the outcome of a decision that was not carried out; its cost is refunded. The change is
-        logged.
+        logged. The default reward of an expired decision is removed.
 
         Args:
             decision: The decision, its id or its key.
@@ -558,7 +557,7 @@ class Study(Advice):
 
         Raises:
             UnknownDecisionError: If the decision was never made.
-            TellError: If the decision has an outcome; `retract` it first.
+            TellError: If the decision has a reported outcome; `retract` it first.
         """
         with self._session.transaction():
             self._outcomes.cancel(_decision_id(decision), by)
@@ -635,9 +634,9 @@ class Study(Advice):
 
     @property
     def statistic(self) -> Any:
-        """What the policy keeps, by now; not to be changed."""
+        """The current statistic of the policy; not to be modified."""
         with self._session.transaction() as fold:
-            return fold.counting_statistic
+            return fold.effective_statistic
 
     @property
     def n_decisions(self) -> int:
@@ -652,21 +651,21 @@ class Study(Advice):
 
     @property
     def version(self) -> int:
-        """Changes with every decision and every event."""
+        """A number that changes with every decision and every event."""
         return self._session.version
 
     def state_hash(self) -> str:
-        """A short name of what was learnt: the same outcomes make the same, in whatever order they came."""
+        """A fingerprint of the statistic that does not depend on the order of outcomes."""
         with self._session.transaction():
             return hashlib.blake2b(repr(list(encode_rows(self._session.table))).encode(), digest_size=6).hexdigest()
 
     def oldest_open(self) -> float | None:
-        """Since when the earliest decision waits that has no outcome yet, as seconds since 1970."""
+        """The time of the earliest decision without an outcome, in seconds since 1970; None if there is none."""
         with self._session.transaction():
             return self._log.oldest_open(self._session.frontier())
 
     def counts(self) -> dict[str, float | None]:
-        """How many of what, from a few lookups: for those who watch a service."""
+        """The counts for monitoring a service, computed from a few lookups."""
         with self._session.transaction():
             oldest, now, budget = self.oldest_open(), self._session.clock(), self.budget
             arms = None if self._session.holdout is None else self._session.arms
@@ -691,7 +690,10 @@ class Study(Advice):
             }
 
     def _expiry_lag(self, now: float) -> float | None:
-        """For how long the window of a decision has passed that `expire` has not closed; None where nothing expires."""
+        """The number of seconds since the end of the earliest window that `expire` has not processed.
+
+        0 if there is none; None if decisions do not expire.
+        """
         if self.rules.attribution_window is None or self.rules.default_reward is None:
             return None
         due = self._log.earliest_due(WAITING_STATUSES)
@@ -709,16 +711,16 @@ class Study(Advice):
         return self._log.registers.latest_mode().mode
 
     def modes(self) -> list[dict[str, Any]]:
-        """All modes that the study has been in, since when, who chose them and why."""
+        """All modes of the study so far, with time, author and reason."""
         return [mode_record(self._log, mode) for mode in self._log.registers.modes()]
 
     def policies(self) -> list[dict[str, Any]]:
-        """All policies that have decided, since when, and who chose them."""
+        """All policies of the study so far, with time and author."""
         return [policy_change(policy) for policy in self._log.registers.policies()]
 
     @property
     def pending(self) -> dict[int, Intervention]:
-        """Decisions whose outcome has not come (yet), by number."""
+        """The decisions without an outcome, by number."""
         return {row.number: row.choice.action.intervention for row in self._log.decisions("status = ?", (IS_OPEN,))}
 
     def report(self, path: str | os.PathLike[str] | None = None) -> StudyReport:
@@ -740,27 +742,30 @@ class Study(Advice):
             return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
 
     def by_action(self, status: str, *, limit: int = 20_000) -> dict[Intervention, int] | None:
-        """How many decisions of a status ("open", "expired", ...) each action has; None where that are too many."""
+        """The number of decisions per action with a status ("open", "expired", ...).
+
+        None if there are more than `limit` decisions.
+        """
         with self._session.transaction():
             if self._log.count(status) > limit:
                 return None
             return {action.intervention: n for action, n in self._log.by_action(status).items()}
 
     def lines(self, limit: int = 10_000) -> list[dict[str, Any]]:
-        """The statistic, a line for each context, action and configuration that occurred, the most frequent first."""
+        """The statistic as rows for each context, action and configuration that occurred, the most frequent first."""
         with self._session.transaction():
             return statistic_records(self._session, limit)
 
     def history(self) -> History:
-        """How it went: the mean reward, stretch by stretch, and the shares of the actions."""
+        """The development of the study: the mean reward per segment, and the shares of the actions."""
         with self._session.transaction():
             return build_history(self._session)
 
     def quick_check(self, *, alpha: float = CONTRADICTION_LEVEL) -> Check:
-        """As `check`, from the statistic alone: as quick after a million.
+        """Test the model as `check` does, from the statistic alone, so that the time does not grow with the log.
 
-        Claims on rewards other than 0 and 1 are tested by their means, with the scale that the problem or the policy
-        declares; where none does, they are left out.
+        Claims about rewards other than 0 and 1 are tested by their means, with the scale that the problem or the policy
+        declares; without a declared scale they are left out.
         """
         self.problem.require_parents("A check")
         with self._session.transaction():
@@ -786,13 +791,13 @@ class Study(Advice):
             CausalBanditsError: If the target or `by` is malformed, or the study lacks the propensities for the weights.
         """
         with self._session.transaction() as fold:
-            learned_model = fold.policy.learned_model(self.problem, fold.counting_statistic)
+            learned_model = fold.policy.learned_model(self.problem, fold.effective_statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             counts = self._log.context_counts()
             return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
 
     def evaluation_obstacle(self) -> str:
-        """Why `evaluate` has nothing to weight outcomes by, judged by the latest decisions; empty where it has."""
+        """The reason why the latest decisions provide no weights for `evaluate`; empty if they do."""
         with self._session.transaction():
             first = self._session.n_decisions - LATEST_DECISIONS
             if self.problem.unit == "actions":
@@ -807,10 +812,10 @@ class Study(Advice):
             )
 
     def in_shadow(self, policy: AnyPolicy | str) -> list[Shadowed]:
-        """What another policy would have decided, each time by what had been told by then: in the shadow, afterwards.
+        """The decisions that another policy would have made with the outcomes available each time.
 
-        It learns from what was done. Its random numbers are those of the decision, so that the policy that decided,
-        without a floor, would have done what was done.
+        The policy learns from the logged outcomes. It uses the random numbers of the logged decisions, so the policy
+        that decided, without a floor, reproduces its own decisions.
         """
         shadow_policy = resolve_policy(self.problem, policy, delayed=is_auto(policy))
         shadow_policy.init(self.problem)
@@ -841,26 +846,26 @@ class Study(Advice):
             return write_table(self._log, parse_path(path, "decisions.csv"))
 
     def id_of(self, text: str, by: str | None = None) -> Id:
-        """The decision that a text from outside means: `by` its "number" or its "key", or whichever it is.
+        """The decision that a text names: by its "number", by its "key", or by either if `by` is None.
 
-        Refused where it is the number of one decision and the key of another.
+        Raises an error if the text is the number of one decision and the key of another.
         """
         with self._session.transaction():
             return self._outcomes.parse_id(text, by)
 
     def status(self, decision: Decision | Id) -> str | None:
-        """What became of a decision: open, held, told, expired or cancelled; None where a key was not asked with."""
+        """The status of a decision: open, held, told, expired or cancelled; None for an unknown key."""
         with self._session.transaction():
             row = self._outcomes.find_decision(_decision_id(decision), with_propensities=False)
             return None if row is None else row.status
 
     def due(self, decision: Decision | Id) -> float | None:
-        """Until when a decision's outcome is waited for, as seconds since 1970; None where that is for ever."""
+        """The end of a decision's attribution window, in seconds since 1970; None without a window."""
         with self._session.transaction():
             return self._outcomes.get_decision(_decision_id(decision), with_propensities=False).due
 
     def chances(self, decision: Decision | Id) -> dict[Intervention, float]:
-        """What a decision was drawn from, each with its probability; empty where that is not known."""
+        """The distribution from which a decision was drawn, as probabilities by action; empty if they are unknown."""
         with self._session.transaction():
             action, propensity, support = self._outcomes.get_decision(_decision_id(decision)).choice
             mixture = ((action, propensity),) if support is None else support
@@ -869,7 +874,7 @@ class Study(Advice):
             }
 
     def description(self) -> dict[str, Any]:
-        """What was agreed on: the problem, as `to_record()` gives it, who decides, and the rules."""
+        """The problem, the policy and the rules as a JSON-ready description."""
         with self._session.transaction() as fold:
             decider_record = policy_record(fold.policy, self.problem)
             problem_record = self.problem.to_record()
@@ -916,7 +921,7 @@ class Study(Advice):
             The verification, which is true if there is no difference.
         """
         with self._session.store.transaction():
-            self._session.flush()  # where this is within a transaction of the caller's
+            self._session.flush()  # in case this is within a transaction of the caller
             return verify_log(self._log)
 
     def replay(self, id: Id) -> bool:
@@ -952,7 +957,7 @@ class Study(Advice):
             yield CampaignState(
                 self.problem,
                 fold.policy,
-                fold.counting_statistic,
+                fold.effective_statistic,
                 None if session.ledger is None else session.ledger.tracker,
                 session.accepts_impossible,
                 outcomes=self._log.outcomes,
@@ -972,10 +977,10 @@ def _decision_id(decision: Decision | Id) -> Id:
 
 
 def probe_write(study: Study) -> None:
-    """Write the head row, and have it as it was: a StorageError where the study cannot be written.
+    """Write the head row and restore it; raises a StorageError if the study cannot be written.
 
-    SQLite writes nothing to the disk for an update that changes nothing. Where a row still fits, and what a request may
-    write does not, the disk is full, too.
+    SQLite does not write to the disk for an update without a change. The disk also counts as full if it has less space
+    than a request may need.
     """
     study._session.store.refuse_full_disk()
     with study._session.transaction():

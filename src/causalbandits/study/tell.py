@@ -1,14 +1,14 @@
 """The status of a reported outcome: applied, incomplete, held, duplicate, early, late, conflict, unknown or refused.
 
-       no decision with this key            the decision waits          it was told            it expired
-tell   early: kept until it is asked for    applied; or held, where     duplicate, if it says  late: applied in the
-                                            outcomes count when the     nothing new; what was  default's place, or
-                                            window has passed           missing is applied     recorded only
+- A key without a decision: the outcome is early, and stored until the decision is made.
+- A pending decision: the outcome is applied, or held until the window has passed under `hold_until_window`.
+- A decision with an outcome: a report without new information is a duplicate; missing values are applied.
+- An expired decision: the outcome is late; it replaces the default reward, or is recorded only.
 
-An outcome has three parts: the parents' values, the reward, what else was observed. They may come one by one, in any
-order, and are merged; a part that contradicts what was told before is a conflict. Parents that are not given follow
-from what was set, known beforehand or observed. An outcome that lacks a value that the policy needs counts, but is
-incomplete until the value is told. Rounds of the past (`learn`) are events as well.
+An outcome has three parts: the parents' values, the reward, and other observed values. They may arrive separately, in
+any order, and are merged; a part that contradicts an earlier one is a conflict. Parents that are not reported are
+inferred from the intervention, the context and the observed values. An outcome without some value that the policy needs
+counts, but is incomplete until the value is reported. Past rounds (`learn`) are events as well.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from causalbandits.study.storage import (
 
 Observed = Mapping[str, State] | None
 Id = int | str
-"""A decision's id, the key that its asker gave it, or its number in this log."""
+"""A decision's id, its idempotency key, or its number in this log."""
 
 REQUIRED_FIELDS = {"id", "reward"}
 OUTCOME_FIELDS = {*REQUIRED_FIELDS, "observed"}
-"""What an outcome has, among many."""
+"""The fields of an outcome in a list of outcomes."""
 
 Status = Literal["applied", "incomplete", "held", "duplicate", "early", "late", "conflict", "unknown", "refused"]
 
@@ -83,7 +83,10 @@ class Receipt(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """An outcome that came early and could not be taken when its decision was made: tell another, or cancel it."""
+    """An early outcome that could not be applied when its decision was made.
+
+    The remedy is to report another outcome, or to cancel the decision.
+    """
 
     id: str
     key: str
@@ -140,17 +143,17 @@ def is_number(text: str) -> bool:
 
 
 EXPIRY_BATCH = 500
-"""Decisions that expire in one transaction: some 20 ms, for which questions wait."""
+"""The number of decisions that expire in one transaction, which takes about 20 ms and blocks requests."""
 
 
 class OutcomeRecorder:
-    """Records outcomes as events; every method is called within a transaction of the session."""
+    """The recorder of outcomes as events; every method is called within a transaction of the session."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._log = session, session.log
 
     def find_decision(self, id: Id, *, with_propensities: bool = True) -> Row | None:
-        """The decision with this number or key; None for a key that has not been asked with."""
+        """The decision with this number, id or key; None for a key without a decision."""
         number: object = id
         if isinstance(id, str):
             validate_key(id)
@@ -172,7 +175,7 @@ class OutcomeRecorder:
         return row
 
     def parse_event(self, event: int | str) -> int:
-        """The number of an event that is given by its id or its number, if the log has that event."""
+        """The number of an event given by its id or its number; raises an error if the log does not have that id."""
         if not isinstance(event, str):
             return event
         number = parse_id("e", event)
@@ -186,14 +189,14 @@ class OutcomeRecorder:
         return number
 
     def get_decision(self, id: Id, *, with_propensities: bool = True) -> Row:
-        """The decision with this number or key, which must exist."""
+        """The decision with this number, id or key; raises an error if there is none."""
         row = self.find_decision(id, with_propensities=with_propensities)
         if row is None:
             raise UnknownDecisionError(f"No decision has the key {id!r}.")
         return row
 
     def parse_id(self, text: str, by: str | None) -> Id:
-        """The decision that a text means, `by` its number or its key; None: whichever it is, if it is not both."""
+        """The decision that a text names, `by` its number or its key; None for either, unless it is ambiguous."""
         if by not in (None, "number", "key"):
             raise CausalBanditsError(unknown_name_message("kind of a decision's name", by, ("number", "key")))
         if by == "key" or not (is_number(text) or by):
@@ -211,7 +214,7 @@ class OutcomeRecorder:
         return text
 
     def tell(self, id: Id, reward: float | None, observed: Observed) -> Receipt:
-        """Record an outcome."""
+        """Record the outcome of a decision."""
         row = self.find_decision(id, with_propensities=self._session.fold.needs_propensities)
         if row is None:
             assert isinstance(id, str)
@@ -226,11 +229,11 @@ class OutcomeRecorder:
                 f"{row.key!r}."
             ) from None
         if row.key is not None and reward is not None and row.reward is None:
-            self._session.delete_early_outcome(row.key)  # what came early and could not be taken, if anything did
+            self._session.delete_early_outcome(row.key)  # an early outcome that could not be applied, if there is one
         return receipt
 
     def tell_one(self, item: Mapping[str, Any]) -> Receipt:
-        """Record one outcome of many: an error is a receipt, too."""
+        """Record one outcome of a list; errors are returned as receipts."""
         try:
             if not isinstance(item, Mapping) or not REQUIRED_FIELDS <= item.keys() <= OUTCOME_FIELDS:
                 raise TellError(f"An outcome has id, reward and observed; got {item!r:.200}.")
@@ -245,7 +248,7 @@ class OutcomeRecorder:
             return Receipt("refused", str(error))
 
     def _save_early(self, key: str, reward: float | None, observed: Observed) -> Receipt:
-        if is_number(key):  # else the number of a decision, sent as text, would wait for ever
+        if is_number(key):  # otherwise the number of a decision, sent as text, would wait forever as a key
             raise UnknownDecisionError(
                 f"No decision has the key {key!r}. An outcome before its decision requires a key with a character "
                 "other than digits, because a text of digits could be a decision's number. Request the decision "
@@ -266,18 +269,21 @@ class OutcomeRecorder:
         return Receipt("early", f"the outcome was merged with the stored outcome of the key {key!r}")
 
     def apply_early(self, key: str, row: Row) -> None:
-        """Record the outcome that came before its decision, if one did; it stays, stranded, if it is refused."""
+        """Record the early outcome of a decision, if there is one.
+
+        If it is rejected, it stays stored as a stranded outcome.
+        """
         parts = self._session.early_outcome(key)
         if parts is None:
             return
         try:
             self._tell(row, *parts)
-        except TellError:  # refused before anything was written
+        except TellError:  # raised before any write
             return
         self._session.delete_early_outcome(key)
 
     def list_early(self, after: str, limit: int) -> list[EarlyOutcome]:
-        """Outcomes that came early and are still stored, by key, from the first key after `after` on."""
+        """Early outcomes that are still stored, in the order of keys, after the key `after`."""
         outcomes = []
         for key, (reward, observed), at in self._log.registers.early_outcomes(after, limit):
             row = self._log.decision_by_key(key)
@@ -293,13 +299,14 @@ class OutcomeRecorder:
         ]
 
     def list_stranded(self, limit: int) -> list[Stranded]:
-        """Early outcomes that were refused when their decision was made, the earliest decisions first."""
-        by_key = "key IN (SELECT key FROM early) AND status || '' = ?"  # not by status: many are open, few came early
+        """Early outcomes that could not be applied when their decision was made, the earliest decisions first."""
+        # The expression avoids the index on status: many decisions are open, few outcomes are early.
+        by_key = "key IN (SELECT key FROM early) AND status || '' = ?"
         rows = self._log.decisions(by_key, (IS_OPEN,), limit=limit)
         return [Stranded(row.id, str(row.key), self._stranded_reason(row)) for row in rows]
 
     def stranded_reason(self, row: Row) -> str | None:
-        """Why the early outcome of a decision was refused; None where there is none."""
+        """The reason why the early outcome of a decision could not be applied; None if there is none."""
         is_stranded = row.key is not None and row.status == IS_OPEN and self._session.early_outcome(row.key) is not None
         return self._stranded_reason(row) if is_stranded else None
 
@@ -326,7 +333,7 @@ class OutcomeRecorder:
     def _with_missing(
         self, receipt: Receipt, row: Row, z: Z | None, observed_codes: Any, *, has_reward: bool
     ) -> Receipt:
-        """The receipt with the variables that the policy needs and the outcome lacks; then it is not just applied."""
+        """The receipt with the missing variables; the status becomes incomplete if the policy needs one of them."""
         lacking = missing_variables(self._session.problem, row.choice.action, row.context, z, observed_codes)
         if not lacking:
             return receipt
@@ -337,7 +344,7 @@ class OutcomeRecorder:
         return Receipt("incomplete", _explain_incomplete(self._session, missing), missing)
 
     def _complete(self, row: Row, z: Z | None, reward: int, observed_codes: Any) -> Receipt:
-        """Add what was missing of an outcome; what counts is as if it had been told at once."""
+        """Add missing values to an outcome, with the same effect as if they had been reported at first."""
         if (z, observed_codes) == (row.z, row.observed):
             return Receipt("duplicate")
         if row.status == IS_HELD:
@@ -361,7 +368,7 @@ class OutcomeRecorder:
         return Receipt("held", "the update is delayed until the attribution window has passed")
 
     def _latest_reward(self, row: Row) -> int | None:
-        """The reward that was told last, whether or not it counts yet."""
+        """The latest reported reward, whether or not it counts yet."""
         return self._log.held_event(row.number).reward if row.status == IS_HELD else row.reward
 
     def _tell_late(self, row: Row, z: Z | None, fixed_reward: int | None, observed_codes: Any) -> Receipt:
@@ -375,13 +382,13 @@ class OutcomeRecorder:
                     row, "expire" if row.status == IS_EXPIRED else "parents", z, row.reward, observed_codes
                 )
             return Receipt("late", f"the decision was {row.status}; the outcome now updates the policy")
-        if self._log.was_told_late(row.number, z, fixed_reward):
+        if self._log.is_late_duplicate(row.number, z, fixed_reward):
             return Receipt("duplicate")
         self._session.record_event(row, "late", z, fixed_reward, observed_codes)
         return Receipt("late", f"the decision was {row.status}; the outcome is recorded and does not update the policy")
 
     def _is_within_window(self, row: Row) -> bool:
-        """Whether the outcome of a cancelled decision is to be held until the end of its window, as others are."""
+        """Whether the outcome of a cancelled decision must be held until the end of its window."""
         return (
             self._session.rules.hold_until_window
             and row.status == IS_CANCELLED
@@ -389,7 +396,7 @@ class OutcomeRecorder:
         )
 
     def _merge_with_stored(self, row: Row, reward: float | None, observed: Observed) -> Any:
-        """Validate an outcome, and merge it with what is stored; the reward in steps, the rest in codes."""
+        """The reported outcome, validated and merged with the stored one; the reward in steps, values as codes."""
         conditioned = self._session.problem.condition_codes(row.context)
         try:
             self._session.fold.validate_context(row.context, row.choice.action)
@@ -402,12 +409,13 @@ class OutcomeRecorder:
             merged_z = infer_parents(conditioned, row.choice.action, merged_codes) or None
         if merged_codes and (merged_z, merged_codes) != (z or None, observed_codes):
             self._validate_jointly(conditioned, row, merged_z, merged_codes)
-        if merged_z is not None and merged_codes:  # the parents are in z: one state, in whatever order parts come
+        # Parents are stored in z only, so that the state does not depend on the order of the parts.
+        if merged_z is not None and merged_codes:
             merged_codes = {name: code for name, code in merged_codes.items() if name not in conditioned.parents}
         return merged_z, fixed_reward, merged_codes or None
 
     def _validate_jointly(self, conditioned: Problem, row: Row, z: Z | None, observed_codes: Mapping[str, int]) -> None:
-        """Refuse parts that have positive probability each, and probability 0 together."""
+        """Raise an error for parts that have positive probability each, but probability 0 jointly."""
         parents = dict(zip(conditioned.parents, z, strict=True)) if z else {}
         _merge_parts(parents, {name: code for name, code in observed_codes.items() if name in parents}, row)
         joint_codes = {**conditioned.context_codes_by_name, **parents, **observed_codes}
@@ -422,7 +430,7 @@ class OutcomeRecorder:
     def _encode_outcome(
         self, conditioned: Problem, choice: Choice | None, reward: float | None, observed: Observed
     ) -> tuple[Z, int | None, Any]:
-        """Validate and encode an outcome; without a choice (the decision is not made yet) as far as possible."""
+        """The outcome, validated and encoded; without a choice (before the decision), as far as possible."""
         is_empty = observed is None or (isinstance(observed, Mapping) and not observed)
         if reward is None and is_empty:
             raise TellError("Report the reward, observed values, or both. Nothing was changed.")
@@ -438,7 +446,7 @@ class OutcomeRecorder:
         return z, None if reward is None else to_fixed_point(reward_value), observed_codes
 
     def correct(self, id: Id, reward: float, observed: Observed, by: str = "") -> Receipt:
-        """Replace the outcome that counts; without `observed`, the values observed so far stay."""
+        """Replace the outcome that counts; without `observed`, earlier observed values are kept."""
         validate_remark("by", by)
         row = self.get_decision(id)
         if row.status not in (IS_TOLD, IS_EXPIRED, IS_HELD):
@@ -455,9 +463,9 @@ class OutcomeRecorder:
         return self._with_missing(receipt, row, z, observed_codes, has_reward=True)
 
     def retract(self, id: Id, by: str = "") -> None:
-        """Take the outcome back: the decision waits again; done again, it changes nothing.
+        """Remove the outcome, so that the decision is pending again; repeating it has no effect.
 
-        By a key, an early outcome is removed, too; the removal is recorded with `by`.
+        For a key, an early outcome is removed as well; the removal is recorded with `by`.
         """
         validate_remark("by", by)
         row = self.find_decision(id)
@@ -471,11 +479,14 @@ class OutcomeRecorder:
             self._session.record_event(row, "retract", None, None, None, by or None)
 
     def cancel(self, id: Id, by: str = "") -> None:
-        """Stop waiting for an outcome: the decision was not carried out."""
+        """Stop waiting for the outcome of a decision that was not carried out. A default reward is removed first."""
         validate_remark("by", by)
         row = self.get_decision(id)
         if row.status == IS_CANCELLED:
             return
+        if row.status == IS_EXPIRED and all(event.kind != "late" for event in self._log.events_of(row.number)):
+            self._session.record_event(row, "retract", None, None, None, by or None)
+            row = self.get_decision(row.number)
         if row.status != IS_OPEN:
             raise TellError(
                 f"Decision {row.number} is {row.status}. Remove its outcome first, retract({row.number}). Nothing was "
@@ -486,7 +497,10 @@ class OutcomeRecorder:
             self._session.delete_early_outcome(row.key)
 
     def expire(self, limit: int) -> int:
-        """Close decisions whose window has passed: held outcomes count, the others as the default; how many."""
+        """Close decisions whose window has passed; returns their number.
+
+        Held outcomes then count, and other decisions receive the default reward.
+        """
         rules = self._session.rules
         if rules.attribution_window is None or rules.default_reward is None:
             raise TellError(
@@ -503,7 +517,7 @@ class OutcomeRecorder:
 
 
 class IncompleteOutcome(NamedTuple):
-    """An outcome that counts and lacks values that the policy needs: tell these, by the same id, to complete it."""
+    """An outcome that counts but lacks values that the policy needs; report them with the same id to complete it."""
 
     id: str
     key: str | None
@@ -511,23 +525,23 @@ class IncompleteOutcome(NamedTuple):
 
 
 class IncompleteOutcomes(NamedTuple):
-    """Outcomes that count and lack values that the policy needs."""
+    """Outcomes that count but lack values that the policy needs."""
 
     n: int = 0
     of: int = 0
-    """How many outcomes of decisions count, incomplete ones included."""
+    """The number of outcomes that count, including incomplete ones."""
     without_parents: int = 0
-    """How many of the incomplete ones lack a parent's value, so that nothing is learnt from them."""
+    """The number of incomplete outcomes without some parent's value, from which nothing is learned."""
     missing: tuple[str, ...] = ()
-    """The variables that some of them lack."""
+    """The variables that are missing in some of them."""
     first: tuple[IncompleteOutcome, ...] = ()
-    """The first few."""
+    """The first few incomplete outcomes."""
 
     def __bool__(self) -> bool:
         return self.n > 0
 
     def __str__(self) -> str:
-        """One sentence without its end: how many, what they lack, and the way out."""
+        """One sentence without a final period: the number of outcomes, the missing values, and the remedy."""
         verb, values, _ = _inflect(self.n, self.missing)
         if self.without_parents == self.n:
             effect = f"so {'it does' if self.n == 1 else 'they do'} not update the policy"
@@ -543,7 +557,7 @@ class IncompleteOutcomes(NamedTuple):
         )
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The summary as a JSON-ready mapping."""
         first = [{**outcome._asdict(), "missing": list(outcome.missing)} for outcome in self.first]
         return {**self._asdict(), "missing": list(self.missing), "first": first, "text": str(self) if self else ""}
 
@@ -554,11 +568,11 @@ def _inflect(n: int, missing: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 MAX_INCOMPLETE = 5
-"""So many incomplete outcomes are listed."""
+"""The maximum number of listed incomplete outcomes."""
 
 
 def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> IncompleteOutcomes:
-    """The outcomes that count and lack values that the policy needs; within a transaction."""
+    """The outcomes that count but lack values that the policy needs; within a transaction."""
     of = session.n_outcomes - session.log.past_count()
     needed = observation_requirements(session.problem, session.fold.policy)
     if not needed:
@@ -581,7 +595,7 @@ def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> Incomplete
 
 
 def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
-    """Why an outcome is incomplete, and the way out, in words that hold over HTTP as well."""
+    """The reason why an outcome is incomplete, and the remedy, in terms that also apply to HTTP."""
     _, values, verb = _inflect(1, missing)
     target = "policy" if any(name in session.problem.parents for name in missing) else "CPTs"
     return (
@@ -591,9 +605,9 @@ def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
 
 
 def _merge_parts(stored: Any, part: Any, owner: Row | str) -> Any:
-    """Merge a stored part of an outcome with a new one; a contradiction is a conflict.
+    """The stored part of an outcome merged with a new one; a contradiction raises a ConflictError.
 
-    `owner` is the decision; its key where it was not made yet.
+    `owner` is the decision, or its key if it has not been made.
     """
     if stored is None or part is None:
         return part if stored is None else stored
@@ -623,11 +637,11 @@ def _plain_value(value: Any) -> Any:
 def learn(
     session: Session, past: Any, reward: str | None, interventions: Interventions, trust_past: float | None
 ) -> LearnSummary:
-    """Take in rounds of the past, which were not decided here, once; within a transaction.
+    """Record past rounds that the study did not decide, once; within a transaction.
 
-    Each is a decision with a number below 0 and an event that counts, so that all that holds of decisions holds of
-    it: one transaction, a checksum, a place in the fold. They are no part of what is decided, evaluated, exported or
-    paid for.
+    Each becomes a decision with a negative number and an event that counts, so that it has the same properties as other
+    decisions: one transaction, a checksum, a place in the fold. Past rounds are excluded from decisions, evaluation,
+    exports and budgets.
     """
     importer = HistoryImporter(session.problem, session.fold.policy, session.seeds, session.accepts_impossible)
     first = -1 - session.log.past_count()

@@ -17,7 +17,7 @@ from causalbandits.errors import DataError, PolicyError, ProblemWarning
 from causalbandits.fitting import prior_model
 from causalbandits.model import DirichletPosterior
 from causalbandits.policies import situation_for
-from causalbandits.policies.cpts.online_posterior import LearnedTables, learned_cpts, with_sampled_cpts
+from causalbandits.policies.cpts.online_posterior import LearnedCPTs, learned_cpts, with_sampled_cpts
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.registry import ESTIMATED_TABLES
 from causalbandits.policies.statistics import Cells
@@ -100,7 +100,7 @@ def test_a_situation_under_other_tables_is_that_of_a_problem_with_them(case, see
     other = problem.with_model(model)
     for ours, theirs in (
         (problem.situation(every=True), other.situation(every=True)),
-        (problem.situation(any_tables=True), other.situation(any_tables=True)),
+        (problem.situation(any_cpts=True), other.situation(any_cpts=True)),
     ):
         found = ours.with_candidates(ours.candidates.with_cpts(tables))
         assert [found.action(i).choices for i in range(found.size)] == [
@@ -143,7 +143,7 @@ def test_the_search_by_structure_never_loses_the_best_whatever_the_tables(given_
         tables = {name: v.table for name, v in drawn.variables.items()}
         index = rng.normal(size=problem.configurations)
         everything = under(problem.situation(every=True), tables).project(index).values.max()
-        searched = under(problem.situation(any_tables=True), tables).project(index).values.max()
+        searched = under(problem.situation(any_cpts=True), tables).project(index).values.max()
         assert math.isclose(everything, searched, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -156,9 +156,9 @@ def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, w
     some = {"eligible": few}
     for problem, how in (
         (p, some),
-        (cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, actions=few), {"any_tables": True}),
-        (cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, max_set=2), {"any_tables": True}),
-        (segments.condition({"segment": "new"}), {"any_tables": True}),
+        (cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, actions=few), {"any_cpts": True}),
+        (cb.Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, max_set=2), {"any_cpts": True}),
+        (segments.condition({"segment": "new"}), {"any_cpts": True}),
         (segments.condition({"segment": "new"}), some),
     ):
         open_, index = problem.without_cpts(), rng.random(problem.configurations)
@@ -175,11 +175,11 @@ def test_some_actions_under_other_tables_are_those_of_a_problem_with_them(env, w
 
 
 def test_a_root_that_is_left_alone_is_not_searched(env):
-    assert env.problem.situation(any_tables=True).size == 4 * 3 * 3
+    assert env.problem.situation(any_cpts=True).size == 4 * 3 * 3
     one = cb.Problem(
         env.problem.model, manipulable=env.problem.manipulable, reward_parents=env.problem.parents, max_set=1
     )
-    assert {tuple(one.situation(any_tables=True).action(i).intervention) for i in range(10)} == {
+    assert {tuple(one.situation(any_cpts=True).action(i).intervention) for i in range(10)} == {
         ("product",),
         ("purpose",),
         ("send_time",),
@@ -650,7 +650,7 @@ def priced(env):
 def test_what_costs_something_may_be_left_alone_whatever_the_tables(env):
     """Of each knob that costs something, leaving it alone stays; the best is never lost."""
     problem = priced(env).problem.without_cpts()
-    assert problem.situation(any_tables=True).size == problem.actions.size
+    assert problem.situation(any_cpts=True).size == problem.actions.size
     some = cb.Problem(
         problem.model,
         manipulable=problem.manipulable,
@@ -658,14 +658,14 @@ def test_what_costs_something_may_be_left_alone_whatever_the_tables(env):
         costs={"product": 0.1},
         optional=True,
     )
-    assert some.situation(any_tables=True).size == 4 * 4 * 3 < some.actions.size
+    assert some.situation(any_cpts=True).size == 4 * 4 * 3 < some.actions.size
     rng = np.random.default_rng(0)
     for _ in range(30):
         tables = {name: v.table for name, v in some.model.draw(rng).variables.items()}
         index = rng.random(some.configurations)
         best = [
             under(some.situation(**how), tables).project(index).values.max()
-            for how in ({"every": True}, {"any_tables": True})
+            for how in ({"every": True}, {"any_cpts": True})
         ]
         assert math.isclose(best[0], best[1], rel_tol=1e-12)
 
@@ -701,9 +701,9 @@ def test_how_often_contexts_come_is_learnt_too():
 def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracted_once(monkeypatch):
     world = cb.zoo.email_segments()
     problem, made, drawn = world.problem.without_cpts(), [], []
-    whole, draw = Block._table_from, LearnedTables.sample_entries
+    whole, draw = Block._table_from, LearnedCPTs.sample_entries
     monkeypatch.setattr(Block, "_table_from", lambda own, tables: made.append(own) or whole(own, tables))
-    monkeypatch.setattr(LearnedTables, "sample_entries", lambda own, *given: drawn.append(own) or draw(own, *given))
+    monkeypatch.setattr(LearnedCPTs, "sample_entries", lambda own, *given: drawn.append(own) or draw(own, *given))
     statistic, rng = BETA.init(problem), np.random.default_rng(0)
     contexts = [{"segment": segment} for segment in problem.model["segment"].states]
     for context in contexts:
@@ -714,7 +714,7 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
     assert len(drawn) == 1
     shared = {block for block in made if not block.evidence}
     assert len(made) == len(set(made)) == len(contexts) + len(shared)
-    assert {block.knob_names for block in shared} == {("send_time",)}
+    assert {block.manipulable_names for block in shared} == {("send_time",)}
 
 
 def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):

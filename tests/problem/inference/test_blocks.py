@@ -214,7 +214,7 @@ def test_blocks_split_the_parents_and_the_knobs_that_matter_and_share_nothing(ca
     where = {name: b for b, block in enumerate(blocks) for name in block.names}
     assert all(where[p] == where[v] for v in relevant for p in model[v].parents)
     for b, block in enumerate(blocks):
-        assert block.knobs == tuple(i for i, name in enumerate(manipulable) if where.get(name) == b)
+        assert block.manipulable == tuple(i for i, name in enumerate(manipulable) if where.get(name) == b)
         assert block.parents == tuple(i for i, name in enumerate(parents) if where[name] == b)
         assert block.table.shape == (block.choices, block.configurations)
         assert_close(block.table.sum(axis=1), np.ones(block.choices))
@@ -233,19 +233,19 @@ def descendants(model, name):
 def test_unconnected_pairs_are_a_block_each_and_a_common_cause_joins_them():
     model = pairs(3, np.random.default_rng(0))
     knobs, parents = ["X0", "X1", "X2"], ["W2", "W0", "W1"]
-    assert [(b.knobs, b.parents) for b in find_blocks(model, knobs, parents)] == [
+    assert [(b.manipulable, b.parents) for b in find_blocks(model, knobs, parents)] == [
         ((2,), (0,)),
         ((0,), (1,)),
         ((1,), (2,)),
     ]
     table = np.full((3, 3, 2), 0.5)
     joined = CausalModel([*model.variables.values(), Variable("W", [0, 1], parents=["X0", "X2"], table=table)])
-    assert [b.knobs for b in find_blocks(joined, knobs, ["W2", "W0", "W1", "W"])] == [(0, 2), (1,)]
+    assert [b.manipulable for b in find_blocks(joined, knobs, ["W2", "W0", "W1", "W"])] == [(0, 2), (1,)]
 
 
 def test_a_knob_that_reaches_no_parent_is_in_no_block():
     block, *others = find_blocks(mixed_model(), ["c", "a"], ["b"])
-    assert (block.knobs, others) == ((1,), [])
+    assert (block.manipulable, others) == ((1,), [])
 
 
 @patient
@@ -267,8 +267,8 @@ def test_rows_for_some_choices_are_those_of_the_whole_table(case, data):
 
 def expand(block, choice):
     """A block's own choices as choices of all manipulable variables, the others left alone."""
-    everyone = [0] * (1 + max(block.knobs, default=0))
-    for knob, value in zip(block.knobs, choice, strict=True):
+    everyone = [0] * (1 + max(block.manipulable, default=0))
+    for knob, value in zip(block.manipulable, choice, strict=True):
         everyone[knob] = value
     return everyone
 

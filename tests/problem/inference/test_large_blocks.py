@@ -76,7 +76,9 @@ def test_every_way_to_ask_gives_the_same_bits_and_what_enumeration_gives(case, a
             assert np.array_equal(block.rows(np.array(every, dtype=np.uint8).reshape(len(every), -1)), rows)
             assert np.array_equal(whole.table, rows)
             names = [case.parents[i] for i in block.parents]
-            exact = [distribution(case.model, do, names) for do in all_interventions(case.model, block.knob_names)]
+            exact = [
+                distribution(case.model, do, names) for do in all_interventions(case.model, block.manipulable_names)
+            ]
             np.testing.assert_allclose(rows, np.array(exact).reshape(rows.shape), rtol=0, atol=1e-12)
 
 
@@ -140,9 +142,9 @@ def test_what_does_not_depend_on_the_choices_is_made_once(monkeypatch):
     contracted = block._contract_query
     monkeypatch.setattr(block, "_contract_query", lambda operands: (parts.append(0), contracted(operands))[1])
     monkeypatch.setattr(blocks, "CONTRACTION_BATCH_SIZE", block._order.largest)
-    block.rows(np.eye(len(block.knobs), dtype=np.intp))
-    assert len(parts) == len(block.knobs) > 1
-    assert sorted(made) == sorted(block.knob_names)
+    block.rows(np.eye(len(block.manipulable), dtype=np.intp))
+    assert len(parts) == len(block.manipulable) > 1
+    assert sorted(made) == sorted(block.manipulable_names)
 
 
 def test_an_agent_decides_where_a_knob_and_its_effect_have_many_values():
@@ -155,8 +157,8 @@ def test_an_agent_decides_where_a_knob_and_its_effect_have_many_values():
 
 def test_what_is_pickled_finds_the_same_rows_again():
     block = large().blocks[0]
-    row = block.row((1,) * len(block.knobs))
-    assert np.array_equal(pickle.loads(pickle.dumps(block)).row((1,) * len(block.knobs)), row)
+    row = block.row((1,) * len(block.manipulable))
+    assert np.array_equal(pickle.loads(pickle.dumps(block)).row((1,) * len(block.manipulable)), row)
 
 
 def rewards(problem):

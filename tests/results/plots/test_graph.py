@@ -115,6 +115,34 @@ def test_regret_of_zero_is_seen_on_a_logarithmic_scale():
     assert ax.get_ylabel() == "regret (log scale)"
 
 
+@pytest.mark.parametrize("log", ["x", 1, None])
+def test_a_scale_is_logarithmic_or_not(log):
+    with pytest.raises(cb.CausalBanditsError, match="log must be True or False; got"):
+        run_of({"other": [0.5, 5, 50]}).plot(log=log)
+
+
+def test_a_legend_has_the_names_of_the_policies_as_they_are():
+    (ax,) = run_of({"c-ucb": [1, 2, 3], "$a$": [1, 2, 4]}).plot().axes
+    legend = ax.legend()
+    drawn(ax.get_figure())
+    assert [text.get_text().replace("\\$", "$") for text in legend.get_texts()] == ["C-UCB", "$a$"]
+    assert not any(text.get_text().count("$") - text.get_text().count("\\$") for text in legend.get_texts())
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "embedded"),
+    [
+        ("regret.pdf", b"/Type3", b"/CIDFontType2"),
+        ("regret.eps", b"/FontType 3", b"/FontType 42"),
+    ],
+)
+def test_saved_pictures_embed_no_font_that_publishers_refuse(tmp_path, name, refused, embedded):
+    run_of({"c-ucb": [1, 2, 3]}).plot(tmp_path / name)
+    written = (tmp_path / name).read_bytes()
+    assert refused not in written
+    assert embedded in written
+
+
 @pytest.mark.parametrize("finals", [[0, 0], [0, 3], [7, 0], [2, 5]])
 def test_a_final_regret_of_zero_is_seen_too(finals):
     runs = {n: run_of({"ideal": [0, 0, final], "other": [0, 0, 10 * final]}) for n, final in enumerate(finals, 1)}

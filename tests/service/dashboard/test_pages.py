@@ -178,6 +178,13 @@ def test_the_same_outcomes_make_the_same_state_in_any_order(tmp_path: Path) -> N
     assert len(found) == 1
 
 
+def test_a_decision_predicts_nothing_while_cpts_are_learned(tmp_path: Path) -> None:
+    """The problem has no probabilities: equal ones in their place would be taken for a prediction."""
+    with cb.Study.create(tmp_path / "mail.db", EMAIL.problem.without_cpts(), seed=1) as study:
+        play(study, EMAIL, 5)
+        assert study.explain(study.ask().id)["leads_to"] == []
+
+
 def test_a_decision_says_where_it_leads_and_what_was_known_of_that_then(tmp_path: Path) -> None:
     with cb.Study.create(tmp_path / "mail.db", EMAIL.problem, "c-ts(prior=beta)", seed=1) as study:
         play(study, EMAIL, 50)

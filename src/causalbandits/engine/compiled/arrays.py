@@ -520,7 +520,7 @@ def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCo
         return None
     row_costs = [block_costs for search in searches for block_costs in search.row_costs(costs)]
     prices = [
-        np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.knobs))])
+        np.column_stack([np.zeros((len(c), 0)), *(costs.tables[k][c[:, i]] for i, k in enumerate(block.manipulable))])
         for search in searches
         for block, c in zip(search.blocks, search.choices, strict=True)
     ]
@@ -528,7 +528,7 @@ def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCo
         costs=build_ragged(row_costs),
         largest=np.array([block_costs.max() for block_costs in row_costs]),
         prices=build_ragged(prices),
-        variables=build_ragged([block.knobs for block in searches[0].blocks], np.int64),
+        variables=build_ragged([block.manipulable for block in searches[0].blocks], np.int64),
         least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].baseline, strict=True)]),
     )
 

@@ -19,8 +19,8 @@ from causalbandits.engine.compiled import arrays
 from causalbandits.environments import Environment
 from causalbandits.policies import CausalThompsonSampling
 from causalbandits.policies.cpts import (
-    CellsAndTables,
-    LearnedTables,
+    CellsAndCPTs,
+    LearnedCPTs,
     ResamplingSchedule,
     learned_cpts,
     resample_cpts,
@@ -62,7 +62,7 @@ class LearnedCptEnvironment(NamedTuple):
 
 
 class LearnedCptSums(NamedTuple):
-    """`policies.cpts.CellsAndTables`, and the conditions for the next sample of the CPTs."""
+    """`policies.cpts.CellsAndCPTs`, and the conditions for the next sample of the CPTs."""
 
     counts: Array
     totals: Array
@@ -90,7 +90,7 @@ class CptLearning:
         self,
         policy: CausalThompsonSampling,
         scene: Scene,
-        cells: CellsAndTables,
+        cells: CellsAndCPTs,
         streams: arrays.Streams,
         flat: arrays.FlatEnvironment,
     ) -> None:
@@ -122,7 +122,7 @@ class CptLearning:
         return played
 
 
-def build_mechanism_arrays(env: Environment, learned: LearnedTables) -> MechanismArrays:
+def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismArrays:
     """The mechanisms of an environment, and the counts that they update."""
     mechanisms, problem = env.mechanisms, env.problem
     place = {mechanism.name: i for i, mechanism in enumerate(mechanisms)}
@@ -130,7 +130,7 @@ def build_mechanism_arrays(env: Environment, learned: LearnedTables) -> Mechanis
     sizes = [[size for _, size in mechanism.causes] for mechanism in mechanisms]
     entries = [learned.first_entry(mechanism.name) for mechanism in mechanisms]
     return MechanismArrays(
-        manipulable=arrays.as_ints([-1 if m.knob is None else m.knob for m in mechanisms]),
+        manipulable=arrays.as_ints([-1 if m.index is None else m.index for m in mechanisms]),
         sizes=arrays.as_ints([len(problem.model[m.name].states) for m in mechanisms]),
         causes=arrays.build_ragged([[place[cause] for cause, _ in m.causes] for m in mechanisms], np.int64),
         strides=arrays.build_ragged(

@@ -37,7 +37,7 @@ from causalbandits.policies import (
     Statistic,
 )
 from causalbandits.policies.cells import ROWS_LIMIT, CausalTSUCB, CellPolicy, GittinsPolicy, SamplingPolicy
-from causalbandits.policies.cpts import CellsAndTables
+from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
@@ -185,7 +185,7 @@ def play_compiled(
 def _build_learning(
     policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams
 ) -> CptLearning | None:
-    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndTables):
+    if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return CptLearning(policy, scene, statistic, streams, true_environment(scene, policy))
     return None
 

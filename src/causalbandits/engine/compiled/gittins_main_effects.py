@@ -74,7 +74,7 @@ def has_unseen_state(statistic, cell):
 
 @register_jitable
 def find_wanted(p, rows, first, actions, b, cells, context, length, window, wanted):
-    """As `policies.cells.discovery.wanted_configurations`; return whether there is any."""
+    """As `policies.cells.discovery.find_wanted_configurations`; return whether there is any."""
     statistic, found, window_length = p.kept, False, window[0]
     wants_combinations = window[1] > 0.0
     for i in range(length):

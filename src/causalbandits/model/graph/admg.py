@@ -1,8 +1,9 @@
 """ADMG: the latent projection of a graph, with directed and bidirected edges.
 
-The latent projection (Verma and Pearl 1990): an arrow x -> y stays where a directed path leads from x to y through
-hidden variables alone, and x <-> y says that such paths lead from one hidden variable to both. It keeps every
-separation among what is kept. Sets of nodes are the bits of whole numbers: node i is in a set if its bit i is 1.
+In the latent projection (Verma and Pearl 1990), x -> y means that a directed path from x to y has only unobserved
+variables in between. x <-> y means that such paths go from one unobserved variable to both x and y. The projection
+preserves all d-separations among the remaining variables. Sets of nodes are bit masks of integers: node i is in a set
+if bit i is 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from causalbandits.model.graph import dag as graphs
 
 
 class ADMG:
-    """Nodes with arrows and hidden pairs between them, both given as bits: of its parents, of its partners.
+    """An acyclic directed mixed graph; the parents and the siblings (bidirected neighbours) of each node are bit masks.
 
     >>> graph = ADMG.projection(nx.DiGraph([("x", "m"), ("m", "y"), ("u", "x"), ("u", "y")]), ["x", "y"])
     >>> graph.parents, graph.siblings
@@ -30,7 +31,7 @@ class ADMG:
 
     @classmethod
     def projection(cls, graph: graphs.Graph, observed: Sequence[str]) -> ADMG:
-        """The projection of a directed acyclic graph onto some of its nodes."""
+        """The latent projection of a directed acyclic graph onto some of its nodes."""
         bit = {name: 1 << i for i, name in enumerate(observed)}
         reached: dict[Hashable, int] = {}
         parents, siblings = [0] * len(observed), [0] * len(observed)
@@ -57,7 +58,7 @@ class ADMG:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The nodes, causes before effects; of several that may come next, the first."""
+        """The nodes in topological order; ties go to the first in `names`."""
         remaining, order = self.all_nodes, []
         while remaining:
             node = next(i for i in members(remaining) if not self.parents[i] & remaining)
@@ -66,24 +67,24 @@ class ADMG:
         return tuple(order)
 
     def bits(self, names: Iterable[str]) -> int:
-        """The set of these nodes."""
+        """The bit mask of these nodes."""
         return sum(1 << self._position[name] for name in set(names))
 
     def names_of(self, nodes: int) -> tuple[str, ...]:
-        """Their names, in order."""
+        """The names of the nodes in a bit mask, in order."""
         return tuple(self.names[i] for i in members(nodes))
 
     def without_edges_of(self, nodes: int) -> ADMG:
-        """The graph in which these nodes have no arrows and no hidden pairs: what is left once they are set."""
+        """The graph after an intervention on these nodes: without the directed and bidirected edges at them."""
         masks = [0 if nodes >> i & 1 else ~nodes for i in range(len(self.names))]
         parents = (bits & mask for bits, mask in zip(self.parents, masks, strict=True))
         return ADMG(self.names, parents, (bits & mask for bits, mask in zip(self.siblings, masks, strict=True)))
 
     def condition_on(self, nodes: int) -> ADMG:
-        """The graph once the values of these nodes are known, none of which another has an arrow into.
+        """The graph conditional on the values of these nodes; no other node may have an arrow into them.
 
-        Their arrows are gone. Hidden causes that they have in common are no longer independent of each other, so that
-        all others of which any of these is a cause are tied together.
+        Their outgoing arrows are removed. Unobserved common causes that they share become dependent, so bidirected
+        edges connect all other nodes that have one of these common causes.
         """
         cut_graph, siblings = self.without_edges_of(nodes), list(self.siblings)
         for district in self.districts(nodes):
@@ -95,23 +96,23 @@ class ADMG:
         return ADMG(self.names, cut_graph.parents, pairs)
 
     def parents_of(self, nodes: int) -> int:
-        """The nodes with an arrow into any of these, some of which may be among them."""
+        """The nodes with an arrow into any of these nodes; the result may include some of them."""
         return union(self.parents, nodes)
 
     def ancestors(self, nodes: int, within: int) -> int:
-        """What leads to these along arrows, inside a set; and these themselves."""
+        """The ancestors of these nodes inside a set, including the nodes themselves."""
         return _closure(self.parents, nodes, within)
 
     def descendants(self, nodes: int, within: int) -> int:
-        """What these lead to along arrows, inside a set; and these themselves."""
+        """The descendants of these nodes inside a set, including the nodes themselves."""
         return _closure(self.children, nodes, within)
 
     def district(self, node: int, within: int) -> int:
-        """What hidden pairs tie to a set of nodes, directly or through others, inside a set."""
+        """The nodes that bidirected paths inside a set connect to these nodes, including the nodes themselves."""
         return _closure(self.siblings, node, within)
 
     def districts(self, within: int) -> list[int]:
-        """The groups that hidden pairs tie together, inside a set, in the order of their first members."""
+        """The districts (c-components) inside a set, in the order of their first members."""
         districts = []
         while within:
             districts.append(self.district(within & -within, within))
@@ -120,7 +121,7 @@ class ADMG:
 
 
 def members(nodes: int) -> Iterator[int]:
-    """The numbers of the nodes in a set, in order.
+    """The indices of the nodes in a bit mask, in order.
 
     >>> list(members(0b1010))
     [1, 3]
@@ -132,7 +133,7 @@ def members(nodes: int) -> Iterator[int]:
 
 
 def union(sets: Sequence[int], nodes: int) -> int:
-    """All that is in the sets of some nodes."""
+    """The union of the sets of some nodes."""
     result = 0
     while nodes:
         lowest = nodes & -nodes

@@ -1,7 +1,7 @@
-"""CausalGraph: a causal graph without CPTs; with unobserved confounders.
+"""CausalGraph: a causal graph without CPTs, possibly with unobserved confounders.
 
-A hidden common cause is a hidden node, so that the graph stays a directed acyclic one: `x <-> y` is a root without a
-name whose effects are x and y. Hidden pairs, districts and projections follow from it (`admg`).
+An unobserved common cause is an unobserved node, so that the graph stays a directed acyclic graph: `x <-> y` is an
+unnamed root node with the children x and y. Bidirected edges, districts and projections are derived from it (`admg`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from causalbandits.model.intervention import State
 from causalbandits.model.records import decode_graph, encode_graph, parse_document
 from causalbandits.model.variable import Variable, validate_unique_names
 
-# What a causal graph is made of, as people give it: checked, and in one order.
+# Validation of the parts of a causal graph as users give them, and conversion to a canonical order.
 
 Group = tuple[str, ...]
-"""Variables that share a hidden cause."""
+"""Variables that share an unobserved common cause."""
 
 Hidden = str | Iterable[str]
-"""A variable that has no column, or a group."""
+"""A variable that has no column, or a group of variables."""
 
 
 def with_roots(graph: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
@@ -60,7 +60,7 @@ def validate_states(states: Any, names: Iterable[str]) -> dict[str, Iterable[Sta
 
 
 def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]:
-    """The hidden variables, then the groups, each in the graph's order."""
+    """The unobserved variables, then the groups, each in the graph's order."""
     rule = (
         "hidden lists unobserved variables, and groups of variables with an unobserved common cause, such as "
         "['u', ('x', 'y')]"
@@ -93,7 +93,7 @@ def parse_hidden(hidden: Any, names: tuple[str, ...]) -> tuple[str | Group, ...]
 
 
 def parse_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
-    """What a networkx graph says of causes, of what is hidden, and of states."""
+    """The parents, the unobserved confounders and the states in a networkx graph."""
     _refuse_reversed_edges(graph)
     nameless = {node: group for node in graph if (group := _nameless_group(graph, node)) is not None}
     parents, hidden = {}, [*nameless.values(), *(node for node in _hidden_nodes(graph) if node not in nameless)]
@@ -113,7 +113,7 @@ def parse_digraph(graph: graphs.Graph) -> tuple[dict[str, Any], list[Any], dict[
 
 
 def _nameless_group(graph: graphs.Graph, node: Hashable) -> Group | None:
-    """What a node without a name is the cause of; None if it has one."""
+    """The children of an unnamed node; None if the node has a name."""
     if not (isinstance(node, tuple) and len(node) == 2 and node[0] == "hidden"):
         return None
     return tuple(graph.successors(node))
@@ -123,7 +123,7 @@ _FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": Fals
 
 
 def _hidden_nodes(graph: graphs.Graph) -> list[Any]:
-    """The nodes that a networkx graph says nobody observes: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
+    """The nodes that a networkx graph marks as unobserved: by `hidden`, DoWhy's `observed` or pgmpy's `latents`."""
     declared_latents = getattr(graph, "latents", ())
     latents = frozenset(declared_latents) if is_iterable(declared_latents) else frozenset()
     return [
@@ -144,7 +144,11 @@ def _parse_flag(node: Hashable, data: Mapping[str, Any], attribute: str, default
 
 
 def _refuse_reversed_edges(graph: graphs.Graph) -> None:
-    """What other libraries read from DOT keeps `dir` of an edge, and draws an arrow from first to last all the same."""
+    """Raise an error for edges with a `dir` attribute other than "forward".
+
+    Other libraries that read DOT files keep the attribute, but store the edge from the first node to the second
+    regardless.
+    """
     for cause, effect, data in graph.edges(data=True):
         direction = str(data.get("dir", "forward")).strip('"').lower()
         if direction != "forward":
@@ -188,7 +192,7 @@ class CausalGraph:
     parents: Mapping[str, tuple[str, ...]]
     states: Mapping[str, tuple[State, ...]]
     hidden: tuple[str | Group, ...]
-    """The hidden variables, then the groups that share a hidden cause, in the graph's order."""
+    """The unobserved variables, then the groups that share an unobserved common cause, in the graph's order."""
 
     def __init__(
         self,
@@ -206,7 +210,7 @@ class CausalGraph:
         if not parents_by_name:
             raise ModelError("The graph needs at least one variable.")
         states_by_name = validate_states(values, parents_by_name)
-        # A variable checks its name, its states and its parents' names; it has no table here.
+        # `Variable` validates its name, its states and its parents' names; its CPT stays empty here.
         variables = {
             name: Variable(name, states_by_name.get(name, [0]), parents=p, table=[])
             for name, p in parents_by_name.items()
@@ -251,7 +255,7 @@ class CausalGraph:
         return nx.freeze(graph)
 
     def __getitem__(self, name: str) -> Variable:
-        """A variable with its states, and without a CPT; refused where its states are not known."""
+        """A variable with its states and without a CPT; raises an error if its states are unknown."""
         self.validate_name(name)
         if name not in self.states:
             raise ModelError(
@@ -512,13 +516,13 @@ class CausalGraph:
         return validated
 
     def _settable_admg(self, reward: str, manipulable: Iterable[str] | None) -> tuple[ADMG, int]:
-        """The projection onto what can be set and the reward, and the reward in it."""
+        """The latent projection onto the manipulable variables and the reward, and the bit mask of the reward."""
         self.validate_name(reward)
         default = [name for name in self.names if name != reward]
-        knobs = default if manipulable is None else self.validate_names("manipulable", manipulable)
-        if reward in knobs:
+        settable = default if manipulable is None else self.validate_names("manipulable", manipulable)
+        if reward in settable:
             raise ModelError(f"The reward {reward!r} must not be manipulable. Remove it from manipulable=.")
-        admg = self.admg([name for name in self.parents if name in knobs or name == reward])
+        admg = self.admg([name for name in self.parents if name in settable or name == reward])
         return admg, admg.bits([reward])
 
     def to_text(self) -> str:
@@ -621,7 +625,7 @@ class CausalGraph:
 
 
 def _names_of_sets(admg: ADMG, sets: Iterable[int]) -> tuple[Group, ...]:
-    """Sets by their size, then in the graph's order."""
+    """The names of sets, sorted by size, then in the graph's order."""
     return tuple(
         admg.names_of(nodes) for nodes in sorted(sets, key=lambda nodes: (nodes.bit_count(), list(members(nodes))))
     )

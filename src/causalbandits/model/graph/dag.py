@@ -1,4 +1,4 @@
-"""Questions of a directed acyclic graph, answered with networkx."""
+"""Algorithms on directed acyclic graphs, based on networkx."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Graph: TypeAlias = Any  # nx.DiGraph, which carries no types
 
 def find_cycle(graph: Graph) -> list[str]:
     """One directed cycle as a list of names that ends where it began; empty if there is none."""
-    # networkx's search alone takes quadratic time on a long chain that is given backwards.
+    # networkx's own search takes quadratic time on a long chain whose nodes are listed in reverse.
     if nx.is_directed_acyclic_graph(graph):
         return []
     components_with_cycles = (part for part in nx.strongly_connected_components(graph) if len(part) > 1)
@@ -39,7 +39,7 @@ def ancestors(graph: Graph, names: Iterable[str]) -> set[str]:
 
 
 def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
-    """The shortest path along the arrows; empty if there is none.
+    """The shortest directed path; empty if there is none.
 
     >>> directed_path(nx.DiGraph([("a", "b"), ("b", "c")]), "a", "c")
     ['a', 'b', 'c']
@@ -48,7 +48,7 @@ def directed_path(graph: Graph, start: str, end: str) -> list[Hashable]:
 
 
 def reachable_through(graph: Graph, start: Hashable, through: Collection[Hashable]) -> set[Hashable]:
-    """What is reached along the arrows from a node by way of some nodes alone; none of these.
+    """The nodes outside of `through` that are reachable along directed paths with all inner nodes in `through`.
 
     >>> sorted(reachable_through(nx.DiGraph([("u", "v"), ("v", "x"), ("u", "y"), ("y", "z")]), "u", ["u", "v"]))
     ['x', 'y']
@@ -62,14 +62,14 @@ def reachable_through(graph: Graph, start: Hashable, through: Collection[Hashabl
 
 
 def components(graph: Graph, names: Collection[str]) -> list[set[str]]:
-    """The connected parts of the subgraph on `names`, whatever the edges' direction."""
+    """The connected components of the subgraph on `names`, ignoring the edges' direction."""
     return list(nx.weakly_connected_components(graph.subgraph(names)))
 
 
 def components_given(graph: Graph, names: Collection[str], conditioning: Collection[str]) -> list[set[str]]:
-    """The parts of what leads to `names` that are independent of each other once `known` is; those that hold a name.
+    """The components of the ancestors of `names` that are independent given `conditioning` and contain a name.
 
-    A known common cause splits what it leads to, a known common effect joins its causes.
+    Conditioning on a common cause separates its effects; conditioning on a common effect connects its causes.
 
     >>> graph = nx.DiGraph([("c", "a"), ("c", "b"), ("x", "e"), ("y", "e")])
     >>> sorted(sorted(part) for part in components_given(graph, ["a", "b"], ["c"]))
@@ -90,7 +90,7 @@ def without_causes_of(graph: Graph, names: Iterable[str]) -> Graph:
 
 
 def with_intervention_nodes(graph: Graph, manipulable: Iterable[str]) -> tuple[Graph, dict[str, Hashable]]:
-    """The graph with a new root `do(X) -> X` for every manipulable X: what an intervention touches."""
+    """The graph with a new root `do(X) -> X` for every manipulable X, which represents an intervention on X."""
     augmented = nx.DiGraph(graph)
     nodes = {name: ("do", name) for name in manipulable}
     augmented.add_edges_from((node, name) for name, node in nodes.items())
@@ -98,11 +98,11 @@ def with_intervention_nodes(graph: Graph, manipulable: Iterable[str]) -> tuple[G
 
 
 def open_path(graph: Graph, start: Hashable, end: Hashable, conditioning: Collection[Hashable]) -> list[Hashable]:
-    """A path from `start` to `end` that is open given the set `given`; empty if they are d-separated.
+    """A path from `start` to `end` that is open given the set `conditioning`; empty if they are d-separated.
 
-    Breadth first over (node, arrived by an arrow into it?): a collider passes only if it has a
-    descendant in `given`, any other node only if it is not itself in `given`. What comes back is a
-    walk, shortest first, in which no node need repeat.
+    A breadth-first search over pairs (node, whether it was reached by an arrow into it). A collider is passed only if
+    it or a descendant is in `conditioning`, any other node only if it is not in `conditioning`. The result is a
+    shortest walk.
     """
     conditioned = set(conditioning)
     opened_colliders = set(conditioned)
@@ -135,11 +135,11 @@ def open_path(graph: Graph, start: Hashable, end: Hashable, conditioning: Collec
 def cheapest_separator(
     graph: Graph, starts: Collection[Hashable], goal: Hashable, costs: Mapping[Hashable, int]
 ) -> set[Hashable] | None:
-    """The cheapest set that d-separates the starts from the goal, the nearest to the goal if there are several.
+    """The cheapest set that d-separates the starts from the goal; of several, the one nearest to the goal.
 
-    Only what has a cost (1 at least) may be in it; None if no such set separates them. In the moral graph of the
-    ancestors d-separation is plain separation, so this is a minimum vertex cut: every node becomes an edge from its
-    entrance to its exit, with its cost as capacity.
+    Only nodes with a cost (at least 1) may be in the set; None if no such set separates them. In the moral graph of the
+    ancestors, d-separation is ordinary separation, so the set is a minimum vertex cut. Each node becomes an edge from
+    its entrance to its exit, with its cost as capacity.
 
     >>> chain = nx.DiGraph([("x", "a"), ("a", "b"), ("b", "y")])
     >>> cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 1}), cheapest_separator(chain, ["x"], "y", {"a": 1, "b": 2})
@@ -158,7 +158,7 @@ def cheapest_separator(
         _, flow = nx.maximum_flow(network, "start", (goal, "in"))
     except nx.NetworkXUnbounded:
         return None
-    # From the goal backwards, over edges that could carry more or give back what they carry.
+    # Search backwards from the goal in the residual network.
     reached, queue = {(goal, "in")}, [(goal, "in")]
     for place in queue:
         residual_predecessors = [
@@ -177,9 +177,9 @@ def cheapest_separator(
 
 
 def product_cost(size: int) -> int:
-    """A cost whose sums order sets by the product of their sizes: the logarithm, as a whole number.
+    """A cost such that sums of costs order sets by the product of their sizes: the logarithm as an integer.
 
-    It adds up over prime factors, so that equal products have exactly equal costs.
+    It is additive over prime factors, so that equal products have exactly equal costs.
 
     >>> product_cost(4) == 2 * product_cost(2), product_cost(6) < product_cost(7)
     (True, True)
@@ -194,12 +194,12 @@ def product_cost(size: int) -> int:
 
 
 def format_hidden_cause(node: Hashable) -> str:
-    """A hidden node in words."""
+    """The description of an unobserved node."""
     return f"the common cause of {' and '.join(node[1])}" if isinstance(node, tuple) else str(node)
 
 
 def format_path(graph: Graph, path: list[Hashable]) -> str:
-    """A path with its arrows, intervention nodes written do(X); by way of a hidden cause without a name, x <-> y."""
+    """A path as text with its arrows; intervention nodes as do(X), unnamed common causes as x <-> y."""
 
     def format_node(node: Hashable) -> str:
         return f"do({node[1]})" if isinstance(node, tuple) else str(node)

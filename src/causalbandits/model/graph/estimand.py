@@ -14,7 +14,7 @@ from causalbandits._typing import Array
 
 @dataclass(frozen=True)
 class Conditional:
-    """P(v | given), of all rows or of those in which some variables were set at random."""
+    """P(variable | conditioning) in all rows, or in the rows in which some variables were randomised."""
 
     variable: str
     conditioning: tuple[str, ...]
@@ -22,7 +22,7 @@ class Conditional:
 
     @property
     def name(self) -> str:
-        """The table's: its variable's, and what was set."""
+        """The name of the CPT: its variable, and the randomised variables if there are any."""
         return f"{self.variable} | do({', '.join(self.randomised)})" if self.randomised else self.variable
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Conditional:
 
 @dataclass(frozen=True)
 class Product:
-    """Factors; none of them: 1."""
+    """The product of factors; 1 if there are none."""
 
     factors: tuple[Formula, ...]
 
@@ -55,7 +55,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One by the other; 0 where both are."""
+    """The quotient of two formulas; 0 where both are 0."""
 
     top: Formula
     bottom: Formula
@@ -66,14 +66,14 @@ class Ratio:
 
 @dataclass(frozen=True)
 class InvariantAverage:
-    """What is the same for every value of some variables: their average, by how often each occurs."""
+    """The weighted average, over some variables, of a formula whose value does not depend on them."""
 
     over: tuple[str, ...]
     of: Formula
     shares: Formula
-    """How often."""
-    alike: tuple[str, ...] = ()
-    """Those of the variables of which all values count alike."""
+    """The distribution used as weights."""
+    uniform_names: tuple[str, ...] = ()
+    """The variables whose values have equal weights."""
 
     def __str__(self) -> str:
         return f"for any {', '.join(self.over)}: {self.of}"
@@ -83,7 +83,7 @@ Formula = Conditional | Product | Sum | Ratio | InvariantAverage
 
 
 def free_names(formula: Formula) -> frozenset[str]:
-    """The variables of whose values it is a function."""
+    """The free variables of the formula."""
     match formula:
         case Conditional(variable, conditioning):
             return frozenset((variable, *conditioning))
@@ -96,7 +96,7 @@ def free_names(formula: Formula) -> frozenset[str]:
 
 
 def _all_names(formula: Formula) -> frozenset[str]:
-    """The same and the variables that are summed over inside."""
+    """The free variables of the formula and the variables that it sums over."""
     match formula:
         case Product(factors):
             return frozenset[str]().union(*map(_all_names, factors))
@@ -108,7 +108,7 @@ def _all_names(formula: Formula) -> frozenset[str]:
 
 
 def conditionals_in(formula: Formula) -> Iterator[Conditional]:
-    """The tables that a formula is made of."""
+    """The conditional distributions that occur in a formula."""
     match formula:
         case Conditional():
             yield formula
@@ -123,7 +123,7 @@ def conditionals_in(formula: Formula) -> Iterator[Conditional]:
 
 
 def product_of(parts: Iterable[Formula]) -> Formula:
-    """The product, without products in it."""
+    """The product of formulas; nested products are flattened."""
     factors: list[Formula] = []
     for part in parts:
         factors += part.factors if isinstance(part, Product) else [part]
@@ -131,7 +131,10 @@ def product_of(parts: Iterable[Formula]) -> Formula:
 
 
 def sum_out(over: Sequence[str], formula: Formula) -> Formula:
-    """The sum over some variables: tables whose own variable goes are gone, what has none of them stands before it.
+    """The sum over some variables, simplified.
+
+    A conditional distribution whose own variable is summed out is dropped, and factors without these variables are
+    moved out of the sum.
 
     >>> chain = product_of([Conditional("a", ()), Conditional("b", ("a",)), Conditional("c", ("b",))])
     >>> print(sum_out(["c"], chain), "and", sum_out(["a"], chain))
@@ -163,7 +166,7 @@ def sum_out(over: Sequence[str], formula: Formula) -> Formula:
 
 
 def _merge_sums(over: list[str], factors: list[Formula]) -> Formula:
-    """A sum of factors, the sums among them joined to it where no name is meant twice: more may go then."""
+    """A sum of factors; nested sums are merged unless a name would be bound twice, and simplified further."""
     merged: list[Formula] = []
     names = list(over)
     for i, part in enumerate(factors):
@@ -177,7 +180,7 @@ def _merge_sums(over: list[str], factors: list[Formula]) -> Formula:
 
 
 def ratio(top: Formula, bottom: Formula) -> Formula:
-    """One by the other, without the factors that both have."""
+    """The quotient of two formulas, with common factors cancelled."""
     above, below = _factors(top), _factors(bottom)
     for part in list(below):
         if part in above:
@@ -198,14 +201,17 @@ class NamedArray(NamedTuple):
 
 
 MODELS = "\0models"
-"""The axis of many models at once."""
+"""The axis over many models."""
 
 ConditionalTables = Callable[[Conditional], Array]
-"""Gives P(v | given), an axis for each that is given, in order, then v's own; before them, perhaps, one of `MODELS`."""
+"""Returns P(v | conditioning), with one axis per conditioning variable, in order, then one for v.
+
+The first axis may be `MODELS`.
+"""
 
 
 def evaluate(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, int]) -> NamedArray:
-    """The numbers of a formula. Where a ratio is 0 / 0 it counts 0."""
+    """The values of a formula; a ratio 0 / 0 counts as 0."""
     match formula:
         case Conditional(variable, conditioning, _):
             table, axes = tables(formula), (*conditioning, variable)
@@ -220,9 +226,9 @@ def evaluate(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, in
             axes = (*_model_axes(parts), *_sorted_free_names(formula))
             above, below = (align_axes(part, axes, sizes) for part in parts)
             return NamedArray(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
-        case InvariantAverage(_, of, shares, alike):
+        case InvariantAverage(_, of, shares, uniform_names):
             averaged, weights = evaluate(of, tables, sizes), evaluate(shares, tables, sizes)
-            uniform = [NamedArray(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
+            uniform = [NamedArray(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in uniform_names]
             return contract_arrays([averaged, weights, *uniform], _sorted_free_names(formula))
 
 
@@ -235,14 +241,14 @@ def _sorted_free_names(formula: Formula) -> tuple[str, ...]:
 
 
 def align_axes(value: NamedArray, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
-    """An array with these axes, those that it does not have being broadcast."""
+    """An array broadcast to these axes."""
     order = np.argsort([axes.index(name) for name in value.axes])
     shape = [sizes[name] if name in value.axes else 1 for name in axes]
     return np.broadcast_to(value.array.transpose(order).reshape(shape), [sizes[name] for name in axes])
 
 
 def contract_arrays(parts: list[NamedArray], axes: tuple[str, ...]) -> NamedArray:
-    """The product of arrays, summed over all axes but these."""
+    """The product of arrays, summed over all axes except these."""
     if not parts:
         return NamedArray(np.ones(()), ())
     operands = [piece for part in parts for piece in (part.array, part.axes)]

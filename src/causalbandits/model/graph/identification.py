@@ -1,19 +1,21 @@
 """Identification of P(z | do(s)) from observed variables: a formula, or the reason if there is none.
 
-Everything is in terms of factors Q[D], the distribution of a group D when all else is set (Tian and Pearl 2002). With A
-what leads to z once s is cut off from its causes, P(z | do(s)) is the sum, over what is in A and neither in z nor in s,
-of the product of Q[D] over the districts D of A - s. What is observed gives Q[T] of its own districts T: in an order of
-causes before effects, the product of P(v | pillow), where v's pillow is its district among what came before it and
-that district's parents (Richardson 2003). From Q[T], to find Q[D]:
+Everything is in terms of factors Q[D], the distribution of a group D when all other variables are set (Tian and Pearl
+2002). Let A be the ancestors of z after the edges into s are removed. Then P(z | do(s)) is the sum, over the variables
+in A that are neither in z nor in s, of the product of Q[D] over the districts D of A - s. The observed distribution
+gives Q[T] for its own districts T: in a topological order, the product of P(v | pillow). The Markov pillow of v is the
+earlier part of its district and the parents of that part (Richardson 2003). To find Q[D] from Q[T], let A be the
+ancestors of D inside T:
 
-- with A the ancestors of D inside T: if that is D, sum the rest out; if it is T, there is no way (Huang and Valtorta
-  2006, Shpitser and Pearl 2006): T and D are a *hedge*;
-- else sum out what is not in A, and go on with the district of A that holds D, whose Q is, for each member in order, a
-  ratio of two partial sums.
+- If A is D, sum out the rest. If A is T, Q[D] is not identified (Huang and Valtorta 2006, Shpitser and Pearl 2006): T
+  and D are a *hedge*.
+- Otherwise sum out the variables that are not in A, and continue with the district of A that contains D. Its Q is the
+  product, over its members in order, of ratios of two partial sums.
 
-Rows in which a set R was set at random are a further source: the same with all that is outside of R. A table of v is
-the same in all sources in which v's district among what came before it is: it is named by what must have been set for
-that, the district's hidden partners, and not by R.
+Rows in which a set R was randomised are another source, to which the same algorithm applies for the variables outside
+of R. The CPT of v is the same in all sources in which the earlier part of v's district is the same. The CPT is
+therefore named not by R but by the variables that must be randomised for that: the bidirected neighbours of that part
+of the district.
 """
 
 from __future__ import annotations
@@ -46,14 +48,17 @@ _T = TypeVar("_T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Hedge:
-    """Why a factor is not identified: a group that hidden causes tie together, and one in it, which it all leads to."""
+    """The reason that a factor is not identified.
+
+    `outer` is a district, `inner` a district within it; all nodes of `outer` are ancestors of `inner`.
+    """
 
     outer: int
     inner: int
 
 
 class DataRegime:
-    """Rows in which a set of variables (none, perhaps) was set at random."""
+    """Rows in which a set of variables, possibly empty, was randomised."""
 
     def __init__(self, graph: ADMG, randomised: int) -> None:
         self.graph, self.randomised = graph, randomised
@@ -61,27 +66,27 @@ class DataRegime:
         self._order = [i for i in graph.order if self.observed_nodes >> i & 1]
 
     def factor(self, group: int) -> Formula | Hedge:
-        """Q of a group that hidden causes tie together."""
+        """The factor Q of a group that bidirected edges connect."""
         formula = self._identify_within(group, *self._district_factor(group))
         return formula if isinstance(formula, Hedge) else self._average_out_others(formula, group)
 
     def district(self, node: int) -> int:
-        """What hidden causes tie a node to, among what came before it and was not set."""
+        """The district of a node among the earlier nodes that were not randomised."""
         return self.graph.district(1 << node, self._prefix(node) & self.observed_nodes)
 
     def conditional(self, node: int) -> Conditional:
-        """P(v | its pillow), of the rows in which what would have joined its district was set."""
+        """P(v | pillow), in rows in which the variables that would otherwise extend v's district were randomised."""
         district = self.district(node)
         pillow = (district | self.graph.parents_of(district)) & ~(1 << node)
         cut_off = union(self.graph.siblings, district) & self._prefix(node) & ~district
         return Conditional(self.graph.names[node], self.graph.names_of(pillow), self.graph.names_of(cut_off))
 
     def conditionals(self) -> list[Conditional]:
-        """The tables of all that was not set, in the graph's order."""
+        """The conditional distributions of all variables that were not randomised, in the graph's order."""
         return [self.conditional(i) for i in members(self.observed_nodes)]
 
     def _prefix(self, node: int) -> int:
-        """What comes before a node, and the node."""
+        """A node and all nodes before it in the order."""
         order = self.graph.order
         return sum(1 << i for i in order[: order.index(node) + 1])
 
@@ -90,7 +95,7 @@ class DataRegime:
         return district, product_of(self.conditional(i) for i in self._order if district >> i & 1)
 
     def _identify_within(self, group: int, outer: int, factor: Formula) -> Formula | Hedge:
-        """Q of a group, given that of a district it is in."""
+        """The factor Q of a group, given that of a district that contains it."""
         ancestral = self.graph.ancestors(group, outer)
         if ancestral == outer != group:
             return Hedge(outer, group)
@@ -104,13 +109,13 @@ class DataRegime:
         )
 
     def _conditional_factors(self, factor: Formula, order: Sequence[int], district: int) -> list[Formula]:
-        """For each member of a district, its probability given what came before it: a ratio of partial sums."""
+        """The probability of each member of a district given the earlier nodes, as a ratio of partial sums."""
         names = [self.graph.names[i] for i in order]
         partial_sums = [sum_out(names[i:], factor) for i in range(len(order) + 1)]
         return [ratio(partial_sums[i + 1], partial_sums[i]) for i, node in enumerate(order) if district >> node & 1]
 
     def _average_out_others(self, factor: Formula, group: int) -> Formula:
-        """The same without what makes no difference: all but the group and its parents."""
+        """The factor without the variables that do not affect it: those other than the group and its parents."""
         relevant = self.graph.names_of(group | self.graph.parents_of(group))
         others = self.graph.bits(free_names(factor).difference(relevant))
         if not others:
@@ -118,12 +123,15 @@ class DataRegime:
         closure = self._close_under_pillows(others & self.observed_nodes)
         tables = product_of(self.conditional(i) for i in self._order if closure >> i & 1)
         shares = sum_out(self.graph.names_of(closure & ~others), tables)
-        # What was set at random has no share of its own: all its values count alike.
-        alike = self.graph.bits(free_names(shares).difference(relevant)) & self.randomised | others & self.randomised
-        return InvariantAverage(self.graph.names_of(others | alike), factor, shares, self.graph.names_of(alike))
+        # A randomised variable has no distribution of its own; its values have equal weights.
+        uniform = self.graph.bits(free_names(shares).difference(relevant)) & self.randomised | others & self.randomised
+        return InvariantAverage(self.graph.names_of(others | uniform), factor, shares, self.graph.names_of(uniform))
 
     def _close_under_pillows(self, nodes: int) -> int:
-        """These, what their tables are given, and so on: the product of all these tables is a distribution."""
+        """The nodes, their pillows, the pillows of these, and so on.
+
+        The product of all their CPTs is a distribution.
+        """
         closure, previous = nodes, 0
         while closure != previous:
             previous = closure
@@ -133,7 +141,10 @@ class DataRegime:
 
 
 def identify_factor(sources: Sequence[DataRegime], group: int) -> Formula | Hedge:
-    """Q of a group, from the first source that gives it; where each source sets some of it, it is its own hedge."""
+    """The factor Q of a group, from the first source that identifies it.
+
+    If every source randomises some variable of the group, the result is a hedge of the group with itself.
+    """
     hedge = Hedge(group, group)
     for source in sources:
         if not group & source.randomised:
@@ -145,7 +156,7 @@ def identify_factor(sources: Sequence[DataRegime], group: int) -> Formula | Hedg
 
 
 def identify_effect(graph: ADMG, of: int, do: int, randomised: Sequence[int]) -> Formula | Hedge:
-    """P(of | do(do)), from sources in which these sets (none: 0) were set at random."""
+    """P(of | do(do)), from sources in which these sets of variables were randomised (0 for observational rows)."""
     sources = [DataRegime(graph, nodes) for nodes in randomised]
     inner = graph.ancestors(of, graph.all_nodes & ~do)
     factors = []
@@ -158,16 +169,17 @@ def identify_effect(graph: ADMG, of: int, do: int, randomised: Sequence[int]) ->
 
 
 def _sort_districts(graph: ADMG, within: int) -> list[int]:
-    """Districts by their first members, causes before effects."""
+    """Districts in the topological order of their first members."""
     place = {node: i for i, node in enumerate(graph.order)}
     return sorted(graph.districts(within), key=lambda district: min(place[node] for node in members(district)))
 
 
 REMEDY_SIZE = 3
-"""Remedies of more parts are not looked for."""
+"""The maximum number of variables in a suggested remedy."""
 
 UNSEEN_SHARE = 1e-6
-"""Distributions may miss 1 by this much; by more, something was never seen."""
+"""The sum of a distribution may differ from 1 by this much; a larger difference means that some rows were never seen.
+"""
 
 
 @dataclass(frozen=True)
@@ -207,7 +219,7 @@ class Estimand:
         return np.broadcast_to(array.transpose(order).reshape(shape), [sizes[name] for name in all_axes])
 
     def evaluate(self, tables: ConditionalTables, sizes: dict[str, int]) -> Array:
-        """The same, refused where something was never seen."""
+        """Evaluate the formula; raises a ProblemError if it depends on rows that were never seen."""
         numbers = self.evaluate_unchecked(tables, sizes)
         total = numbers.sum(axis=tuple(range(len(self.do), numbers.ndim)))
         if (np.abs(total - 1) > UNSEEN_SHARE).any():
@@ -219,12 +231,12 @@ class Estimand:
 
 
 def format_effect(of: Sequence[str], do: Sequence[str]) -> str:
-    """P(of | do(do))."""
+    """The text P(of | do(do))."""
     return f"P({', '.join(of)} | do({', '.join(do)}))" if do else f"P({', '.join(of)})"
 
 
 class IdentificationQuery:
-    """An effect that is asked of a graph of which only some nodes are observed, and what would help to answer it."""
+    """The query for an effect in a partially observed graph, and the data that would identify the effect."""
 
     def __init__(self, graph: graphs.Graph, observed: Sequence[str], of: Sequence[str], do: Sequence[str]) -> None:
         self._graph, self._observed, self._of, self._do = graph, list(observed), of, do
@@ -233,7 +245,10 @@ class IdentificationQuery:
     def identify(
         self, randomised: Sequence[Sequence[str]] = ((),), also_observed: Sequence[Hashable] = ()
     ) -> Formula | Hedge:
-        """The formula, where rows set these sets at random (nothing, perhaps), and these hidden nodes are observed."""
+        """The formula if these sets of variables were randomised in some rows and these nodes were observed.
+
+        The empty set stands for observational rows.
+        """
         admg = self.admg
         if also_observed:
             admg = ADMG.projection(self._graph, [*self._observed, *also_observed])  # type: ignore[list-item]
@@ -242,7 +257,7 @@ class IdentificationQuery:
         )
 
     def variables_to_randomise(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """The smallest set of variables that would help if it were set at random in some rows; to set all does."""
+        """The smallest set of variables whose randomisation in some rows would identify the effect, or all of `do`."""
         candidates = [name for name in self.admg.names_of(hedge.outer) if name not in (*self._do, *self._of)]
         for subset in _small_subsets([*self._do, *candidates]):
             if not isinstance(self.identify([*randomised, subset]), Hedge):
@@ -250,7 +265,7 @@ class IdentificationQuery:
         return tuple(self._do)
 
     def nodes_to_observe(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> tuple[Hashable, ...]:
-        """The fewest hidden nodes whose observation would help, of those that tie the hedge together."""
+        """The fewest unobserved common causes within the hedge whose observation would identify the effect."""
         outer = set(self.admg.names_of(hedge.outer))
         hidden = [node for node in self._graph if node not in self._observed]
         candidates = [node for node in hidden if len(outer & graphs.reachable_through(self._graph, node, hidden)) > 1]
@@ -260,18 +275,18 @@ class IdentificationQuery:
         return ()
 
     def build_error(self, hedge: Hedge, randomised: Sequence[Sequence[str]]) -> NotIdentifiedError:
-        """Why there is no answer, and what would help."""
+        """The error that explains why the effect is not identified and which data would identify it."""
         if hedge.outer == hedge.inner:
             return self._build_missing_rows_error(hedge)
-        causes, knobs = self.nodes_to_observe(hedge, randomised), self.variables_to_randomise(hedge, randomised)
+        causes, variables = self.nodes_to_observe(hedge, randomised), self.variables_to_randomise(hedge, randomised)
         causes_text = ", ".join(map(graphs.format_hidden_cause, causes))
-        randomisation_text = f"et {', '.join(knobs)} at random in some rows (interventions=)"
+        randomisation_text = f"et {', '.join(variables)} at random in some rows (interventions=)"
         error = NotIdentifiedError(
             f"{format_effect(self._of, self._do)} is not identified from the observed variables: "
             f"{self.explain_hedge(hedge)}. {f'Observe {causes_text}, or s' if causes else 'S'}{randomisation_text}; "
             "or learn a mean per action: reward_parents=[]."
         )
-        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), knobs
+        error.of, error.do, error.randomise = tuple(self._of), tuple(self._do), variables
         error.observe = tuple(node[1] if isinstance(node, tuple) else str(node) for node in causes)
         error.hedge = self.admg.names_of(hedge.outer), self.admg.names_of(hedge.inner)
         return error
@@ -287,7 +302,7 @@ class IdentificationQuery:
         return error
 
     def explain_hedge(self, hedge: Hedge) -> str:
-        """Why there is no answer, in words."""
+        """The reason that the effect is not identified, as text."""
         admg, outside = self.admg, hedge.outer & ~hedge.inner
         pairs = [
             f"{admg.names[i]} <-> {admg.names[j]}"
@@ -311,16 +326,16 @@ def _small_subsets(parts: Sequence[_T]) -> Iterator[tuple[_T, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(parts, size) for size in range(1, REMEDY_SIZE + 1))
 
 
-# The graph of the observed variables alone, for CPTs that are learned from what is observed.
+# The graph of the observed variables alone, for CPTs that are learned from observed variables.
 #
-# The latent projection onto the observed variables has arrows and, where an unobserved variable is a common cause,
-# bidirected edges; these divide the observed variables into districts. In an order of causes before effects, the joint
-# distribution of the observed variables is the product of P(v | pillow of v). An unobserved variable with a single
-# observed child leaves its parents to that child, and nothing else changes.
+# The latent projection onto the observed variables has arrows and, between variables with an unobserved common cause,
+# bidirected edges; these divide the observed variables into districts. In a topological order, the joint distribution
+# of the observed variables is the product of P(v | pillow of v). An unobserved variable with a single observed child
+# passes its parents to that child, and nothing else changes.
 #
-# A factor P(v | pillow) is the same under every intervention on variables outside of v's district. So the pillows make
-# a directed acyclic graph of the observed variables that has the true P(. | do(a)) for every intervention on variables
-# that have no bidirected edge, and whose CPTs can be counted in every round.
+# A factor P(v | pillow) is the same under every intervention on variables outside of v's district. The pillows
+# therefore define a directed acyclic graph of the observed variables that has the true P(. | do(a)) for every
+# intervention on variables without a bidirected edge, and whose CPTs can be counted in every round.
 
 
 class MarginalGraph(NamedTuple):

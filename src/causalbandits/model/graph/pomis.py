@@ -1,23 +1,25 @@
-"""POMIS: the possibly optimal minimal intervention sets, by the graph alone.
+"""POMIS: the possibly optimal minimal intervention sets, determined by the graph alone.
 
-Hidden variables and variables that cannot be set are the same thing here, so all of this is asked of the projection
-onto what can be set and the reward.
+Unobserved variables and variables that cannot be set are equivalent here, so all functions use the latent projection
+onto the manipulable variables and the reward.
 
-*Minimal sets* (Lee and Bareinboim 2018): each member leads to the reward by a path that avoids the others; of any other
-set, some member changes nothing once the rest is set.
+*Minimal intervention sets* (MIS; Lee and Bareinboim 2018): each member has a directed path to the reward that avoids
+the other members. In any other set, some member has no effect once the others are set.
 
-*Optimal sets*: for a set W that is cut off from its causes, let the *territory* T(W) be the smallest set among what
-then leads to the reward that holds the reward and is closed under hidden pairs and under effects, and the *border* B(W)
-the causes of the territory outside of it. Setting W is a mixture of settings of B(W). The borders are the optimal sets:
-each of them is strictly the best in some model. From each border found, the next are those with one more variable of
-the territory cut: cutting outside of the territory changes neither territory nor border, and cutting inside depends on
-what was cut before only through its border, so that all are found.
+*Possibly optimal sets*: let a set W be cut off from its causes, and let I be the ancestors of the reward that remain.
+The *territory* T(W) is the smallest subset of I that contains the reward and is closed under bidirected edges and under
+descendants. The *border* B(W) consists of the parents of the territory outside of it. Setting W is a mixture of
+settings of B(W). The borders are the POMIS: each of them is strictly the best in some model. From each border found,
+the next ones result from cutting one more variable of the territory. Cutting outside of the territory changes neither
+territory nor border, and the effect of cutting inside depends on earlier cuts only through their border. All borders
+are therefore found.
 
-*Under constraints*, one rule for all. With X and Z two sets and W = Z - X: if W is separated from the reward once X is
-set and the arrows out of W are gone, and of X + W only members of Z still lead to the reward, then setting X is a
-mixture of the settings of Z that agree with it where both set, with weights P(w | do(x)). So X need not be tried where
-all these may be. Replacing moves towards the reward, and comes to an end. (To drop those optimal sets that are not
-allowed would be wrong: what is the best of the rest may have been none of them.)
+*Under constraints*, one rule covers all cases. Let X and Z be two sets, and W = Z - X. Suppose that W is separated from
+the reward once X is set and the arrows out of W are removed. Suppose also that, among X + W, only members of Z are then
+parents of an ancestor of the reward. Then setting X is a mixture of the settings of Z that agree with X on common
+variables, with weights P(w | do(x)). X can therefore be dropped if all these settings are allowed. Each replacement
+moves towards the reward, so the process ends. (Only dropping the possibly optimal sets that are not allowed would be
+wrong, because the best of the remaining sets need not be possibly optimal in the unconstrained problem.)
 """
 
 from __future__ import annotations
@@ -28,26 +30,32 @@ from causalbandits.errors import SizeError
 from causalbandits.model.graph.admg import ADMG, members, union
 
 SETS_LIMIT = 2**16
-"""No more sets than this are listed."""
+"""The maximum number of sets that are listed."""
 
 COMPARISON_LIMIT = 2**12
-"""No more minimal sets than this are compared with each other."""
+"""The maximum number of minimal sets that are compared with each other."""
 
 
 def minimal_subset(graph: ADMG, reward: int, nodes: int) -> int:
-    """Those of a set that lead to the reward by a path that avoids the others: once all are set, only these count."""
+    """The members of a set with a directed path to the reward that avoids the other members.
+
+    If all members are set, the others have no effect.
+    """
     inner = graph.ancestors(reward, graph.all_nodes & ~nodes)
     return graph.parents_of(inner) & nodes
 
 
 def minimal_intervention_sets(graph: ADMG, reward: int, max_set: int | None = None) -> list[int]:
-    """The sets of which every member counts, up to a size. Their subsets are such sets, so they grow one by one."""
-    knobs = graph.ancestors(reward, graph.all_nodes) & ~reward
+    """The minimal intervention sets up to a size.
+
+    Subsets of minimal sets are minimal, so the sets are built by adding one variable at a time.
+    """
+    candidates = graph.ancestors(reward, graph.all_nodes) & ~reward
     sets = [0]
     for smaller in sets:
         if max_set is not None and smaller.bit_count() >= max_set:
             continue
-        for node in members(knobs >> smaller.bit_length() << smaller.bit_length()):
+        for node in members(candidates >> smaller.bit_length() << smaller.bit_length()):
             larger = smaller | 1 << node
             if minimal_subset(graph, reward, larger) == larger:
                 sets.append(larger)
@@ -57,7 +65,7 @@ def minimal_intervention_sets(graph: ADMG, reward: int, max_set: int | None = No
 
 
 def muct_and_border(graph: ADMG, reward: int, cut: int) -> tuple[int, int]:
-    """The territory of the reward where a set is cut off from its causes, and the territory's border."""
+    """The territory of the reward (MUCT) after a set is cut off from its causes, and the territory's border."""
     inner = graph.ancestors(reward, graph.all_nodes & ~cut)
     muct, previous = reward, 0
     while muct != previous:
@@ -67,7 +75,7 @@ def muct_and_border(graph: ADMG, reward: int, cut: int) -> tuple[int, int]:
 
 
 def interventional_borders(graph: ADMG, reward: int) -> list[int]:
-    """All optimal sets."""
+    """All possibly optimal sets (POMIS)."""
     first_muct, start = muct_and_border(graph, reward, 0)
     mucts = {start: first_muct}
     queue = [start]
@@ -83,7 +91,7 @@ def interventional_borders(graph: ADMG, reward: int) -> list[int]:
 
 
 def pomis_sets(graph: ADMG, reward: int, max_set: int | None = None, always: int = 0) -> list[int]:
-    """The sets that may each be the best to set, with at most so many variables, some of which are always set."""
+    """The sets that may be the best to intervene on, with at most `max_set` variables, including those of `always`."""
     cut_graph = graph.without_edges_of(always)
     sets = (
         interventional_borders(cut_graph, reward)
@@ -94,7 +102,7 @@ def pomis_sets(graph: ADMG, reward: int, max_set: int | None = None, always: int
 
 
 def _undominated_sets(graph: ADMG, reward: int, max_set: int) -> list[int]:
-    """Of the sets with at most so many variables, those that no other of them replaces."""
+    """The sets with at most `max_set` variables that no other such set dominates."""
     allowed = minimal_intervention_sets(graph, reward, max_set)
     if len(allowed) > COMPARISON_LIMIT:
         raise SizeError(
@@ -105,17 +113,18 @@ def _undominated_sets(graph: ADMG, reward: int, max_set: int) -> list[int]:
 
 
 def dominating_sets(graph: ADMG, reward: int, nodes: int, candidates: Sequence[int]) -> Iterator[int]:
-    """Those of other sets whose settings have those of this one as mixtures."""
+    """The candidate sets whose settings include those of this set as mixtures."""
     return (candidate for candidate in candidates if candidate != nodes and is_mixture(graph, reward, nodes, candidate))
 
 
 def is_mixture(graph: ADMG, reward: int, nodes: int, candidate: int) -> bool:
-    """Whether every setting of one set is a mixture of the other's settings that agree with it."""
+    """Whether every setting of one set is a mixture of the other set's settings that agree with it."""
     added = candidate & ~nodes
     inner = graph.ancestors(reward, graph.all_nodes & ~(nodes | added))
     if graph.parents_of(inner) & nodes & ~candidate:
-        return False  # a member of it would still count
-    # What is set blocks every path, and nothing else is given: two sets are tied if they have a common cause.
+        return False  # a member of the difference would still affect the reward
+    # Intervened variables block every path and nothing else is conditioned on: two sets are dependent if they share a
+    # cause.
     causes = added | graph.ancestors(graph.parents_of(added), graph.all_nodes & ~(nodes | added))
     return not (causes | union(graph.siblings, causes)) & inner
 

@@ -14,18 +14,18 @@ _LEXEME = re.compile(r'[^\S\n]*+(?:("(?:[^"\\\n]|\\.)*+")|([\w.]++)|(<->|->|<-|[
 _BARE = re.compile(r"[\w.]+")
 
 TEXT_LIMIT = 10**6
-"""Characters; larger graphs belong into files."""
+"""The maximum number of characters; use a file for larger graphs."""
 
 
 class GraphText(NamedTuple):
-    """What a text says of a graph."""
+    """The content of a graph's text."""
 
     parents: dict[str, list[str]]
     hidden: list[str | tuple[str, ...]]
 
 
 def parse_graph_text(text: str) -> GraphText:
-    """The graph that a text says."""
+    """The graph that a text describes."""
     if not isinstance(text, str):
         raise ModelError(f"A graph's text has the form 'x -> y; x <-> y'; got {short_repr(text)}.")
     if len(text) > TEXT_LIMIT:
@@ -43,7 +43,7 @@ class _GraphTextParser:
         self.hidden: list[str | tuple[str, ...]] = []
 
     def peek(self) -> tuple[str, str, int]:
-        """The kind of the next token ("name", "mark" or "end"), what it says, and where it ends."""
+        """The kind of the next token ("name", "mark" or "end"), its text, and the position where it ends."""
         match = _LEXEME.match(self.text, self.position)
         if match is None:
             self.raise_error("a name or an arrow", self.text[self.position :].lstrip()[:10])
@@ -65,7 +65,7 @@ class _GraphTextParser:
         return self.peek()[0] == "end"
 
     def accept(self, *marks: str) -> str:
-        """The next token if it is one of these marks, which is then behind; else nothing."""
+        """The next token, consumed, if it is one of these marks; otherwise an empty text."""
         kind, token, end = self.peek()
         if kind != "mark" or token not in marks:
             return ""
@@ -136,7 +136,7 @@ class _GraphTextParser:
 def format_graph_text(
     parents: Mapping[str, Sequence[str]], hidden: Sequence[str], groups: Sequence[Sequence[str]]
 ) -> str:
-    """The text of a graph, which is read back to an equal one."""
+    """The text of a graph; reading it gives an equal graph."""
     causes = {cause for direct_causes in parents.values() for cause in direct_causes}
     arrows = [
         (*direct_causes, name) if direct_causes else (name,)

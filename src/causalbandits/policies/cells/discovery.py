@@ -1,19 +1,19 @@
 """Discovery: rounds in which C-Gittins plays towards configurations whose rewards were never observed.
 
-The index assumes that a configuration without rewards is like the others. A rare outcome that pays far more is then
-found only by chance: the favourite b may lead there once in a thousand rounds. So in a few windows of w rounds each,
-the policy plays an action that leads to the wanted configurations:
+The index assumes that a configuration without rewards is like the others. A rare configuration with a far larger reward
+is then found only by chance: the best action b may produce it once in a thousand rounds. So in a few windows of w
+rounds each, the policy plays an action that produces wanted configurations:
 
     wanted z:  no reward of z yet,  P(z | b) max(3 w, 300) < 1,  max_a P(z | a) w >= 1
     play argmax_a P(wanted | a) / (1 + loss_a / e),   loss_a = max(0, mean_b - mean_a),   e = sd of all rewards / 10
 
-Within 3 w rounds, and 300 at least, b is not expected to lead to z, and within w another action is. A configuration
-whose parents' states have all been observed, only not together, is wanted in the first sixth of a window alone: main
-effects predict it as far as they explain the means; a state that was never observed is not predicted by anything.
+So z is wanted if b is not expected to produce it within max(3 w, 300) rounds and some action is expected to within w.
+If all of its parents' states were observed separately, z is wanted only in the first sixth of a window, because main
+effects predict its mean. Nothing predicts the effect of a state that was never observed.
 
 With a horizon T there is one window, rounds 30 to 30 + 0.03 T. Without one there are windows from round k = 30, 60,
-120, ... on, of 0.3 k rounds and 36 at most: the number of such rounds grows with log t. Windows count rewards, so that
-a decision is a function of the rewards so far.
+120, ... on, of 0.3 k rounds and 36 at most: the number of such rounds grows with log t. Windows are counted in rewards,
+so that a decision depends only on the rewards so far.
 """
 
 from __future__ import annotations
@@ -27,38 +27,44 @@ from causalbandits._typing import Array
 from causalbandits.policies.posteriors import MainEffectCells
 
 FIRST_WINDOW = 30
-"""Windows begin after so many rewards, and, without a horizon, whenever their number has doubled."""
+"""The number of rewards at which the first window begins. Without a horizon, a window begins whenever the number
+has doubled.
+"""
 
 DISCOVERY_SHARE = 0.03
-"""The share of the horizon that the window takes."""
+"""The length of the window as a share of the horizon."""
 
 ANYTIME_FACTOR, LONGEST_ASSUMED_HORIZON = 10.0, 1200.0
-"""Without a horizon, a window that begins at k takes the share of this many times k, and of no more than the second."""
+"""Without a horizon, a window that begins at k is as long as for the horizon min(first factor * k, second)."""
 
 COMBINATION_FACTOR = 1.0 / 6.0
-"""The part of a window in which configurations are wanted all of whose parents' states have been observed."""
+"""The initial part of a window in which configurations are wanted even if each of their parents' states was
+observed.
+"""
 
 FAVOURITE_FACTOR = 3.0
-"""What the favourite is expected to lead to within so many windows need not be looked for."""
+"""The number of windows within which the best action must be expected to produce a configuration that is not
+wanted.
+"""
 
 MIN_FAVOURITE_ROUNDS = 300.0
-"""Nor what it is expected to lead to within so many rounds."""
+"""The minimum number of rounds for the same criterion."""
 
 LOSS_TOLERANCE = 0.1
 """e, as a multiple of the standard deviation of all rewards."""
 
 
 class Window(NamedTuple):
-    """The window that a round belongs to."""
+    """The window of a round."""
 
     length: float = 0.0
     """w; 0 outside of all windows."""
     wants_combinations: float = 0.0
-    """1 in the first part of a window, in which unseen combinations of observed states are wanted; else 0."""
+    """1 in the first part of a window, in which unseen combinations of observed states are wanted; otherwise 0."""
 
 
 def discovery_window(share: float, horizon: int | None, rounds: int) -> Window:
-    """The window of the round that comes after so many rewards.
+    """The window of the round after `rounds` rewards.
 
     >>> discovery_window(0.03, 5000, 29), discovery_window(0.03, 5000, 30), discovery_window(0.03, 5000, 100)
     (Window(length=0.0, wants_combinations=0.0), Window(length=150.0, wants_combinations=1.0), \
@@ -80,29 +86,33 @@ Window(length=150.0, wants_combinations=0.0))
 
 
 def favourite_rounds(length: float) -> float:
-    """Within so many rounds the favourite must be expected to lead to a configuration that is not wanted."""
+    """The number of rounds within which the best action must be expected to produce a configuration that is not
+    wanted.
+    """
     return max(FAVOURITE_FACTOR * length, MIN_FAVOURITE_ROUNDS)
 
 
 def has_unseen_state(cells: MainEffectCells) -> Array:
-    """For every configuration, 1 if one of its parents' states was never observed with a reward, else 0."""
+    """For every configuration, 1 if one of its parents' states was never observed with a reward; otherwise 0."""
     is_seen = np.zeros(cells.features.shape[1], dtype=bool)
     is_seen[cells.positions[cells.count > 0]] = True
     return np.where(is_seen[cells.positions].all(axis=1), 0.0, 1.0)
 
 
-def wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array, window: Window) -> Array:
-    """1 for each wanted configuration, 0 for the others; `rows` are P(. | a), b is the best action by its mean."""
+def find_wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array, window: Window) -> Array:
+    """1 for each wanted configuration, 0 for the others. `rows` are P(. | a); b is the action with the largest
+    posterior mean.
+    """
     is_rare = rows[b] * favourite_rounds(window.length) < 1.0
     wanted = np.where((count == 0) & is_rare & (rows.max(axis=0) * window.length >= 1.0), 1.0, 0.0)
     return wanted if window.wants_combinations else wanted * unseen_state
 
 
 def discovery_score(probability: Any, loss: Any, standard_deviation: float) -> Any:
-    """P(wanted | a) / (1 + loss_a / e), elementwise; compiled, too."""
+    """P(wanted | a) / (1 + loss_a / e), elementwise; also compiled."""
     return probability / (1.0 + np.maximum(0.0, loss) / (LOSS_TOLERANCE * standard_deviation))
 
 
 def reward_standard_deviation(pooled: Any) -> float:
-    """Of all rewards around their mean, from `MainEffectCells.pooled`; compiled, too."""
+    """The standard deviation of all rewards, from `MainEffectCells.pooled`; also compiled."""
     return math.sqrt(pooled[2] / max(1.0, pooled[0] - 1.0))

@@ -1,28 +1,29 @@
-"""C-Gittins and C-Screen: try an action if it is worth more than the best by its mean, by an index like Gittins'.
+"""C-Gittins and C-Screen: an index like Gittins', the posterior mean plus the value of information.
 
-    b = argmax_a sum_z P(z | a) x_z, the best by its mean
-    index:   play argmax_a worth(a), with worth(b) = mean_b
-    screen:  draw theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;  play a if worth(a) > mean_b, else b
+    b = argmax_a sum_z P(z | a) x_z, the action with the largest posterior mean
+    index:   play argmax_a index(a), with index(b) = mean_b
+    screen:  sample theta_z from the posterior;  a = argmax_a sum_z P(z | a) theta_z;
+             play a if index(a) > mean_b, else b
 
-What counts is the difference of two actions, c_z = P(z | a) - P(z | b). By the posterior of the cells (means x_z of
-variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
+The index depends on the difference of two actions, c_z = P(z | a) - P(z | b). Under the posterior of the cells (means
+x_z of variance q_z, rewards of variance noise_z around them), with w_z = q_z^2 / (q_z + noise_z),
 
-    v        = sum_z c_z^2 q_z            how uncertain the difference is
-    r_x      = sum_z P(z | x) c_z^2 w_z   how much of it one try of x takes away, x = a, b
-    worth(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
+    v        = sum_z c_z^2 q_z            posterior variance of the difference
+    r_x      = sum_z P(z | x) c_z^2 w_z   expected reduction of that variance by one trial of x, x = a, b
+    index(a) = mean_a + sqrt(v) psi((r_a - r_b) / (r_b + v / H)),  or mean_a where r_a <= r_b
 
-H is for how many rounds more it pays to know better. psi is Brezzi and Lai's (2002) approximation of the Gittins index
-of a Gaussian arm.
+H is the effective number of remaining rounds in which information is useful. psi is Brezzi and Lai's (2002)
+approximation of the Gittins index of a Gaussian arm.
 
-Where cells have main effects in common (`posteriors.main_effects`), a reward of one cell teaches of the others, and the
-covariances K of the cells' means take the place of their variances:
+If cells share main effects (`posteriors.main_effects`), a reward of one cell also informs the others, and the
+covariances K of the cells' means replace their variances:
 
     v   = c' K c
     r_x = sum_z P(z | x) (c' K)_z^2 / (K_zz + noise)
     K   = s^2 (diag(lambda_2 h) + G G'),  h_z = 1 / (1 + lambda_2 n_z),  R'g = h_z f(z) for the row g of G that is z's
 
-The agent multiplies matrices, and compiled rounds add to the sums what a reward changed: they agree but for rounding,
-and what rounding could decide is a tie, or counts as nothing (`EQUAL_ROWS`, `EQUAL_GAINS`).
+The agent multiplies matrices; compiled rounds update sums incrementally. Both agree up to rounding. Tie tolerances keep
+rounding from changing a decision; smaller variances and gains count as zero (`EQUAL_ROWS`, `EQUAL_GAINS`).
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ from causalbandits.policies.cells.discovery import (
     Window,
     discovery_score,
     discovery_window,
+    find_wanted_configurations,
     has_unseen_state,
     reward_standard_deviation,
-    wanted_configurations,
 )
 from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.cells.thompson import CausalThompsonSampling
@@ -65,17 +66,18 @@ from causalbandits.problem import Scores, Situation
 from causalbandits.problem.projection import PowerSums, largest_magnitude
 
 EQUAL_ROWS, EQUAL_GAINS = 1e-12, 1e-9
-"""Where v is so small a share of b's own variance, or r_a - r_b of r_b, it is rounding: the rows of P are the same, or
-what they teach is."""
+"""Relative tolerances for rounding. If v is below the first times b's own variance, the rows of P count as equal.
+If r_a - r_b is below the second times r_b, the actions count as equally informative.
+"""
 
 SCALAR_LIMIT = 24
-"""So many actions are weighed one by one: that is quicker than all together."""
+"""The largest number of actions whose bonus is computed one by one, which is then faster than an array operation."""
 
 LOG_16_PI = math.log(16.0 * math.pi)
 
 
 def psi(s: float) -> float:
-    """Brezzi and Lai's boundary of a Gaussian arm, of one number above 0; compiled.
+    """Brezzi and Lai's boundary of a Gaussian arm for one positive number; compiled.
 
     >>> [round(psi(s), 3) for s in (0.02, 0.5, 2.0, 10.0, 1000.0)]
     [0.1, 0.334, 0.446, 0.587, 2.822]
@@ -93,7 +95,7 @@ def psi(s: float) -> float:
 
 
 def psi_array(s: Array) -> Array:
-    """The same of many."""
+    """The elementwise form of `psi`."""
     root = np.sqrt(s)
     boundary = np.where(s <= 0.2, np.sqrt(s / 2.0), 0.49 - 0.11 / root)
     boundary = np.where(s > 1.0, 0.63 - 0.26 / root, boundary)
@@ -106,19 +108,19 @@ def psi_array(s: Array) -> Array:
 
 
 def variance_reduction(variance: Array, noise: Array) -> Array:
-    """w: how much of a cell's variance one reward takes away."""
+    """w: the reduction of a cell's variance by one reward."""
     return variance * variance / (variance + noise)
 
 
 def gittins_bonus(v: float, gain: float, rest: float, horizon: float) -> float:
-    """sqrt(v) psi(gain / (rest + v / H)), where gain = r_a - r_b and rest = r_b; 0 where nothing is to be gained."""
+    """sqrt(v) psi(gain / (rest + v / H)), with gain = r_a - r_b and rest = r_b; 0 if there is no gain."""
     if v <= 0.0 or gain <= EQUAL_GAINS * abs(rest):
         return 0.0
     return math.sqrt(v) * psi(gain / (max(0.0, rest) + v / horizon))
 
 
 def gittins_bonus_array(v: Array, gain: Array, rest: Array, horizon: float) -> Array:
-    """The same of many actions."""
+    """The form of `gittins_bonus` for several actions."""
     if len(v) <= SCALAR_LIMIT:
         return np.array(
             [gittins_bonus(*moments, horizon) for moments in zip(v.tolist(), gain.tolist(), rest.tolist(), strict=True)]
@@ -133,7 +135,7 @@ def gittins_bonus_array(v: Array, gain: Array, rest: Array, horizon: float) -> A
 
 
 def gittins_bonus_of_each(powers: PowerSums, b: int, variance: Array, noise: Array, horizon: float) -> Array:
-    """What every action is worth beyond its mean, if b is the best by its mean; cells are in the order of `powers`."""
+    """The bonus of every action beyond its mean, if b has the largest mean; cells are in the order of `powers`."""
     w = variance_reduction(variance, noise)
     if powers.is_small:
         _, squares, cross_terms = powers.differences_from(b)
@@ -145,7 +147,7 @@ def gittins_bonus_of_each(powers: PowerSums, b: int, variance: Array, noise: Arr
 def difference_moments(powers: PowerSums, b: int, variance: Array, w: Array) -> tuple[Array, Array, Array]:
     """v, r_a - r_b and r_b of every action: products with c = P(. | a) - P(. | b) as sums under P, P^2 and P^3.
 
-    What is left of v by rounding, where two rows are the same, is nothing.
+    If two rows are equal, the rounding error that remains of v is set to 0.
     """
     row = powers.row(b)
     under_one, under_two = np.empty((2, 2, len(row)))
@@ -159,12 +161,13 @@ def difference_moments(powers: PowerSums, b: int, variance: Array, w: Array) -> 
 
 
 def gittins_bonus_of_pair(powers: PowerSums, a: int, b: int, variance: Array, noise: Array, horizon: float) -> float:
-    """What one action is worth beyond its mean, if b is the best by its mean."""
+    """The bonus of one action beyond its mean, if b has the largest mean."""
     row_a, row_b = powers.row(a), powers.row(b)
     c = row_a - row_b
     square = c * c
     reductions = square * variance_reduction(variance, noise)
-    # Sums, not products with @: BLAS wakes threads for long rows, and waits for them where others work.
+    # Sums, not products with @: for long rows BLAS starts threads and waits for them when other processes use the
+    # cores.
     v, gain, rest = (
         float((weights * terms).sum()) for weights, terms in ((square, variance), (c, reductions), (row_b, reductions))
     )
@@ -172,11 +175,11 @@ def gittins_bonus_of_pair(powers: PowerSums, a: int, b: int, variance: Array, no
 
 
 ROWS_LIMIT = 2**22
-"""Searched actions times configurations are no more than this: every action has a row of its own."""
+"""The largest number of searched actions times configurations, because every action needs a row of its own."""
 
 
 def validate_row_count(policy: HasTraits, actions: int, configurations: int) -> None:
-    """Every action is compared with the best, cell by cell."""
+    """Raise an error if there are too many rows to compare every action with the best, cell by cell."""
     if actions * configurations > ROWS_LIMIT:
         raise SizeError(
             f"The policy {policy.id!r} computes an index of {actions} actions for each of {configurations} "
@@ -186,14 +189,14 @@ def validate_row_count(policy: HasTraits, actions: int, configurations: int) -> 
 
 
 DENSE_CELLS = 256
-"""Up to so many cells K is made as a whole, which takes fewer steps."""
+"""The largest number of cells for which the whole matrix K is computed, which takes fewer operations."""
 
 
 def main_effects_gittins_bonuses(rows: Array, b: int, p: MainEffects, horizon: float) -> Array:
-    """What each action is worth beyond its mean, if b is the best by its mean; `rows` are P(. | a)."""
+    """The bonus of each action beyond its mean, if b has the largest mean; `rows` are P(. | a)."""
     best = rows[b]
     c = rows - best
-    # One call of LAPACK: nothing here depends on the last bit.
+    # One call of LAPACK, because nothing here depends on the last bit.
     own_variances = p.remainder * p.shrink
     G = p.known * np.linalg.solve(p.R.T, (p.features * p.shrink[:, None]).T).T
     if len(own_variances) <= DENSE_CELLS:
@@ -209,15 +212,17 @@ def main_effects_gittins_bonuses(rows: Array, b: int, p: MainEffects, horizon: f
 
 
 REMAINING_FACTOR, MIDWAY_FACTOR, ELAPSED_FACTOR = 2.0, 4.0, 10.0
-"""H: so many times the rounds that are left, and from amid them twice that; where their number is open, the rounds so
-far."""
+"""The factors of H: of the remaining rounds, of the rounds near the middle of the horizon, and (without a horizon) of
+the elapsed rounds.
+"""
 
 
 def effective_horizon(horizon: int | None, rounds: int) -> float:
-    """H in the round after so many rewards.
+    """H in the round after `rounds` rewards.
 
-    With a horizon, H is doubled from amid the rounds: what was wrongly given up early is tried again while there is
-    time to gain from it (docs/reference/algorithms/c-gittins.md has what that does to the worst replications).
+    With a horizon, H is doubled from the middle of the rounds on: an action that was dropped too early is tried again
+    while there is time to gain from it. docs/reference/algorithms/c-gittins.md gives the effect on the worst
+    replications.
     """
     if horizon is None:
         return ELAPSED_FACTOR * (rounds + 1)
@@ -227,7 +232,9 @@ def effective_horizon(horizon: int | None, rounds: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
-    """What the two share: what an action is worth beyond its mean, and for how many rounds it pays to know better."""
+    """The base class of C-Gittins and C-Screen: the bonus of an action beyond its mean, and the effective horizon
+    H.
+    """
 
     causal = True
 
@@ -236,18 +243,18 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
         PosteriorPolicy.__post_init__(self)
 
     def value_estimates(self, situation: Situation, p: IndexParameters, cells: Cells) -> ValueEstimates:
-        """What is thought of the actions' values, by the posterior of the cells that matter now."""
+        """The posterior means of the actions, and the posterior of the cells that matter in this context."""
         powers, horizon = powers_of(situation), self.effective_horizon(cells.rounds)
         if isinstance(p, MainEffects):
             x = powers.in_tree_order(main_effects_mean(p, cells.count, cells.total))
-            return ValueEstimates(powers, _projected_means(powers, x), main_effects_at_cells(p, powers.order), horizon)
+            return ValueEstimates(powers, _project_means(powers, x), main_effects_at_cells(p, powers.order), horizon)
         compute_belief = INDEX[type(p)].belief
         assert compute_belief is not None
         belief = Belief(*map(powers.in_tree_order, compute_belief(p, cells.count, cells.total)))
-        return ValueEstimates(powers, _projected_means(powers, belief.mean), belief, horizon)
+        return ValueEstimates(powers, _project_means(powers, belief.mean), belief, horizon)
 
     def effective_horizon(self, rounds: int) -> float:
-        """H in the round after so many rewards."""
+        """H in the round after `rounds` rewards."""
         return effective_horizon(self.horizon, rounds)
 
 
@@ -278,7 +285,7 @@ class CausalGittins(GittinsPolicy):
         horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
         anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
         discovery: The share of the horizon, from 0 to 0.5, that is spent on configurations that were never observed and
-            that the best action does not lead to. 0 turns it off. Only with `prior="main-effects"`, and not under a
+            that the best action rarely produces. 0 turns it off. Only with `prior="main-effects"`, and not under a
             budget.
 
     Raises:
@@ -323,13 +330,15 @@ class CausalGittins(GittinsPolicy):
         return situation.net_of_costs(Scores(means.values + estimates.bonuses(b), means.scale))
 
     def discovery_window(self, rounds: int) -> Window:
-        """The window for unseen configurations that the round after so many rewards belongs to."""
+        """The window for unseen configurations in the round after `rounds` rewards."""
         return discovery_window(self.discovery if self.has_main_effects else 0.0, self.horizon, rounds)
 
     def discovery_scores(
         self, situation: Situation, statistic: Cells, estimates: ValueEstimates, net: Scores, b: int, window: Window
     ) -> Scores | None:
-        """How well each action leads to configurations that were never observed; None where none is wanted."""
+        """Score each action by its probability of wanted, never observed configurations; None if no configuration
+        is wanted.
+        """
         p, rows = estimates.posterior, estimates.powers.rows
         assert isinstance(p, MainEffects)
         assert isinstance(statistic, MainEffectCells)
@@ -339,7 +348,7 @@ class CausalGittins(GittinsPolicy):
         cells = slice(None) if relevant is None else relevant
         count = estimates.powers.in_tree_order(statistic.count[cells])
         unseen = estimates.powers.in_tree_order(has_unseen_state(statistic)[cells])
-        wanted = wanted_configurations(rows, b, count, unseen, window)
+        wanted = find_wanted_configurations(rows, b, count, unseen, window)
         if not wanted.any():
             return None
         standard_deviation = reward_standard_deviation(statistic.pooled())
@@ -390,7 +399,7 @@ class CausalScreen(GittinsPolicy):
         validate_samples(self.samples)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        """The means, and what the proposed action is worth."""
+        """The means of all actions, with the index in place of the mean for the proposed action."""
         proposal = self.propose(situation, statistic, rng, 1)
         return proposal.screen(proposal.positions[0])
 
@@ -409,7 +418,7 @@ class CausalScreen(GittinsPolicy):
         return [Scores.of(np.stack([proposal.screen(a).values for a in proposal.positions])) for proposal in proposals]
 
     def propose(self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int) -> Proposals:
-        """The best by their means, and the best by each of several draws."""
+        """The posterior means, and the best action of each of several posterior samples."""
         p, cells = self.posterior_in(situation, statistic)
         if samples == 1:
             positions = [situation.project(self.index(cells, rng, None, p)).best_position()]
@@ -419,14 +428,14 @@ class CausalScreen(GittinsPolicy):
 
 
 class Proposals(NamedTuple):
-    """What draws propose to play instead of the best by its mean."""
+    """The best actions of posterior samples, proposed instead of the action with the largest mean."""
 
     situation: Situation
     estimates: ValueEstimates
     positions: list[int]
 
     def screen(self, a: int) -> Scores:
-        """The means of all actions, save for what a proposed one is worth."""
+        """The means of all actions, with the index of action `a` in place of its mean."""
         means = self.situation.net_of_costs(self.estimates.means)
         b = means.best_position()
         if a == b:
@@ -443,16 +452,16 @@ class ValueEstimates(NamedTuple):
     means: Scores
     posterior: Belief | MainEffects
     horizon: float
-    """H."""
+    """The effective horizon H."""
 
     def bonuses(self, b: int) -> Array:
-        """What every action is worth beyond its mean, if b is the best by its mean."""
+        """The bonus of every action beyond its mean, if b has the largest mean."""
         if isinstance(self.posterior, MainEffects):
             return main_effects_gittins_bonuses(self.powers.rows, b, self.posterior, self.horizon)
         return gittins_bonus_of_each(self.powers, b, self.posterior.variance, self.posterior.noise, self.horizon)
 
     def bonus(self, a: int, b: int) -> float:
-        """What one action is worth beyond its mean."""
+        """The bonus of one action beyond its mean."""
         if isinstance(self.posterior, MainEffects):
             rows = np.stack([self.powers.row(b), self.powers.row(a)])
             return float(main_effects_gittins_bonuses(rows, 0, self.posterior, self.horizon)[1])
@@ -460,7 +469,7 @@ class ValueEstimates(NamedTuple):
         return gittins_bonus_of_pair(self.powers, a, b, belief.variance, belief.noise, self.horizon)
 
 
-def _projected_means(powers: PowerSums, x: Array) -> Scores:
+def _project_means(powers: PowerSums, x: Array) -> Scores:
     return Scores(powers.sums(x, 1), largest_magnitude(x))
 
 

@@ -1,13 +1,14 @@
 """C-IDS (variance-based information-directed sampling, Russo and Van Roy 2014, on configurations).
 
-theta^1 .. theta^K drawn from the posterior;  b_k the best action if theta^k were true
-D_a = mean of max_b P_b theta^k - mean of P_a theta^k                what a is expected to lose
-v_z = sum_b alpha_b (mean of theta_z where b is the best - mean of theta_z)^2,  alpha_b the share of draws
-g_a = sum_z P(z | a) v_z                                               what a is expected to tell of the best action
-play a with probability q and b otherwise: the two, and the q, for which (q D_a + (1 - q) D_b)^2 / (q g_a + (1 - q) g_b)
-is the least of all
+theta^1 .. theta^K sampled from the posterior;  b_k the best action under theta^k
+D_a = mean of max_b P_b theta^k - mean of P_a theta^k                expected regret of a
+v_z = sum_b alpha_b (mean of theta_z where b is the best - mean of theta_z)^2,  alpha_b the share of samples
+g_a = sum_z P(z | a) v_z                                               information of a about the best action
+play a with probability q and b otherwise; the pair and q minimise the ratio
+(q D_a + (1 - q) D_b)^2 / (q g_a + (1 - q) g_b)
 
-What an action tells is a projection, too. An action that cannot be the best may tell most, so all are searched.
+The information is a projection, too. An action that cannot be the best may be the most informative, so all actions are
+searched.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 
 NO_INFORMATION = 1e-15
-"""Less information than this, relative to the squares of what is drawn, is rounding."""
+"""Information below this, relative to the squared samples, counts as rounding error."""
 
 
 class RegretAndInformation(NamedTuple):
-    """What every action is expected to lose, and to tell of which is the best; and the best of each draw."""
+    """The expected regret and the information gain of every action, and the best action of each sample."""
 
     regrets: Array
     gains: Array
@@ -40,13 +41,13 @@ class RegretAndInformation(NamedTuple):
 
 
 class ActionMixture(NamedTuple):
-    """Two actions by their positions: the first with probability `share`, the second otherwise."""
+    """Two actions by position: the first is played with probability `share`, otherwise the second."""
 
     first: int
     second: int
     share: float
     ratio: float
-    """Squared regret over information."""
+    """Squared regret divided by information."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -100,7 +101,7 @@ class CausalIDS(PosteriorPolicy):
     def regret_and_information(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator
     ) -> RegretAndInformation:
-        """What every action is expected to lose and to tell, by draws."""
+        """The expected regret and information gain of every action, estimated from posterior samples."""
         samples = self.current_index(situation, statistic, rng, self.samples)
         scores = situation.project(samples)
         best, mean = scores.best_positions(), samples.mean(axis=0)
@@ -116,7 +117,7 @@ class CausalIDS(PosteriorPolicy):
         if gains.max() <= NO_INFORMATION * max(1.0, float(np.abs(regrets).max()) ** 2):
             return sample_choice_by_position(
                 best.tolist(), situation.action, rng
-            )  # draws agree, so nothing can be told: as C-TS
+            )  # all samples agree, so there is no information: as C-TS
         first, second, share, _ = minimise_information_ratio(regrets, gains)
         play_first = rng.random() < share
         if first == second or share in (0.0, 1.0):
@@ -125,16 +126,16 @@ class CausalIDS(PosteriorPolicy):
         return Choice(*support[0 if play_first else 1], support)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        """Information over squared regret, of each action by itself."""
+        """Information divided by squared regret, for each action alone."""
         regrets, gains, _ = self.regret_and_information(situation, statistic, rng)
         return Scores.of(gains / np.maximum(regrets * regrets, 1e-300))
 
 
 def minimise_information_ratio(regrets: Array, gains: Array) -> ActionMixture:
-    """The mixture of two actions with the least squared regret over information, exactly.
+    """The mixture of two actions with the smallest ratio of squared regret to information, exactly.
 
-    The ratio grows with the one and falls with the other, so that only the border of the actions' convex hull towards
-    little regret and much information matters, and of that two neighbours.
+    The ratio increases with regret and decreases with information. So only the part of the convex hull towards small
+    regret and large information matters, and the optimum mixes two neighbours on it.
 
     >>> minimise_information_ratio(np.array([0.1, 0.5]), np.array([0.0, 1.0]))[:3]
     (1, 0, 0.25)
@@ -146,7 +147,7 @@ def minimise_information_ratio(regrets: Array, gains: Array) -> ActionMixture:
 
 
 def _efficient_hull(regrets: Array, gains: Array) -> list[int]:
-    """Positions on the border, from the least regret to the most information."""
+    """Positions on the efficient part of the convex hull, from the smallest regret to the largest information."""
     hull: list[int] = []
     for i in np.lexsort((-gains, regrets)).tolist():
         if hull and gains[i] <= gains[hull[-1]]:
@@ -158,12 +159,12 @@ def _efficient_hull(regrets: Array, gains: Array) -> list[int]:
 
 
 def _is_below(regrets: Array, gains: Array, a: int, b: int, c: int) -> bool:
-    """Whether b is no higher than the line from a to c."""
+    """Whether b lies on or below the line from a to c."""
     return bool((gains[b] - gains[a]) * (regrets[c] - regrets[a]) <= (gains[c] - gains[a]) * (regrets[b] - regrets[a]))
 
 
 def _mixture_of(regrets: Array, gains: Array, first: int, second: int) -> ActionMixture:
-    """The best share of two actions, of which the first loses and tells more."""
+    """The best mixture of two actions, the first of which has larger regret and more information."""
     share, extra_regret = 1.0, float(regrets[first] - regrets[second])
     if first != second:
         extra_gain = float(gains[first] - gains[second])

@@ -1,10 +1,10 @@
-"""Policies with a count and a sum per cell, and those of them that have a posterior for every cell.
+"""Policies with a count and a sum per cell, and the subclass with a posterior for every cell.
 
-Cells are configurations of the reward's parents, or actions: the second is the first with P(z | a) = identity, which is
-all that separates UCB from C-UCB and TS from C-TS. A configuration's rewards count in every context; an action's are
-worth something else in each, so that it has a cell for every context.
+Cells are configurations of the reward's parents, or actions. The second case is the first with P(z | a) = identity,
+which is the only difference between UCB and C-UCB, and between TS and C-TS. The rewards of a configuration have the
+same mean in every context; those of an action do not, so an action has a cell for every context.
 
-    beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+    beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) becomes a Bernoulli draw
     gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 """
 
@@ -73,26 +73,34 @@ PRIORS = ("beta", "gaussian", "main-effects")
 
 
 class DefaultScale(float):
-    """1, where a scale is left out: tells that from noise_scale=1.0, which says that scales are given."""
+    """The default scale 1, which can be distinguished from an explicit noise_scale=1.0 (which means that scales
+    are given).
+    """
 
 
 DEFAULT_SCALE = DefaultScale(1.0)
 
-TABLE_SAMPLES = 250
-"""Where tables are not exact, so many draws of them tell what actions may be worth; each goes with several of means."""
+CPT_SAMPLES = 250
+"""The number of CPT samples for the distribution of action values; each is combined with several samples of the
+means.
+"""
 
 MIN_COVERAGE = 0.5
-"""An action is a favourite only if it leads where rewards have been seen this often, as soon as any does."""
+"""An action can be the incumbent only if its probability of configurations with rewards is at least this, as soon
+as any action's is.
+"""
 
 
-def split_draws(tables: dict[str, Array]) -> list[dict[str, Array]]:
-    """Draws of tables, of all of which each is an axis, one after another."""
-    names = list(tables)
-    return [dict(zip(names, arrays, strict=True)) for arrays in zip(*tables.values(), strict=True)]
+def split_draws(cpts: dict[str, Array]) -> list[dict[str, Array]]:
+    """Split stacked CPT samples into one mapping per sample; the samples are the first axis of every array."""
+    names = list(cpts)
+    return [dict(zip(names, arrays, strict=True)) for arrays in zip(*cpts.values(), strict=True)]
 
 
 def incumbent_by_means(situation: Situation, means: Scores, coverage: Array) -> Incumbent:
-    """The two best, by their mean less their cost, of the actions that lead often enough where rewards were seen."""
+    """The two actions with the largest mean minus cost, among those with a sufficient probability of
+    configurations with rewards.
+    """
     net, affordable = situation.net_of_costs(means), situation.within_cost_cap
     eligible_coverage = coverage if affordable is None else np.where(affordable, coverage, -1.0)
     enough = eligible_coverage >= min(MIN_COVERAGE, float(eligible_coverage.max()))
@@ -102,7 +110,7 @@ def incumbent_by_means(situation: Situation, means: Scores, coverage: Array) -> 
 
 
 def action_cell_count(id: str, problem: Problem) -> int:
-    """How many numbers a policy keeps that has one for every action in every context."""
+    """The number of cells of a policy with one cell per action and context."""
     problem.actions.refuse_enumeration(f"The policy {id!r} learns a mean for every action")
     size, contexts = problem.actions.size, problem.contexts.size
     if size * contexts > ENUMERATION_LIMIT:
@@ -115,14 +123,14 @@ def action_cell_count(id: str, problem: Problem) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CellPolicy(FamilyPolicy[Cells]):
-    """Statistic, index, projection; a subclass names its index and which cells it keeps."""
+    """A policy with statistic, index and projection; a subclass defines its index and its kind of cells."""
 
     causal: ClassVar[bool]
-    """Cells are configurations of the parents (True) or actions, in each context (False)."""
+    """Cells are configurations of the parents (True), or actions in each context (False)."""
     weighs_costs: ClassVar[bool] = True
-    """Whether what an action costs is subtracted from its score."""
+    """Whether the cost of an action is subtracted from its score."""
     has_kernel: ClassVar[bool] = True
-    """Whether simulated rounds of it can be compiled, if it is in the registry."""
+    """Whether simulated rounds can be compiled, if the policy is in the registry."""
 
     @cached_property
     def traits(self) -> Traits:
@@ -131,14 +139,16 @@ class CellPolicy(FamilyPolicy[Cells]):
     @property
     @abstractmethod
     def index_parameters(self) -> IndexParameters:
-        """Which index, with which numbers."""
+        """The type and the parameters of the index."""
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
-        """The same after what was seen; other numbers where these are learnt from it."""
+        """The parameters of the index given the statistic; they differ from `index_parameters` if they are
+        estimated from it.
+        """
         return self.index_parameters
 
     def exploration(self, rounds: int) -> float:
-        """log(1/delta) for the next round; only upper bounds use it."""
+        """log(1/delta) for the next round; used by upper confidence bounds only."""
         return 0.0
 
     def init(self, problem: Problem) -> Cells:
@@ -154,24 +164,24 @@ class CellPolicy(FamilyPolicy[Cells]):
         return self.empty_cells(problem.configurations)
 
     def empty_cells(self, cells: int) -> Cells:
-        """What is kept of so many cells before the first reward."""
+        """An empty statistic for this number of cells."""
         return PooledCells.empty(cells) if self.traits.learns_scales else Cells.empty(cells)
 
     def relevant_cells(self, problem: Problem) -> Codes | slice | None:
-        """The cells that matter in a context: the others' index need not be made; None where all do."""
+        """The cells that matter in a context, so that only their index is computed; None if all of them do."""
         if self.causal or not problem.context:
             return problem.cells if self.causal else None
         first = self.first_cell(problem)
         return slice(first, first + problem.actions.size)
 
     def first_cell(self, problem: Problem) -> int:
-        """Where the cells of actions begin in a context."""
+        """The position of the first cell of a context, if cells are actions."""
         return require_context(self.id, problem) * problem.actions.size
 
     def current_index(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int | None = None
     ) -> Array:
-        """One number for each cell that matters now; of several draws, a row each."""
+        """The index of each cell that matters now; one row per sample."""
         cells = self.relevant_cells(situation.problem)
         if cells is None:
             return self.index(statistic, rng, samples)
@@ -186,7 +196,9 @@ class CellPolicy(FamilyPolicy[Cells]):
         samples: int | None = None,
         parameters: IndexParameters | None = None,
     ) -> Array:
-        """One number per cell; of several samples, a row each. `parameters` are those of these cells, if not of all."""
+        """The index of each cell, with one row per sample. `parameters` are those of these cells; default: those
+        of all.
+        """
         p = self.index_parameters_after(cells) if parameters is None else parameters
         index, shape = INDEX[type(p)], cells.count.shape
         sample_noise, vary = SAMPLERS[index.noise].of_cells, index.vary
@@ -207,20 +219,20 @@ class CellPolicy(FamilyPolicy[Cells]):
         )
 
     def score_each(self, situations: Sequence[Situation], statistic: Cells, rng: np.random.Generator) -> list[Scores]:
-        """By one index for all situations; a subclass that scores otherwise scores one situation at a time."""
+        """Score all situations by one index; a subclass with another `score` scores one situation at a time."""
         index = self.index(statistic, rng)
         return [self.score_cells(self.sample_situation(situation, statistic, rng), index) for situation in situations]
 
     def sample_situation(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
-        """The situation under a draw of whatever else is uncertain; by default, nothing is."""
+        """The situation under a sample of other uncertain quantities such as CPTs; by default there are none."""
         return situation
 
     def expected_situation(self, situation: Situation, statistic: Cells) -> Situation:
-        """The situation as it is expected to be."""
+        """The situation under the expected values of uncertain quantities such as CPTs."""
         return situation
 
     def score_cells(self, situation: Situation, index: Array) -> Scores:
-        """From one number per cell, of all cells or of those that matter now, to scores less costs."""
+        """Project an index per cell (of all cells, or of those that matter now) onto actions, and subtract costs."""
         if self.causal:
             return situation.project(index)
         if index.shape[-1] == situation.problem.actions.size:
@@ -228,7 +240,7 @@ class CellPolicy(FamilyPolicy[Cells]):
         return situation.take(index[..., self.relevant_cells(situation.problem)])
 
     def cell(self, problem: Problem, action: Action, z: Z) -> int:
-        """Where an outcome counts; `problem` is as it was known to be."""
+        """The cell of an outcome; `problem` is conditional on the context that was known at the decision."""
         return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
@@ -243,7 +255,9 @@ class CellPolicy(FamilyPolicy[Cells]):
         return cells
 
     def incumbent(self, situation: Situation, statistic: Cells) -> Incumbent:
-        """The largest estimated mean, less its cost, among actions that lead often enough where rewards were seen."""
+        """The action with the largest estimated mean minus cost, among those with a sufficient probability of
+        configurations with rewards.
+        """
         situation = self.expected_situation(situation, statistic)
         means = self.score_cells(
             situation.without_costs, estimate_means(self.index_parameters_after(statistic), statistic)
@@ -261,9 +275,10 @@ class CellPolicy(FamilyPolicy[Cells]):
     def values_of_means(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator, means: Array
     ) -> Array | None:
-        """The values of the searched actions by draws of the cells' means, a row each, and of CPTs that are estimates.
+        """Samples of the searched actions' values, one row each, from samples of the cells' means and of estimated
+        CPTs.
 
-        None where estimated CPTs cannot be drawn: by their means alone, what is said would be too certain.
+        None if estimated CPTs cannot be sampled, because samples of the means alone would understate the uncertainty.
         """
         problem = situation.problem
         if self.causal and isinstance(problem.knowledge, LatentModel) and problem.posterior is not None:
@@ -271,17 +286,17 @@ class CellPolicy(FamilyPolicy[Cells]):
                 return None
             sampled = situation.project_sampled_cpts(means)
             return None if sampled is None else sampled.values
-        cpt_draws = self.sample_cpts(problem, statistic, rng, min(len(means), TABLE_SAMPLES))
+        cpt_draws = self.sample_cpts(problem, statistic, rng, min(len(means), CPT_SAMPLES))
         if cpt_draws is None:
             return self.score_cells(situation, means).values
-        situations = (situation.with_candidates(situation.candidates.with_cpts(tables)) for tables in cpt_draws)
+        situations = (situation.with_candidates(situation.candidates.with_cpts(cpts)) for cpts in cpt_draws)
         parts = zip(situations, np.array_split(means, len(cpt_draws)), strict=True)
         return np.concatenate([self.score_cells(sampled_situation, part).values for sampled_situation, part in parts])
 
     def sample_cpts(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
-        """Draws of the model's tables, as far as they are known; None where they are exact, or play no part."""
+        """Samples of the model's CPTs from their posterior; None if they are exact or not used."""
         posterior = problem.posterior
         if not self.causal or not isinstance(problem.knowledge, CausalModel) or posterior is None:
             return None
@@ -290,7 +305,7 @@ class CellPolicy(FamilyPolicy[Cells]):
     def error_probability(
         self, situation: Situation, statistic: Cells, action: Action, tolerance: float
     ) -> float | None:
-        """By the rule of `policies.stopping`; of the contexts, for this one."""
+        """The bound of the rule in `policies.stopping`, for the current context only."""
         if stopping_obstacle(self, situation.problem):
             return None
         relevant = self.relevant_cells(situation.problem)
@@ -310,7 +325,7 @@ class CellPolicy(FamilyPolicy[Cells]):
         )
         values = situation.net_of_costs(Scores(powers.sums(means, 1), 1.0)).values
         leads = float(row @ means) - situation.problem.cost(action) - values
-        # An action leads itself by nothing, not by what rounding leaves.
+        # An action has no lead over itself, not even a rounding error.
         costs = situation.problem.costs
         leads = drop_rounding(leads, float(np.abs(means).max(initial=0.0)), 0.0 if costs is None else costs.largest)
         return error_probability_by_rows(powers, row, cells.count, leads + tolerance, noise)
@@ -330,7 +345,7 @@ class CellPolicy(FamilyPolicy[Cells]):
         )
 
     def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
-        """What is known of P(z | do(a))."""
+        """P(z | do(a)), expected and sampled."""
         problem = situation.problem
         return ParentDistribution(
             problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
@@ -339,19 +354,18 @@ class CellPolicy(FamilyPolicy[Cells]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PosteriorPolicy(CellPolicy):
-    """What such policies share: the prior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
+    """The prior of policies with a posterior. `noise_scale` s and `prior_scale` tau belong to the Gaussian prior.
 
-    `successes` a and `failures` b belong to the Beta prior: what you think of the means beforehand, as if so many had
-    been seen. successes=2, failures=50 says rates of about 4%. Arrays say it for each configuration by itself: a number
-    for each in their order, or shaped like `problem.shape`; for a baseline, a number for each action (in each context).
+    `successes` a and `failures` b belong to the Beta prior. They are pseudo-counts: successes=2, failures=50 express
+    rates of about 4%. Arrays give each configuration its own prior, with one number per configuration in their order,
+    or shaped like `problem.shape`. For a policy without the graph they have one number per action (in each context).
 
-    With `scales="estimated"` nobody needs to know the scales: they, and the centre of the means, are estimated from the
-    rewards (see `posteriors.empirical_gaussian`), and rewards in other units, or counted from elsewhere, lead to the
-    same decisions. A Beta prior is estimated likewise (see `posteriors.empirical_beta`), which pays off if rates are
-    low.
+    With `scales="estimated"` the scales and the centre of the means are estimated from the rewards (see
+    `posteriors.empirical_gaussian`). Decisions then do not depend on the unit or the origin of rewards. A Beta prior
+    is estimated in the same way (see `posteriors.empirical_beta`), which helps if rates are low.
 
-    With `prior="main-effects"` they are estimated, too, and means may be sums over the parents: it is learned how far
-    they are (see `posteriors.main_effects`).
+    With `prior="main-effects"` the scales are estimated, too, and the prior contains an additive effect of each
+    parent. Rewards determine how close to additive the means are (see `posteriors.main_effects`).
 
     If `scales` is left out, they are estimated, unless `noise_scale` or `prior_scale` is given, or the prior is Beta.
     """
@@ -413,7 +427,7 @@ class PosteriorPolicy(CellPolicy):
 
     @property
     def has_main_effects(self) -> bool:
-        """Whether means may be sums over the parents, as far as rewards say so."""
+        """Whether the prior has an additive effect of each parent."""
         return self.prior == "main-effects"
 
     def index_parameters_after(self, statistic: Cells) -> IndexParameters:
@@ -432,7 +446,9 @@ class PosteriorPolicy(CellPolicy):
         return Gaussian(self.noise_scale, self.prior_scale)
 
     def posterior_in(self, situation: Situation, statistic: Cells) -> tuple[IndexParameters, Cells]:
-        """The posterior's parameters, solved once for a decision, and the sums; both of the cells that matter now."""
+        """The parameters of the posterior, computed once per decision, and the statistic; both for the cells that
+        matter now.
+        """
         p, cells = self.index_parameters_after(statistic), self.relevant_cells(situation.problem)
         return (p, statistic) if cells is None else (parameters_at_cells(p, cells), statistic.subset(cells))
 

@@ -1,6 +1,6 @@
 """TS and C-TS (Lu et al. 2020, Algorithms 2 and 3): Thompson sampling per action, or per configuration.
 
-beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) is first a coin's flip
+beta:      theta_z ~ Beta(a + successes_z, b + failures_z), a = b = 1; a reward in (0, 1) becomes a Bernoulli draw
 gaussian:  theta_z ~ N(m_z, 1 / q_z),  q_z = 1/tau^2 + n_z/s^2,  m_z = (sum of rewards / s^2) / q_z
 play argmax_a sum_z P(z | a) theta_z
 """
@@ -20,7 +20,7 @@ from causalbandits.model import CausalModel
 from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells.policy import PosteriorPolicy, split_draws
 from causalbandits.policies.cpts import (
-    CellsAndTables,
+    CellsAndCPTs,
     count_outcome,
     feasibility_warnings,
     init_cells_and_cpts,
@@ -45,10 +45,10 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SamplingPolicy(PosteriorPolicy):
-    """A policy that draws from the posterior.
+    """A policy that decides by posterior samples.
 
-    With `samples=M`, M posteriors are drawn and one of their M best actions is played, each being as likely: still
-    Thompson sampling, and the decision knows its propensity. It costs M samples.
+    With `samples=M`, M posterior samples are drawn, and one of their M best actions is played with equal probability.
+    This is still Thompson sampling, and the propensity of the decision is known. The cost is M samples.
     """
 
     samples: int = 1
@@ -165,11 +165,11 @@ class CausalThompsonSampling(SamplingPolicy):
         return super().traits._replace(learns_cpts=self.cpts == "learned")
 
     def trust_in(self, problem: Problem) -> float:
-        """How far past data are believed."""
+        """The prior probability that a row of a CPT is as past data say."""
         return learned_cpts(problem).default_trust if self.trust_past is None else float(self.trust_past)
 
-    def doubts_tables(self, problem: Problem) -> bool:
-        """Whether what past data say of a table is forgotten where outcomes contradict it."""
+    def doubts_past_cpts(self, problem: Problem) -> bool:
+        """Whether past data about a row of a CPT are discounted if outcomes contradict them."""
         return self.traits.learns_cpts and self.trust_in(problem) < 1.0
 
     def init(self, problem: Problem) -> Cells:
@@ -179,7 +179,7 @@ class CausalThompsonSampling(SamplingPolicy):
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
         statistic.add(situation.problem.configuration(outcome.z), reward)
-        if isinstance(statistic, CellsAndTables):
+        if isinstance(statistic, CellsAndCPTs):
             count_outcome(learned_cpts(situation.problem), statistic, outcome)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
@@ -190,46 +190,46 @@ class CausalThompsonSampling(SamplingPolicy):
         return super().from_sums(problem, outcome_sums)
 
     def feasible(self, situation: Situation, statistic: Cells) -> Situation:
-        if not isinstance(statistic, CellsAndTables) or not situation.problem.constrained_variables:
+        if not isinstance(statistic, CellsAndCPTs) or not situation.problem.constrained_variables:
             return situation
         return restrict_to_feasible(situation, statistic, self.trust_in(situation.problem))
 
     def sample_situation(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Situation:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return situation
         return with_sampled_cpts(situation, statistic, self.trust_in(situation.problem), rng)
 
     def expected_situation(self, situation: Situation, statistic: Cells) -> Situation:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return situation
         return with_mean_cpts(situation, statistic, self.trust_in(situation.problem))
 
     def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return super().parent_distribution(situation, statistic, action)
-        tables = learned_cpts(situation.problem)
-        return tables.parent_distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
+        cpts = learned_cpts(situation.problem)
+        return cpts.parent_distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
 
     def sample_cpts(
         self, problem: Problem, statistic: Cells, rng: np.random.Generator, n: int
     ) -> list[dict[str, Array]] | None:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return super().sample_cpts(problem, statistic, rng, n)
-        tables = learned_cpts(problem)
-        return split_draws(tables.split_by_name(tables.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
+        cpts = learned_cpts(problem)
+        return split_draws(cpts.split_by_name(cpts.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
 
     def learned_model(self, problem: Problem, statistic: Cells) -> CausalModel | None:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return None
         return learned_cpts(problem).learned_model(statistic, self.trust_in(problem))
 
     def missing_observations(self, problem: Problem, statistic: Cells, outcome: Outcome) -> str:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return ""
         return learned_cpts(problem).missing_observations(statistic, outcome)
 
     def concerns(self, problem: Problem, statistic: Cells) -> tuple[str, ...]:
-        if not isinstance(statistic, CellsAndTables):
+        if not isinstance(statistic, CellsAndCPTs):
             return ()
-        unseen_tables = learned_cpts(problem).unseen_table_warnings(statistic)
-        return (*unseen_tables, *feasibility_warnings(situation_for(self, problem), statistic, self.trust_in(problem)))
+        unseen_cpts = learned_cpts(problem).unseen_cpt_warnings(statistic)
+        return (*unseen_cpts, *feasibility_warnings(situation_for(self, problem), statistic, self.trust_in(problem)))

@@ -1,10 +1,10 @@
-"""C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a constant to choose.
+"""C-TS-UCB (TS-UCB of Baek and Farias 2023, on configurations): regret per uncertainty, without a tuning constant.
 
     mean_a = sum_z P(z | a) mean_z;  uncertainty_a = sum_z P(z | a) sd_z
     f = the mean over draws of theta of max_a sum_z P(z | a) theta_z;  at least the largest mean
     play argmin_a (f - mean_a) / uncertainty_a
 
-The ratio is written once: on arrays for the agent, on scalars once compiled.
+The ratio has one definition, used on arrays by the agent and on scalars in compiled rounds.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from causalbandits.policies.traits import Traits
 from causalbandits.problem import Scores, Situation
 
 LEAST_UNCERTAINTY = 1e-12
-"""What has no uncertainty is given this much."""
+"""The minimum uncertainty; smaller values are replaced by it."""
 
 
 def regret_per_uncertainty(best_value: float, mean: Any, uncertainty: Any) -> Any:
-    """The ratio: regret per uncertainty, if the best were worth what is promised."""
+    """The ratio of regret to uncertainty, if the best action is worth `best_value`."""
     return (best_value - mean) / np.maximum(LEAST_UNCERTAINTY, uncertainty)
 
 
 def scores_by_ratio(best_of_draws: Sequence[float] | Array, means: Array, uncertainties: Array) -> Scores:
-    """Those of actions, the least ratio being the best; `best_of_draws` is what the best is worth in each draw."""
+    """Scores of actions by the negative ratio; `best_of_draws` has the value of the best action in each posterior
+    sample.
+    """
     best_value = max(float(np.mean(best_of_draws)), float(means.max()))
     return Scores.of(-regret_per_uncertainty(best_value, means, uncertainties))
 
@@ -83,7 +85,7 @@ class CausalTSUCB(PosteriorPolicy):
         )
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        """What each action gives up for a unit of uncertainty, the least being the best."""
+        """The negative ratio of regret to uncertainty for every action."""
         p, cells = self.posterior_in(situation, statistic)
         sampled_scores = situation.project(self.index(cells, rng, self.samples, p)).values
         compute_belief = INDEX[type(p)].belief

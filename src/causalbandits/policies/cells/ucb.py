@@ -3,7 +3,7 @@
 UCB, C-UCB (Lu et al. 2020, Algorithm 1)
     UCB_z = mean_z + sqrt(2 log(1/delta) / max(1, n_z)),  delta = 1/T^2
 KL-UCB, C-KL-UCB, for rewards in [0, 1] (Garivier and Cappé 2011)
-    UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 where nothing was seen
+    UCB_z = max {q : n_z kl(mean_z, q) <= log T},  1 without rewards
 play argmax_a sum_z P(z | a) UCB_z
 """
 
@@ -32,10 +32,10 @@ from causalbandits.problem import Problem
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
-    """What the two share: the index. `noise_scale`: sub-Gaussian scale of the reward given the cell;
-    `prior_scale`: size of the unknown means, the bonus of an unseen cell. Both are 1 if they are left out: confidence
-    bounds need a scale that is declared. With `scales="estimated"` both, and the centre of the means, are estimated
-    from the rewards (see `posteriors.empirical_gaussian`), and no bound is guaranteed:
+    """The index of UCB and C-UCB. `noise_scale` is the sub-Gaussian scale of the reward given the cell; `prior_scale`
+    is the size of the unknown means, the bonus of an unseen cell. Both default to 1, because confidence bounds need a
+    declared scale. With `scales="estimated"` both, and the centre of the means, are estimated from the rewards (see
+    `posteriors.empirical_gaussian`), and the bounds are not guaranteed:
 
     UCB_z = (sum_z + r m) / (n_z + r) + s sqrt(2 log(1/delta) / (n_z + r))
     """
@@ -122,7 +122,7 @@ class CausalUCB(OptimisticPolicy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
-    """What the two share: the index."""
+    """The index of KL-UCB and C-KL-UCB."""
 
     @cached_property
     def traits(self) -> Traits:

@@ -44,7 +44,7 @@ class Uniform(CellPolicy):
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         choice = super().decide(situation, statistic, rng)
-        # A subclass may score in its own way, and then has chances of its own.
+        # A subclass may score in its own way, and then has propensities of its own.
         return choice._replace(propensity=1.0 / situation.size) if type(self) is Uniform else choice
 
     @cached_property

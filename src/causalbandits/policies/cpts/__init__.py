@@ -1,14 +1,14 @@
-"""Conditional probability tables learned online, and chance constraints while they are learned."""
+"""Online learning of CPTs, and chance constraints under learned CPTs."""
 
 from causalbandits.policies.cpts.chance_constraints import (
     feasibility_warnings,
     restrict_to_feasible,
     suppress_warnings,
 )
-from causalbandits.policies.cpts.counts import CACHED_ENTRIES, TableRows
+from causalbandits.policies.cpts.counts import CACHED_ENTRIES, CPTRows
 from causalbandits.policies.cpts.online_posterior import (
-    CellsAndTables,
-    LearnedTables,
+    CellsAndCPTs,
+    LearnedCPTs,
     ResamplingSchedule,
     count_outcome,
     init_cells_and_cpts,
@@ -20,10 +20,10 @@ from causalbandits.policies.cpts.online_posterior import (
 
 __all__ = [
     "CACHED_ENTRIES",
-    "CellsAndTables",
-    "LearnedTables",
+    "CPTRows",
+    "CellsAndCPTs",
+    "LearnedCPTs",
     "ResamplingSchedule",
-    "TableRows",
     "count_outcome",
     "feasibility_warnings",
     "init_cells_and_cpts",

@@ -1,9 +1,10 @@
-"""Chance constraints where tables are learnt: actions must comply with high posterior probability, as it is by now.
+"""Chance constraints under learned CPTs: actions must comply with high posterior probability, given all outcomes so
+far.
 
-P(outcome | do(a)) is looked at under as many draws of the tables as in `problem.chance_constraints`, always from the
-same seed, by what had been seen when tables were last drawn: so it is a function of the statistic, and is looked at
-again as often as tables are drawn. Where no action is sure enough, the one that is the likeliest to comply is left: an
-agent that does nothing learns nothing. It is said, as a warning and in recommendations.
+P(outcome | do(a)) is computed under as many samples of the CPTs as in `problem.chance_constraints`, always from the
+same seed and from the counts at the last resampling of the CPTs. So it is a function of the statistic, and is updated
+whenever the CPTs are resampled. If no action complies with the required probability, the action with the largest
+probability remains, because an agent that does not act cannot learn. A warning and the recommendation report it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from causalbandits._typing import Codes
 from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
-from causalbandits.policies.cpts.online_posterior import CellsAndTables, learned_cpts
+from causalbandits.policies.cpts.online_posterior import CellsAndCPTs, learned_cpts
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
     LIMIT_TOLERANCE,
@@ -28,12 +29,14 @@ from causalbandits.problem import (
 )
 
 WARNINGS_ENABLED = ContextVar("says_so", default=True)
-"""Whether a decision warns."""
+"""Whether a decision may warn."""
 
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Decisions within are derived again, and were warned of when they were made."""
+    """Suppress the warnings of decisions that are recomputed, because they were given when the decisions were
+    made.
+    """
     token = WARNINGS_ENABLED.set(False)
     try:
         yield
@@ -42,15 +45,19 @@ def suppress_warnings() -> Iterator[None]:
 
 
 class FeasibleActions(NamedTuple):
-    """The positions of the actions that may be chosen, and whether these surely comply; None for all of them."""
+    """The positions of the actions that may be chosen (None for all), and whether they comply with the required
+    probability.
+    """
 
     positions: Codes | None
     is_sure: bool
     sureness: Compliance
 
 
-def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
-    """The situation with those actions that surely enough keep to what is required."""
+def restrict_to_feasible(situation: Situation, cells: CellsAndCPTs, trust: float) -> Situation:
+    """The situation restricted to actions that meet the chance constraints with the required posterior
+    probability.
+    """
     if situation.is_subset:
         return situation
     is_cached = situation.candidates in cells.feasible_actions
@@ -67,8 +74,8 @@ def restrict_to_feasible(situation: Situation, cells: CellsAndTables, trust: flo
     return situation if feasible.positions is None else situation.restrict_to(feasible.positions)
 
 
-def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: float) -> tuple[str, ...]:
-    """What is to be said where no action is sure enough."""
+def feasibility_warnings(situation: Situation, cells: CellsAndCPTs, trust: float) -> tuple[str, ...]:
+    """The warning for the case that no action meets the chance constraints with the required probability."""
     if not situation.problem.constrained_variables:
         return ()
     feasible = _feasible_actions(situation, cells, trust)
@@ -83,7 +90,7 @@ def feasibility_warnings(situation: Situation, cells: CellsAndTables, trust: flo
 
 
 def _trust_hint(trust: float) -> str:
-    """Where past rows are not fully believed, how far they are, and the way to believe them."""
+    """The current trust in past rows and the way to raise it, if it is below 1."""
     if trust == 1.0:
         return ""
     return (
@@ -92,7 +99,7 @@ def _trust_hint(trust: float) -> str:
     )
 
 
-def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
+def _feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -> FeasibleActions:
     cached: FeasibleActions | None = cells.feasible_actions.get(situation.candidates)
     return (
         cells.feasible_actions.store(situation.candidates, _find_feasible_actions(situation, cells, trust))
@@ -101,10 +108,10 @@ def _feasible_actions(situation: Situation, cells: CellsAndTables, trust: float)
     )
 
 
-def _find_feasible_actions(situation: Situation, cells: CellsAndTables, trust: float) -> FeasibleActions:
-    tables = learned_cpts(situation.problem)
-    sampled_cpts = tables.split_by_name(
-        tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
+def _find_feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -> FeasibleActions:
+    cpts = learned_cpts(situation.problem)
+    sampled_cpts = cpts.split_by_name(
+        cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
     )
     sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_cpts)
     is_sure = sureness.share >= COMPLIANCE_PROBABILITY

@@ -1,7 +1,8 @@
-"""The tables that decide about P(z | a), and in contexts P(z | a, c): entries end to end, and what counts for them.
+"""The CPTs that determine P(z | a), and in contexts P(z | a, c), as one flat array of entries; and the entries that
+an outcome counts for.
 
-An outcome counts for a variable that was not set, if it and all its causes were seen; what was set, or known
-beforehand, is seen.
+An outcome counts for a variable's CPT if the variable was not intervened on and it and all its parents were observed.
+Variables that were set, or known at the decision, count as observed.
 """
 
 from __future__ import annotations
@@ -20,34 +21,36 @@ from causalbandits.policies.feedback import Outcome
 from causalbandits.problem import Problem
 
 CACHED_ENTRIES = 2**14
-"""Of so many different outcomes it is remembered what they count for."""
+"""The number of distinct outcomes whose entries are cached."""
 
 
 class Entry(NamedTuple):
-    """Where an entry stands, and which row it belongs to."""
+    """The position of an entry, and of the row that contains it."""
 
     place: int
     row: int
 
 
-class TableRows:
-    """Rows and entries of all tables on the way to the parents, the context and what is required, causes first."""
+class CPTRows:
+    """The rows and entries of the CPTs of all ancestors of the parents, the context and the constrained variables,
+    in topological order.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.model, self.parents = problem.model, problem.parents
-        self.knobs, self.context = problem.manipulable, problem.context
+        self.manipulable, self.context = problem.manipulable, problem.context
         on_the_way = ancestors(self.model.graph, (*self.parents, *self.context, *problem.constrained_variables))
         self.names = tuple(name for name in self.model.order if name in on_the_way)
-        tables = [self.model[name].table for name in self.names]
-        self._starts: list[int] = np.cumsum([0, *(table.size for table in tables)]).tolist()
-        self._shapes = [table.shape for table in tables]
+        cpts = [self.model[name].table for name in self.names]
+        self._starts: list[int] = np.cumsum([0, *(table.size for table in cpts)]).tolist()
+        self._shapes = [table.shape for table in cpts]
         slices = itertools.starmap(slice, itertools.pairwise(self._starts))
         self._slices = list(zip(self.names, slices, self._shapes, strict=True))
-        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in tables])
+        widths = np.concatenate([np.full(table.size // table.shape[-1], table.shape[-1]) for table in cpts])
         self.row_starts: Codes = np.concatenate([[0], np.cumsum(widths)[:-1]])
-        """Where each row begins."""
+        """The position of the first entry of each row."""
         self.row_of: Codes = np.repeat(np.arange(len(widths)), widths)
-        """Which row each entry belongs to."""
+        """The row of each entry."""
         self._row_spans = list(zip(self.row_starts.tolist(), (self.row_starts + widths).tolist(), strict=True))
         self._families = [
             (name, start, tuple(zip((*self.model[name].parents, name), shape, strict=True)))
@@ -57,37 +60,41 @@ class TableRows:
 
     @property
     def size(self) -> int:
-        """How many entries the tables have."""
+        """The number of entries of all CPTs."""
         return len(self.row_of)
 
     @property
     def rows(self) -> int:
-        """How many rows they have."""
+        """The number of rows of all CPTs."""
         return len(self.row_starts)
 
     def entries(self, outcome: Outcome) -> tuple[Entry, ...]:
-        """Which entries an outcome counts for."""
+        """The entries that an outcome counts for."""
         key = self.cache_key(outcome)
         cached = self._entries.get(key)
         return self._entries.store(key, tuple(self.find_entries(outcome))) if cached is None else cached
 
     def cache_key(self, outcome: Outcome) -> Any:
-        """What decides about them."""
+        """The parts of an outcome that determine its entries."""
         observed = outcome.observed
         return outcome.action, outcome.z, outcome.context, tuple(observed.items()) if observed else ()
 
     def observed_codes(self, outcome: Outcome) -> dict[str, int]:
-        """The codes of all values that an outcome shows: context, parents, what else was observed, and what was set."""
+        """The codes of all observed values of an outcome: context, parents, further observed variables, and
+        interventions.
+        """
         context_codes = zip(self.context, outcome.context or (), strict=False)
         codes = {name: code for name, code in context_codes if code >= 0}
         codes |= dict(zip(self.parents, outcome.z, strict=False)) | dict(outcome.observed or {})
         return codes | self._interventions(outcome)
 
     def _interventions(self, outcome: Outcome) -> dict[str, int]:
-        return {name: choice - 1 for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+        return {
+            name: choice - 1 for name, choice in zip(self.manipulable, outcome.action.choices, strict=True) if choice
+        }
 
     def find_entries(self, outcome: Outcome) -> list[Entry]:
-        """The same, found anew."""
+        """The entries that an outcome counts for, without the cache."""
         codes, interventions = self.observed_codes(outcome), self._interventions(outcome)
         entries = []
         for name, start, axes in self._families:
@@ -97,7 +104,7 @@ class TableRows:
         return entries
 
     def first_entry(self, name: str) -> int:
-        """Where a variable's table begins."""
+        """The position of the first entry of a variable's CPT."""
         return self._starts[self.names.index(name)]
 
     def row_totals(self, entries: Array) -> Array:
@@ -105,25 +112,25 @@ class TableRows:
         return np.asarray(np.add.reduceat(entries, self.row_starts))
 
     def row_span(self, row: int) -> tuple[int, int]:
-        """From where to where a row's entries stand."""
+        """The first position of a row's entries, and the position after the last."""
         return self._row_spans[row]
 
-    def concatenate(self, tables: Mapping[str, Array]) -> Array:
-        """Tables as entries."""
-        return np.concatenate([np.asarray(tables[name], dtype=np.float64).reshape(-1) for name in self.names])
+    def concatenate(self, cpts: Mapping[str, Array]) -> Array:
+        """CPTs as one flat array of entries."""
+        return np.concatenate([np.asarray(cpts[name], dtype=np.float64).reshape(-1) for name in self.names])
 
     def split_by_name(self, entries: Array) -> dict[str, Array]:
-        """Entries as tables; several draws of them stay on the first axes."""
+        """A flat array of entries as CPTs by name; leading axes, such as samples, are kept."""
         draws = entries.shape[:-1]
         return {name: entries[..., place].reshape(draws + shape) for name, place, shape in self._slices}
 
     def variable_of(self, row: int) -> str:
-        """Whose table a row belongs to."""
+        """The variable whose CPT contains a row."""
         start = self._row_spans[row][0]
         return next(name for name, first in reversed([*zip(self.names, self._starts, strict=False)]) if first <= start)
 
     def format_row(self, row: int) -> str:
-        """A row in words: P(template | product='Photoshop')."""
+        """A row as text: P(template | product='Photoshop')."""
         name = self.variable_of(row)
         i = self.names.index(name)
         *sizes, states = self._shapes[i]

@@ -1,17 +1,18 @@
-"""Conditional probability tables learnt online: counts of what was observed, and draws from their Dirichlet posterior.
+"""Online learning of CPTs: counts of observations, and samples from the Dirichlet posterior.
 
-Every row of every table is Dirichlet(a + n) distributed: a is of the posterior of the problem's model, n is counted. A
-round counts for a variable that was not set, if it and all its causes were seen (what was set is seen). Given that,
-tables and mean rewards are independent, and are drawn independently: Thompson sampling of the whole model.
+Every row of every CPT has the posterior Dirichlet(a + n), where a comes from the posterior of the problem's model and
+n is counted online. A round counts for a variable if it was not intervened on and it and all its parents were
+observed (set values count as observed). Given these counts, CPTs and mean rewards are independent and are sampled
+independently: Thompson sampling of the whole model.
 
-Drawn tables are kept until the data disagree, or until it is time for those rows that nobody visits: they are drawn
-anew as soon as one row's a + n has grown by `GROWTH`, or the rounds by `DELAY`, and after `AT_THE_LATEST` rounds at the
-latest: a good value that had bad luck early is tried again only if a draw favours it. They are not plugged in: under
-mean tables a value that was never tried looks like nothing in particular for ever. Nor is one draw kept until
-everything has doubled: a bad one would be played for so long.
+Sampled CPTs are kept until the data change enough. They are resampled as soon as the a + n of one row has grown by
+the factor `GROWTH`, or the number of rounds by `DELAY`, and after at most `AT_THE_LATEST` rounds. Without this, a
+good value with bad early outcomes would not be tried again. Posterior means are not used for decisions, because a
+value that was never tried would keep an average mean forever. Nor is one sample kept until all counts have doubled,
+because a bad sample would be played for that long.
 
-With trust t below 1, a row is as the past says only with probability t, beforehand; otherwise nothing is known of it,
-Dirichlet(1). By how well each explains what was counted since, a row's past is kept or forgotten.
+With trust t below 1, a row follows its past data with prior probability t only; otherwise its prior is Dirichlet(1).
+The likelihood of the counts under each determines the weight of the past data of a row.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from causalbandits._cache import BoundedCache
 from causalbandits._typing import Array
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalModel, sample_log_gammas
-from causalbandits.policies.cpts.counts import TableRows
+from causalbandits.policies.cpts.counts import CPTRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
 from causalbandits.policies.statistics import Cells, PooledCells
@@ -34,44 +35,48 @@ from causalbandits.problem.candidates import CandidateSet
 from causalbandits.problem.inference import DRAW_BATCH_SIZE
 
 GROWTH, DELAY, AT_THE_LATEST = 1.1, 1.02, 10
-"""Tables are drawn anew when a row's weight, or the number of rounds, has grown by this factor; or after so many."""
+"""CPTs are resampled when the weight of a row or the number of rounds has grown by these factors, or after this
+many rounds.
+"""
 
 ENOUGH_ROUNDS = 100
-"""After so many rounds something should have been learnt of every table, also where data told something of it."""
+"""The number of rounds after which every CPT should have counts, also those with past data."""
 
 MIN_COUNTED_SHARE = 0.1
-"""Of a table that nothing else is known of, no smaller share of the outcomes should count."""
+"""The smallest acceptable share of outcomes that count for a CPT without other data."""
 
 CACHED_DRAWS, CACHED_SETS = 2, 2**9
-"""So many draws of the tables are remembered, and so many sets of actions under each."""
+"""The number of cached CPT samples, and of cached candidate sets for each."""
 
 MIN_ENTRY = 1e-12
-"""Where there is a context, no entry that is possible is drawn smaller than this."""
+"""The smallest sampled value of a possible entry, in problems with a context."""
 
-MIN_TABLE_DRAWS, TABLE_DRAW_SIZE = 100, 2**21
-"""An interval is made of no fewer draws than this, and of more where their entries are no more than that together."""
+MIN_CPT_SAMPLES, CPT_SAMPLE_ENTRIES = 100, 2**21
+"""The smallest number of samples for an interval; more are used as long as their entries together do not exceed
+the second number.
+"""
 
-Tables = dict[str, Array]
+CPTs = dict[str, Array]
 
 
-class SampledTables:
-    """Tables as they were drawn, the same in all contexts, and actions under them."""
+class SampledCPTs:
+    """A sample of the CPTs, shared by all contexts, and the action sets under it."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, cpts: CPTs) -> None:
+        self._cpts = cpts
         self._sets: BoundedCache[CandidateSet, CandidateSet] = BoundedCache(CACHED_SETS)
 
     def reweight(self, search: CandidateSet) -> CandidateSet:
-        """The same actions, if the tables are these."""
+        """The same actions under the sampled CPTs."""
         cached = self._sets.get(search)
-        return self._sets.store(search, search.with_cpts(self._tables)) if cached is None else cached
+        return self._sets.store(search, search.with_cpts(self._cpts)) if cached is None else cached
 
 
 @dataclass(eq=False)
-class CellsAndTables(Cells):
-    """Count and sum of rewards per configuration; and how often each entry of each table was seen.
+class CellsAndCPTs(Cells):
+    """Count and sum of rewards per configuration, and the count of each CPT entry.
 
-    `seen_at_draw` and `rounds_at_draw` are what was known when tables were last drawn, for the `draw`-th time.
+    `seen_at_draw` and `rounds_at_draw` are the values at the last resampling of the CPTs, whose number is `draw`.
     """
 
     seen: Array
@@ -80,31 +85,31 @@ class CellsAndTables(Cells):
     draw: int
 
     def __post_init__(self) -> None:
-        self.sampled_cpts: BoundedCache[Any, SampledTables] = BoundedCache(CACHED_DRAWS)
-        """The tables that were drawn last; not saved, since they can be drawn again."""
+        self.sampled_cpts: BoundedCache[Any, SampledCPTs] = BoundedCache(CACHED_DRAWS)
+        """The latest CPT samples; not saved, because they can be sampled again."""
         self.feasible_actions: BoundedCache[CandidateSet, Any] = BoundedCache(CACHED_SETS)
-        """Which actions keep to what is required, by what was known when tables were last drawn."""
+        """The actions that meet the chance constraints, by the counts at the last resampling of the CPTs."""
         self.schedule: ResamplingSchedule | None = None
-        """When they are to be drawn anew; found when it is asked for."""
+        """The next resampling of the CPTs; computed at first use."""
 
 
 @dataclass(eq=False)
-class PooledCellsAndTables(PooledCells, CellsAndTables):
-    """The same, and what says how rewards vary."""
+class PooledCellsAndCPTs(PooledCells, CellsAndCPTs):
+    """Like `CellsAndCPTs`, with the pooled sums of rewards that estimate their scales."""
 
 
 class ResamplingSchedule:
-    """How often each row was seen, and from which count, or round, on tables are drawn anew."""
+    """The count of each row, and the counts and the round at which the CPTs are resampled."""
 
-    def __init__(self, tables: LearnedTables, cells: CellsAndTables) -> None:
-        prior = tables.prior_totals
-        self.counts: list[float] = tables.row_totals(cells.seen).tolist()
-        self.limits: list[float] = (GROWTH * (prior + tables.row_totals(cells.seen_at_draw)) - prior).tolist()
+    def __init__(self, cpts: LearnedCPTs, cells: CellsAndCPTs) -> None:
+        prior = cpts.prior_totals
+        self.counts: list[float] = cpts.row_totals(cells.seen).tolist()
+        self.limits: list[float] = (GROWTH * (prior + cpts.row_totals(cells.seen_at_draw)) - prior).tolist()
         self.rounds = min(DELAY * cells.rounds_at_draw, cells.rounds_at_draw + AT_THE_LATEST)
 
 
-class LearnedTables(TableRows):
-    """What is known of the tables that decide about P(z | a), and how they are drawn."""
+class LearnedCPTs(CPTRows):
+    """The posterior of the CPTs that determine P(z | a), and samples from it."""
 
     def __init__(self, problem: Problem) -> None:
         posterior = problem.model.posterior
@@ -121,11 +126,13 @@ class LearnedTables(TableRows):
 
     @property
     def default_trust(self) -> float:
-        """1/2 where the past holds rounds in which nothing was set: hidden causes may have chosen there."""
+        """1/2 if the past data contain observational rows, because unobserved confounders may have affected them;
+        otherwise 1.
+        """
         return 0.5 if self.posterior.observational else 1.0
 
     def belief_in_past(self, counts: Array, trust: float) -> Array:
-        """For every row, the probability that it is as the past says."""
+        """For every row, the probability that it follows the past data."""
         if trust == 1.0:
             return np.ones(len(self.row_starts))
         odds = self._log_likelihood(counts, self.prior) - self._log_likelihood(counts, np.ones(self.size))
@@ -133,14 +140,14 @@ class LearnedTables(TableRows):
             return np.asarray(1.0 / (1.0 + (1.0 - trust) / trust * np.exp(-odds)))
 
     def _log_likelihood(self, counts: Array, a: Array) -> Array:
-        """Of each row's counts, in some order, under Dirichlet(a)."""
+        """The log-likelihood of each row's counts, in some order, under Dirichlet(a)."""
         return np.asarray(
             self.row_totals(log_rising_factorial(a, counts))
             - log_rising_factorial(self.row_totals(a), self.row_totals(counts))
         )
 
     def mean(self, counts: Array, trust: float) -> Array:
-        """The entries' posterior means."""
+        """The posterior means of the entries."""
         credibility = self.belief_in_past(counts, trust)[self.row_of]
         return np.asarray(
             credibility * self._mean(self.prior + counts) + (1.0 - credibility) * self._mean(1.0 + counts)
@@ -150,7 +157,7 @@ class LearnedTables(TableRows):
         return np.asarray(concentrations / self.row_totals(concentrations)[self.row_of])
 
     def sample_entries(self, counts: Array, trust: float, rng: np.random.Generator, n: int) -> Array:
-        """The entries drawn from their posterior, n times: a row each."""
+        """n posterior samples of the entries, one row each."""
         a = self.prior
         if trust < 1.0:
             credibility = self.belief_in_past(counts, trust)
@@ -159,46 +166,55 @@ class LearnedTables(TableRows):
         concentrations[:] = a + counts
         if concentrations.min() >= 1.0:
             weights = rng.standard_gamma(concentrations)
-        else:  # these may underflow, all of a row's
+        else:  # all entries of a row may underflow
             logs = sample_log_gammas(concentrations, rng)
             weights = np.exp(logs - np.maximum.reduceat(logs, self.row_starts, axis=1)[:, self.row_of])
-        if self.context:  # no draw says that a context which may come never does
+        if self.context:  # a possible context must keep a positive probability
             floor = MIN_ENTRY * np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of]
             weights = np.where(concentrations > 0.0, np.maximum(weights, floor), weights)
         return np.asarray(weights / np.add.reduceat(weights, self.row_starts, axis=1)[:, self.row_of])
 
     def parent_distribution(
-        self, problem: Problem, cells: CellsAndTables, trust: float, action: Action
+        self, problem: Problem, cells: CellsAndCPTs, trust: float, action: Action
     ) -> ParentDistribution:
-        """What is known of P(z | do(a)). The draws are the same every time, so that an interval made of them is."""
-        few = max(MIN_TABLE_DRAWS, TABLE_DRAW_SIZE // self.size)
+        """P(z | do(a)), expected and sampled. The samples use a fixed seed, so that an interval based on them is
+        reproducible.
+        """
+        few = max(MIN_CPT_SAMPLES, CPT_SAMPLE_ENTRIES // self.size)
         n = max(2, min(400, few, DRAW_BATCH_SIZE // problem.configurations))
         sampled_cpts = self.split_by_name(self.sample_entries(cells.seen, trust, np.random.default_rng(0), n))
-        mean_tables = self.split_by_name(self.mean(cells.seen, trust)[None])
+        mean_cpts = self.split_by_name(self.mean(cells.seen, trust)[None])
         expected, draws = (
             problem.joint(
-                [block.rows_under_models(tables, [action.choices[k] for k in block.knobs]) for block in problem.blocks]
+                [
+                    block.rows_under_models(cpts, [action.choices[k] for k in block.manipulable])
+                    for block in problem.blocks
+                ]
             )
-            for tables in (mean_tables, sampled_cpts)
+            for cpts in (mean_cpts, sampled_cpts)
         )
         return ParentDistribution(expected.reshape(-1), draws.reshape(n, -1))
 
-    def unseen_table_warnings(self, cells: CellsAndTables) -> tuple[str, ...]:
-        """Which CPTs (almost) no outcome counts for, and what to do about it."""
+    def unseen_cpt_warnings(self, cells: CellsAndCPTs) -> tuple[str, ...]:
+        """A warning that names the CPTs for which (almost) no outcome counts, and the remedy."""
         counts = {name: table.sum() for name, table in self.split_by_name(cells.seen).items()}
-        unseen = [name for name in self.names if name not in self.knobs and self._is_unseen(name, counts[name], cells)]
+        unseen = [
+            name for name in self.names if name not in self.manipulable and self._is_unseen(name, counts[name], cells)
+        ]
         if not unseen:
             return ()
         counted = int(max(counts[name] for name in unseen))
         subject = f"no more than {counted} of {cells.rounds} outcomes count" if counted else "no outcome counts"
-        reported = {*self.parents, *self._root_knobs, *self._always_set, *self.context}
+        reported = {*self.parents, *self._manipulable_roots, *self._always_set, *self.context}
         reported.update(name for name in self.names if counts[name])
         missing = [name for name in self._axes_of(unseen) if name not in reported]
         return (self._explain_unseen(subject, unseen, missing or self._axes_of(unseen)),)
 
-    def missing_observations(self, cells: CellsAndTables, outcome: Outcome) -> str:
-        """What an outcome lacks to count for a CPT of which nothing is known; empty if it lacks nothing."""
-        is_set = {name for name, choice in zip(self.knobs, outcome.action.choices, strict=True) if choice}
+    def missing_observations(self, cells: CellsAndCPTs, outcome: Outcome) -> str:
+        """A message with the variables whose observation would let the outcome count for a CPT without data; empty
+        if there are none.
+        """
+        is_set = {name for name, choice in zip(self.manipulable, outcome.action.choices, strict=True) if choice}
         if len(self.entries(outcome)) == sum(name not in is_set for name in self.names):
             return ""
         observed, counts = self.observed_codes(outcome), self.split_by_name(cells.seen)
@@ -206,7 +222,7 @@ class LearnedTables(TableRows):
             name
             for name in self.names
             if name not in is_set
-            and name not in self._root_knobs
+            and name not in self._manipulable_roots
             and any(axis not in observed for axis in (*self.model[name].parents, name))
             and self.posterior.is_unknown(name)
             and not counts[name].any()
@@ -215,37 +231,41 @@ class LearnedTables(TableRows):
         return self._explain_unseen("no outcome counts so far", unseen, missing) if unseen else ""
 
     @property
-    def _root_knobs(self) -> list[str]:
-        """The manipulable variables without parents: to leave one alone is never the only best, so they are set."""
-        return [name for name in self.knobs if not self.model[name].parents]
+    def _manipulable_roots(self) -> list[str]:
+        """The manipulable variables without parents. Leaving one unset is never the only best action, so they are
+        always set.
+        """
+        return [name for name in self.manipulable if not self.model[name].parents]
 
-    def _is_unseen(self, name: str, count: float, cells: CellsAndTables) -> bool:
+    def _is_unseen(self, name: str, count: float, cells: CellsAndCPTs) -> bool:
         if self.posterior.is_unknown(name):
             return bool(count < MIN_COUNTED_SHARE * cells.rounds)
         return cells.rounds >= ENOUGH_ROUNDS and not count
 
     def _axes_of(self, names: list[str]) -> list[str]:
-        """These variables and their parents, each once."""
+        """These variables and their parents, without repetition."""
         return list(dict.fromkeys(axis for name in names for axis in (*self.model[name].parents, name)))
 
     def _explain_unseen(self, subject: str, unseen: list[str], missing: list[str]) -> str:
         cpts = f"the CPT{'s' if len(unseen) > 1 else ''} of {', '.join(map(repr, unseen))}"
-        knobs = [name for name in missing if name in self.knobs]
-        unobservable = [name for name in missing if name not in self.knobs and name not in self.parents]
+        manipulable = [name for name in missing if name in self.manipulable]
+        unobservable = [name for name in missing if name not in self.manipulable and name not in self.parents]
         declaration = (
             "; or declare the observable variables, Problem(..., can_observe=[...]), so that the others are "
             "marginalised out"
         )
-        always = f"; or set {', '.join(map(repr, knobs))} in every action: remove the name from optional="
+        always = f"; or set {', '.join(map(repr, manipulable))} in every action: remove the name from optional="
         rest = "" if any(map(self.posterior.is_unknown, unseen)) else ", which keep their estimates from past data"
         return (
             f"{subject} for {cpts}{rest}: a CPT is learned from outcomes that show its variable and all its parents. "
             f"Report {', '.join(map(repr, missing))} too, tell(..., observed={{...}})"
-            f"{declaration if unobservable else ''}{always if knobs else ''}"
+            f"{declaration if unobservable else ''}{always if manipulable else ''}"
         )
 
-    def learned_model(self, cells: CellsAndTables, trust: float) -> CausalModel:
-        """What is known of the tables by now. Where the past is doubted, tables are what is expected of them."""
+    def learned_model(self, cells: CellsAndCPTs, trust: float) -> CausalModel:
+        """The model with the current posterior of the CPTs. If past data are discounted, its CPTs are the
+        posterior means.
+        """
         posterior, observed = self.posterior, self.split_by_name(cells.seen)
         pseudo, counts = dict(posterior.prior), dict(posterior.counts)
         if trust == 1.0:
@@ -257,34 +277,34 @@ class LearnedTables(TableRows):
         return CausalModel.from_posterior(self.model.causal_graph, learned)
 
     def _effective_pseudo_counts(self, counts: Array, trust: float) -> Array:
-        """Pseudo-counts that together with what was seen have the expected tables as their mean."""
+        """The pseudo-counts that, together with the counts, have the posterior means of the CPTs as their mean."""
         mean, credibility = self.mean(counts, trust), self.belief_in_past(counts, trust)
         prior_weight, uniform_weight = self.row_totals(self.prior), self.row_totals(np.ones(self.size))
         weight = credibility * prior_weight + (1.0 - credibility) * uniform_weight + self.row_totals(counts)
-        # No less than what was seen can be left to explain.
+        # The weight must be large enough to explain the counts.
         min_weight = np.maximum.reduceat(counts / np.maximum(mean, 1e-300), self.row_starts)
         return np.asarray(np.maximum(0.0, np.maximum(weight, min_weight)[self.row_of] * mean - counts))
 
 
-def learned_cpts(problem: Problem) -> LearnedTables:
-    """The tables that are learnt on a problem, the same in all contexts."""
-    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedTables(problem.unconditional))
+def learned_cpts(problem: Problem) -> LearnedCPTs:
+    """The CPTs that are learned for a problem, shared by all contexts."""
+    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedCPTs(problem.unconditional))
 
 
-def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndTables:
-    """Before the first round: cells of which nothing was seen, and nothing of the tables either."""
+def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndCPTs:
+    """The initial statistic, with empty cells and no counts of CPT entries."""
     size = learned_cpts(problem).size
-    table_fields = np.zeros(size), np.zeros(size), 0, 0
+    cpt_fields = np.zeros(size), np.zeros(size), 0, 0
     if isinstance(cells, PooledCells):
-        return PooledCellsAndTables(0, cells.count, cells.total, *table_fields, cells.pooled)
-    return CellsAndTables(0, cells.count, cells.total, *table_fields)
+        return PooledCellsAndCPTs(0, cells.count, cells.total, *cpt_fields, cells.pooled)
+    return CellsAndCPTs(0, cells.count, cells.total, *cpt_fields)
 
 
-def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome) -> None:
-    """Take in what an outcome, whose reward is counted already, says of the tables."""
-    schedule = cells.schedule = cells.schedule or ResamplingSchedule(tables, cells)
+def count_outcome(cpts: LearnedCPTs, cells: CellsAndCPTs, outcome: Outcome) -> None:
+    """Count an outcome, whose reward is already counted, for the CPTs."""
+    schedule = cells.schedule = cells.schedule or ResamplingSchedule(cpts, cells)
     due = cells.rounds >= schedule.rounds
-    for entry, row in tables.entries(outcome):
+    for entry, row in cpts.entries(outcome):
         cells.seen[entry] += 1.0
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
@@ -292,8 +312,8 @@ def count_outcome(tables: LearnedTables, cells: CellsAndTables, outcome: Outcome
         resample_cpts(cells)
 
 
-def resample_cpts(cells: CellsAndTables) -> None:
-    """From now on tables are drawn from what is known now."""
+def resample_cpts(cells: CellsAndCPTs) -> None:
+    """Resample the CPTs from the current counts at their next use."""
     cells.seen_at_draw[:], cells.rounds_at_draw = cells.seen, cells.rounds
     cells.draw += 1
     cells.schedule = None
@@ -301,24 +321,22 @@ def resample_cpts(cells: CellsAndTables) -> None:
     cells.feasible_actions.clear()
 
 
-def with_sampled_cpts(situation: Situation, cells: CellsAndTables, trust: float, rng: np.random.Generator) -> Situation:
-    """The situation if the tables are as they were last drawn.
+def with_sampled_cpts(situation: Situation, cells: CellsAndCPTs, trust: float, rng: np.random.Generator) -> Situation:
+    """The situation under the CPTs of the last resampling.
 
-    The draw belongs to the learner and its number: it comes from the seed of `rng`, and takes nothing from it.
+    The sample is determined by the seed of `rng` and the number of the resampling; it does not advance `rng`.
     """
     seed = rng.bit_generator.seed_seq
     sampled = cells.sampled_cpts.get((seed, cells.draw))
     if sampled is None:
         seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
-        tables = learned_cpts(situation.problem)
-        entries = tables.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
-        sampled = cells.sampled_cpts.store((seed, cells.draw), SampledTables(tables.split_by_name(entries)))
+        cpts = learned_cpts(situation.problem)
+        entries = cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
+        sampled = cells.sampled_cpts.store((seed, cells.draw), SampledCPTs(cpts.split_by_name(entries)))
     return situation.with_candidates(sampled.reweight(situation.candidates))
 
 
-def with_mean_cpts(situation: Situation, cells: CellsAndTables, trust: float) -> Situation:
-    """The situation if the tables are as expected: P(z | a) is then what is expected of it."""
-    tables = learned_cpts(situation.problem)
-    return situation.with_candidates(
-        situation.candidates.with_cpts(tables.split_by_name(tables.mean(cells.seen, trust)))
-    )
+def with_mean_cpts(situation: Situation, cells: CellsAndCPTs, trust: float) -> Situation:
+    """The situation under the posterior means of the CPTs, under which P(z | a) equals its expected value."""
+    cpts = learned_cpts(situation.problem)
+    return situation.with_candidates(situation.candidates.with_cpts(cpts.split_by_name(cpts.mean(cells.seen, trust))))

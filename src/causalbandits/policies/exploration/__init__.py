@@ -1,4 +1,4 @@
-"""Best-arm identification: policies that only look for the best action."""
+"""Best-arm identification: policies that maximise information about the best action and ignore regret."""
 
 from causalbandits.policies.exploration.design import CausalDesign, SamplingAllocation
 from causalbandits.policies.exploration.elimination import BatchedCells, CausalElimination

@@ -1,8 +1,8 @@
-"""C-Design: a fixed number of rounds in the best shares, then the best action (Lattimore, Lattimore and Reid 2016).
+"""C-Design: a fixed number of rounds with the optimal allocation, then the best action (Lattimore, Lattimore and Reid
+2016).
 
-eta = argmin over shares of max_a sum_z P(z | a)^2 / Q(z),  Q(z) = sum_a eta_a P(z | a): the least m(eta), by `design`
-in every round play a with probability eta_a
-recommend argmax_a sum_z P(z | a) mean_z
+eta = argmin over allocations of max_a sum_z P(z | a)^2 / Q(z),  Q(z) = sum_a eta_a P(z | a): the least m(eta), by
+`design` in every round play a with probability eta_a recommend argmax_a sum_z P(z | a) mean_z
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from causalbandits.problem import Problem, Scores, Situation, action_distributio
 
 
 class SamplingAllocation(NamedTuple):
-    """In which shares to play the searched actions, Q(z) under them, and m(eta)."""
+    """An allocation of the searched actions, Q(z) under it, and m(eta)."""
 
     eta: Array
     q: Array
     value: float
     positions: Codes
-    """The positions with a share above 0."""
+    """The positions with a positive share."""
     cdf: Array
-    """Their shares added up, for drawing one of them with a uniform number."""
+    """Their cumulative shares, from which a uniform random number selects one."""
 
     def sample_choice(self, situation: Situation, rng: np.random.Generator) -> Choice:
-        """An action with its probability, and those of all others."""
+        """Sample an action, with its probability and those of all others."""
         position = int(self.positions[self.cdf.searchsorted(rng.random(), side="right")])
         support = tuple((situation.action(int(a)), float(self.eta[a])) for a in self.positions)
         return Choice(situation.action(position), float(self.eta[position]), support)
 
     def sample_scores(self, situation: Situation, rng: np.random.Generator) -> Scores:
-        """1 for an action that is drawn, 0 for the others; with the budget's prices where there is one."""
+        """1 for a sampled action, 0 for the others; under a budget, with the budget's prices."""
         values = np.zeros(situation.size)
         values[int(rng.choice(situation.size, p=self.eta))] = 1.0
         scores = Scores.of(values)
@@ -48,7 +48,9 @@ class SamplingAllocation(NamedTuple):
 
 
 def optimal_allocation(rows: Array, contrasts: Array) -> SamplingAllocation:
-    """The shares of actions with these rows that make the largest variance of some sums of means smallest."""
+    """The allocation of actions with these rows that minimises the largest variance of the given contrasts of
+    means.
+    """
     design = cheapest_allocation(rows, contrasts, np.ones(len(rows)))
     eta = design.tries / design.tries.sum()
     positions = np.flatnonzero(eta)
@@ -94,7 +96,7 @@ class CausalDesign(CellPolicy):
         return 3 * (self.noise_scale + self.prior_scale)
 
     def allocation(self, situation: Situation) -> SamplingAllocation:
-        """What to play; remembered."""
+        """The cached optimal allocation."""
 
         def compute() -> SamplingAllocation:
             rows = action_distributions(situation)
@@ -108,5 +110,5 @@ class CausalDesign(CellPolicy):
         return self.allocation(situation).sample_choice(situation, rng)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        """1 for an action that is drawn, 0 for the others."""
+        """1 for a sampled action, 0 for the others."""
         return self.allocation(situation).sample_scores(situation, rng)

@@ -1,7 +1,7 @@
 """C-Elimination: batches of rounds, after each of which actions that cannot be the best are dropped.
 
 all actions are rivals;  for batches of b, 2b, 4b, ... rounds:
-  eta = the shares after which it is known best how far the rivals are from the best so far, by the optimal design;
+  eta = the allocation that minimises the largest variance of the rivals' gaps to the best so far (optimal design)
   play a with probability eta_a
   drop every rival a whose gap to the best exceeds s sqrt(2 beta_c sum_z (P_best - P_a)_z^2 (n_z + c) / n_z^2) for some
   c, by the bound of `policies.stopping`, at delta = 1 - confidence for all times together
@@ -29,7 +29,9 @@ from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situati
 
 @dataclass(eq=False)
 class BatchedCells(Cells):
-    """Count and sum per configuration, and what they were after the last batch, which decides about this one."""
+    """Count and sum per configuration, now and at the end of the previous batch; the latter determine the current
+    batch.
+    """
 
     count_before: Array
     total_before: Array
@@ -37,11 +39,11 @@ class BatchedCells(Cells):
 
     @property
     def cells_at_batch_start(self) -> Cells:
-        """What was known when the batch began."""
+        """The statistic at the start of the batch."""
         return Cells(int(self.count_before.sum()), self.count_before, self.total_before)
 
     def start_next_batch_if_due(self) -> None:
-        """If the batch is over, the next begins with what is known now, and is as long as all before."""
+        """Start the next batch if this one is complete; its length equals that of all earlier batches together."""
         if self.rounds >= self.batch_end:
             self.count_before, self.total_before = self.count.copy(), self.total.copy()
             self.batch_end = 2 * self.batch_end
@@ -98,7 +100,7 @@ class CausalElimination(CellPolicy):
         statistic.start_next_batch_if_due()
 
     def rivals(self, situation: Situation, cells: Cells) -> tuple[int, ...]:
-        """The position of the best action so far, and those of all others that may still be the best."""
+        """The position of the best action so far, followed by those of all actions that may still be the best."""
         rows, means = self._action_distributions(situation), estimate_means(self.index_parameters, cells)
         values = situation.net_of_costs(Scores.of(rows @ means))
         best = values.best_position()
@@ -120,7 +122,7 @@ class CausalElimination(CellPolicy):
         return (best, *np.flatnonzero(remaining).tolist())
 
     def allocation(self, situation: Situation, cells: Cells) -> SamplingAllocation:
-        """In which shares all actions are played in this batch; remembered by the rivals."""
+        """The allocation of all actions in this batch; cached by the rivals."""
         best, *rivals = self.rivals(situation, cells)
 
         def compute() -> SamplingAllocation:
@@ -133,7 +135,7 @@ class CausalElimination(CellPolicy):
         return situation.compute_once("distributions", lambda: action_distributions(situation))
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
-        return Policy.from_sums(self, problem, outcome_sums)  # which refuses: batches end by the order of outcomes
+        return Policy.from_sums(self, problem, outcome_sums)  # raises an error: batches depend on the order of outcomes
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
@@ -142,6 +144,6 @@ class CausalElimination(CellPolicy):
         return self.allocation(situation, statistic.cells_at_batch_start).sample_choice(situation, rng)
 
     def score(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Scores:
-        """1 for an action that is drawn, 0 for the others."""
+        """1 for a sampled action, 0 for the others."""
         assert isinstance(statistic, BatchedCells)
         return self.allocation(situation, statistic.cells_at_batch_start).sample_scores(situation, rng)

@@ -1,15 +1,16 @@
-"""C-Track-and-Stop: tell the best action as soon as can be.
+"""C-Track-and-Stop: identify the best action with as few rounds as possible.
 
-After Garivier and Kaufmann (2016) and, in tracking what is seen and not what is played, Shahverdikondori et al. (2025).
+After Garivier and Kaufmann (2016) and Shahverdikondori et al. (2025), who track observed configurations instead of
+played actions.
 
 v_z = (n_z + c) / n_z^2, c = 30;  b* the best by its mean;  for every rival b, with d = P_b - P_b*,
-f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2: how far it is from being told apart by the rule of `policies.stopping`
+f_b = sum_z d_z^2 v_z / (gap_b + epsilon)^2, which must become small for the rule of `policies.stopping` to exclude b
 play argmax_a sum_z P(z | a) g_z,  g_z = - sum_b w_b d_bz^2 v'_z / (gap_b + epsilon)^2,  w_b = (f_b / max f)^31
 
-The shares of the best design (`design`, T*) make the largest f_b smallest, once n is large. Each round is one
-Frank-Wolfe step towards that, on a smooth maximum (the norm of power 32: some percent above the maximum of a hundred),
-with what was in fact seen as the point it starts from: g_z is what one more reward in configuration z takes away. So
-nothing is solved in a round, and shares need not be tracked.
+For large n the optimal allocation (`design`, T*) minimises the largest f_b. Each round is one Frank-Wolfe step towards
+that, on a smooth maximum (the norm of power 32: some percent above the maximum of a hundred). It starts from the
+observed counts: g_z is the decrease by one more reward in configuration z. So no round solves an optimisation problem,
+and no allocation needs to be tracked.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from causalbandits.problem import DIFFERENCE_TOLERANCE, Problem, Scores, Situati
 from causalbandits.problem.projection import largest_magnitude
 
 TRACKED_WIDTH = WIDTHS[1]
-"""c: of the rule's bounds, the one that is worked towards."""
+"""c: the width whose bound is minimised, among those of the stopping rule."""
 
 UNSEEN_COUNT = 0.5
-"""What was never seen counts as half a reward."""
+"""The count that a configuration without rewards is given."""
 
 LEAST_GAP = 1e-3
-"""No gap counts for less than this share of its own uncertainty, so that nothing is divided by 0."""
+"""The smallest gap, as a share of its own uncertainty, so that no division by 0 occurs."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,14 +100,15 @@ class CausalTrackAndStop(CellPolicy):
 
 
 def plug_in_means(count: Array, total: Array) -> Array:
-    """Each configuration's mean; that of all rewards where there is none. Summed in order, as all is here, so that the
-    compiled rounds have the same bits."""
+    """Each configuration's mean, or the mean of all rewards if it has none. The sums are taken in order, so that
+    compiled rounds give the same bits.
+    """
     common = total.cumsum()[-1] / max(1.0, float(count.sum()))
     return np.where(count > 0, total / np.maximum(1.0, count), common)
 
 
 def sharpen(x: Any) -> Any:
-    """x^31, by products: of one number, compiled, or of many, with the same bits."""
+    """x^31 by multiplication, for a number (compiled) or an array, with the same bits."""
     x2 = x * x
     x4 = x2 * x2
     x8 = x4 * x4
@@ -114,7 +116,7 @@ def sharpen(x: Any) -> Any:
 
 
 def marginal_gains(rows: Array, values: Scores, count: Array, tolerance: float) -> Array:
-    """g: for every configuration, how much nearer to the end one more reward there leads."""
+    """g: for every configuration, the decrease of the smooth maximum by one more reward there."""
     n, best = np.maximum(UNSEEN_COUNT, count), values.best_position()
     v, slope = (n + TRACKED_WIDTH) / (n * n), (n + 2.0 * TRACKED_WIDTH) / (n * n * n)
     differences = rows - rows[best]

@@ -1,4 +1,4 @@
-"""CL-TS (Lu et al. 2020, Algorithm 5): one linear model drawn from its posterior.
+"""CL-TS (Lu et al. 2020, Algorithm 5): Thompson sampling of a linear model.
 
 theta ~ N(theta_hat, v^2 s^2 V^-1),  V starting at (s/tau)^2 I
 play argmax_a <m_a, theta>
@@ -33,7 +33,7 @@ from causalbandits.problem import Action, Features, Problem, Scores, Situation, 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinearPosterior(LinearPolicy):
-    """What is known of theta: it is N(0, tau^2 I) beforehand, rewards vary by s; `prior_scale` and `noise_scale`."""
+    """The posterior of theta for the prior N(0, tau^2 I) and noise s; tau is `prior_scale`, s is `noise_scale`."""
 
     @property
     def ridge(self) -> float:
@@ -41,11 +41,11 @@ class LinearPosterior(LinearPolicy):
 
     @property
     def posterior_scale(self) -> float:
-        """The scale of draws."""
+        """The scale of posterior samples."""
         return self.noise_scale
 
     def sample_theta(self, statistic: Regression, rng: np.random.Generator) -> Array:
-        """theta from its posterior."""
+        """Sample theta from its posterior."""
         noise = rng.standard_normal(len(statistic.u))
         return back_substitute(statistic.R, perturb(statistic.u, self.posterior_scale, noise))
 
@@ -107,11 +107,11 @@ class CausalLinearThompsonSampling(LinearPosterior):
 
     @property
     def posterior_scale(self) -> float:
-        """The posterior's scale: v s."""
+        """The scale of posterior samples: v s."""
         return self.v * self.noise_scale
 
     def resolve_features(self, problem: Problem) -> Features:
-        """f on this problem; an intercept that is estimated is none of them."""
+        """f on this problem; it does not include an estimated intercept."""
         return resolve_features(problem, self.features, intercept=self.intercept and not self.traits.learns_scales)
 
     def empty_regression(self, problem: Problem) -> Regression:
@@ -134,8 +134,11 @@ class CausalLinearThompsonSampling(LinearPosterior):
         ]
 
     def sample_direction(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Array:
-        """theta from its posterior, but for a factor where none matters: where scales are estimated and nothing costs
-        anything, it is relative to the noise, so that scores tie in any units of rewards alike."""
+        """Sample theta from its posterior, up to a factor that does not affect decisions.
+
+        With estimated scales and no costs, theta is relative to the noise, so that ties do not depend on the unit of
+        rewards.
+        """
         if isinstance(statistic, ScaledRegression):
             return statistic.sample_theta(rng, self.v, in_units_of_noise=situation.problem.costs is None)
         return self.sample_theta(statistic, rng)
@@ -176,7 +179,7 @@ class CausalLinearThompsonSampling(LinearPosterior):
     def sample_values(
         self, situation: Situation, statistic: Regression, rng: np.random.Generator, samples: int
     ) -> Array | None:
-        """By the posterior of intercept and coefficients: Student's t where scales are estimated."""
+        """By the posterior of intercept and coefficients, which is Student's t if scales are estimated."""
         if not isinstance(statistic, ScaledRegression):
             return super().sample_values(situation, statistic, rng, samples)
         scales, rows = statistic.scales(), self.action_features(situation) - statistic.mean_features

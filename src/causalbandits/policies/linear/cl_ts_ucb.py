@@ -1,12 +1,12 @@
-"""CL-TS-UCB (TS-UCB of Baek and Farias 2023, on a linear model): regret per uncertainty, also of 4^1000 actions.
+"""CL-TS-UCB (TS-UCB of Baek and Farias 2023, on a linear model): regret per uncertainty, also with 4^1000 actions.
 
-theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K, are worth max_a <m_a, theta^k>;  mean_a = <m_a, theta_hat>
-uncertainty_a = s sum_b |m_ab|,  m_ab the part of m_a that block b decides about, in the norm of its own part of V^-1
-play the action with the least ratio (`cells.ts_ucb`)
+theta^k ~ N(theta_hat, s^2 V^-1), k = 1 .. K, with the values max_a <m_a, theta^k>;  mean_a = <m_a, theta_hat>
+uncertainty_a = s sum_b |m_ab|,  m_ab the part of m_a that depends on block b, in the norm of its own part of V^-1
+play the action with the smallest ratio (`cells.ts_ucb`)
 
-Above and below the line are sums over blocks, so that the least ratio is found without listing the actions (Dinkelbach
-1967): if lambda is the ratio of one action, that with the largest mean + lambda u, a maximum for each block alone, has
-a lower ratio, or none has. Where features are of all parents together, there is one block.
+Numerator and denominator are sums over blocks, so the smallest ratio is found without listing the actions (Dinkelbach
+1967). If lambda is the ratio of one action, the action with the largest mean + lambda u (a maximum for each block
+alone) has a smaller ratio, or the ratio is optimal. If features depend on all parents jointly, there is one block.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from causalbandits.problem import AdditiveFeatures, Scores, Situation, Stack, do
 from causalbandits.problem.candidates import ProductActions
 
 MAX_STEPS = 100
-"""No more are made towards the least ratio; a handful is usual."""
+"""The largest number of Dinkelbach steps; a few are usual."""
 
 
 class BlockGroup(NamedTuple):
-    """Like blocks, a line each, and their choices: what these promise by their means, and how uncertain that is."""
+    """Blocks of the same shape, one line each, with the mean and the uncertainty of each of their choices."""
 
     blocks: Codes
     means: Array
@@ -76,7 +76,7 @@ class CausalLinearTSUCB(LinearPosterior):
         )
 
     def decide(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Choice:
-        """Block by block where that is possible, and the actions are never listed; else by their scores."""
+        """Block by block if the features are separable, without listing the actions; otherwise by their scores."""
         search = situation.candidates
         if not self.is_separable(situation) or not isinstance(search, ProductActions):
             return super().decide(situation, statistic, rng)
@@ -89,7 +89,7 @@ class CausalLinearTSUCB(LinearPosterior):
         )
 
     def score(self, situation: Situation, statistic: Regression, rng: np.random.Generator) -> Scores:
-        """What each action gives up for a unit of uncertainty, the least being the best."""
+        """The negative ratio of regret to uncertainty for every action."""
         rows = self.action_features(situation)
         sampled_scores = [
             situation.net_of_costs(Scores.of(dot_in_order(rows, self.sample_theta(statistic, rng))))
@@ -107,7 +107,7 @@ class CausalLinearTSUCB(LinearPosterior):
         return situation.compute_once(("stacks", features), lambda: features.stacks(search.rows))
 
     def _block_values(self, situation: Situation, theta: Array) -> list[Array]:
-        """What the choices of like blocks are worth if theta is true, less what they cost."""
+        """The values of the choices of each group of blocks under theta, minus their costs."""
         stacks = self._stacks(situation)
         costs_by_stack = self._stack_costs(situation, self.resolve_features(situation.problem), stacks)
         return [
@@ -136,20 +136,20 @@ class CausalLinearTSUCB(LinearPosterior):
 
 
 def invert_triangular(R: Array) -> Array:
-    """R^-1, whose rows i and j have (V^-1)_ij as their product."""
+    """R^-1; the product of its rows i and j is (V^-1)_ij."""
     from scipy.linalg import solve_triangular
 
     return np.asarray(solve_triangular(R, np.eye(len(R))))
 
 
 def block_norms(means: Array, inverse: Array) -> Array:
-    """|m| in the norm of a block's own part of V^-1; axes of the means: block, row, coordinate."""
+    """|m| in the norm of a block's own part of V^-1; the axes of the means are block, row and coordinate."""
     within = inverse @ inverse.transpose(0, 2, 1)
     return np.asarray(np.sqrt(np.maximum(0.0, ((means @ within) * means).sum(axis=2))))
 
 
 def minimise_ratio(groups: list[BlockGroup], best_value: float) -> list[int]:
-    """Which choice each block makes in the action with the least (promised - mean) / uncertainty.
+    """The choice of each block in the action with the smallest (best_value - mean) / uncertainty.
 
     >>> part = BlockGroup(np.arange(2), np.array([[3.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 8.0]]))
     >>> minimise_ratio([part], 6.0)  # (6 - 3) / (1 + 8), and not (6 - 4) / (1 + 1)
@@ -168,7 +168,7 @@ def minimise_ratio(groups: list[BlockGroup], best_value: float) -> list[int]:
 
 
 def _maximise_weighted_sum(groups: list[BlockGroup], weight: float) -> tuple[list[int], float, float]:
-    """The largest mean + weight times uncertainty: each block's choice, and the two sums."""
+    """The choices of the blocks that maximise mean + weight * uncertainty, and the two sums."""
     rows, mean, uncertainty = np.empty(sum(len(group.blocks) for group in groups), dtype=np.intp), 0.0, 0.0
     for group in groups:
         best = Scores.of(group.means + weight * group.uncertainties).best_positions()

@@ -1,6 +1,6 @@
-"""LinUCB and LinTS: ridge regression on what is chosen, for each context alone; rivals that do not use the graph.
+"""LinUCB and LinTS: ridge regression on the chosen values, per context; baselines that do not use the graph.
 
-x(a, c): in the coordinates of context c a 1, and for each knob an indicator of the value that it is set to; else 0
+x(a, c): in the coordinates of context c, a 1 and an indicator of each variable's value; otherwise 0
 LinUCB plays as CL-UCB does, LinTS as CL-TS, with x(a, c) in the place of m_a
 """
 
@@ -26,7 +26,7 @@ from causalbandits.problem.actions import Choices2D
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ChoicePolicy(LinearPolicy):
-    """What the two share: the features. They look at no parents, so that none need be told."""
+    """The features of LinUCB and LinTS. They do not depend on the parents, so outcomes need not report them."""
 
     @cached_property
     def traits(self) -> Traits:
@@ -47,7 +47,7 @@ class ChoicePolicy(LinearPolicy):
         return ChoicePolicy
 
     def configuration_features(self, problem: Problem) -> Array:
-        return np.zeros((1, self.dimension(problem)))  # configurations have none
+        return np.zeros((1, self.dimension(problem)))  # configurations have no features
 
     def action_features(self, situation: Situation) -> Array:
         problem = situation.problem
@@ -62,8 +62,8 @@ class ChoicePolicy(LinearPolicy):
         rows = np.zeros((len(choices), self.dimension(problem)))
         column = require_context(self.id, problem) * _features_per_context(problem)
         rows[:, column] = 1.0
-        for knob, radix in enumerate(problem.actions.radices):
-            codes = choices[:, knob].astype(np.intp)
+        for variable, radix in enumerate(problem.actions.radices):
+            codes = choices[:, variable].astype(np.intp)
             rows[np.flatnonzero(codes), column + codes[codes > 0]] = 1.0
             column += radix - 1
         return rows
@@ -89,7 +89,7 @@ class ChoicePolicy(LinearPolicy):
 
 
 def _features_per_context(problem: Problem) -> int:
-    """How many features an action has in a context."""
+    """The number of features of an action in one context."""
     return 1 + sum(radix - 1 for radix in problem.actions.radices)
 
 

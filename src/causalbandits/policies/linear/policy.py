@@ -1,11 +1,11 @@
-"""What the linear policies share: ridge regression of the reward on features of its parents.
+"""The base class of the linear policies: ridge regression of the reward on features of its parents.
 
-    regressor="expected":  x_t = m_a = sum_z f(z) P(z | a), as the paper lists it
-    regressor="observed":  x_t = f(Z_t), what was in fact seen
+    regressor="expected":  x_t = m_a = sum_z f(z) P(z | a), as in the paper
+    regressor="observed":  x_t = f(Z_t), from the observed parents
     V = ridge I + sum x x',  g = sum x Y,  theta_hat = V^-1 g
 
-The observed form is better where E[Y | z] is linear in f(z), because f(Z_t) explains away the spread of E[Y | Z].
-It is worse where only E[Y | a] is linear in m_a: then it fits the wrong line.
+The observed form is better if E[Y | z] is linear in f(z), because f(Z_t) explains the variation of E[Y | Z].
+It is worse if only E[Y | a] is linear in m_a, because the regression on f(Z_t) is then biased.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ from causalbandits.problem.actions import format_count
 from causalbandits.problem.candidates import ProductActions
 
 LISTED_LIMIT = 2**14
-"""Up to so many actions are told from the best one by one, where blocks could be."""
+"""The largest number of actions that the stopping rule compares one by one if blocks would be possible."""
 
 DIMENSION_LIMIT = 2**12
-"""No more coefficients than this are learned: their matrix has this squared as entries."""
+"""The largest number of coefficients; the number of matrix entries is its square."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LinearPolicy(FamilyPolicy[Regression]):
-    """E[Y | z] = <theta, f(z)>; features default to the parents' values, one-hot where these are not numbers.
+    """A linear model E[Y | z] = <theta, f(z)>; by default f has the parents' values, one-hot encoded unless they are
+    numbers.
 
-    There is no intercept unless you ask for one: `intercept=True` puts a constant feature before the others.
+    `intercept=True` adds a constant feature before the others; by default there is none.
     """
 
     regressor: Literal["expected", "observed"] = "expected"
@@ -83,14 +84,14 @@ class LinearPolicy(FamilyPolicy[Regression]):
     @property
     @abstractmethod
     def ridge(self) -> float:
-        """V before the first reward, as a multiple of the identity."""
+        """The multiple of the identity that V is before the first reward."""
 
     def resolve_features(self, problem: Problem) -> Features:
         """f on this problem."""
         return resolve_features(problem, self.features, intercept=self.intercept)
 
     def action_features(self, situation: Situation) -> Array:
-        """m_a for every searched action, a row each."""
+        """m_a for every searched action, one row each."""
         features = self.resolve_features(situation.problem)
         return situation.compute_once(("means", features), lambda: features.means(situation.candidates.projection))
 
@@ -99,12 +100,12 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return self.resolve_features(problem).mean(action.choices)
 
     def feature_draws(self, problem: Problem, action: Action) -> Array | None:
-        """m_a under draws of fitted tables, a row each; None where the tables are exact."""
+        """m_a under posterior samples of fitted CPTs, one row each; None if the CPTs are exact."""
         rows = problem.sample_block_distributions(action)
         return None if rows is None else self.resolve_features(problem).means_of_distributions(rows)
 
     def regressors(self, problem: Problem, action: Action, z: Z) -> Array:
-        """x of a round in which this action led to this configuration."""
+        """The regressors x of a round with this action and this configuration."""
         return (
             self.resolve_features(problem).at(z)
             if self.regressor == "observed"
@@ -118,9 +119,10 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return additive and situation.additive and isinstance(search, ProductActions) and search.row_indices is None
 
     def best_action_for(self, situation: Situation, theta: Array) -> Action:
-        """The best action if theta were the truth.
+        """The best action under theta.
 
-        Where it separates, each block is maximised alone, and the actions (there may be 4^1000) are never listed.
+        If the objective is separable, each block is maximised alone, and the actions (there may be 4^1000) are never
+        listed.
         """
         features, search = self.resolve_features(situation.problem), situation.candidates
         is_separable = situation.additive and isinstance(search, ProductActions) and search.row_indices is None
@@ -137,7 +139,7 @@ class LinearPolicy(FamilyPolicy[Regression]):
     def _stack_costs(
         self, situation: Situation, features: Features, stacks: list[Stack]
     ) -> list[tuple[Array, Array] | None]:
-        """What the choices of each stack's blocks cost, and each block's largest; None where nothing costs anything."""
+        """The costs of the choices of each stack's blocks, and the largest cost of each block; None without costs."""
         block_costs = self.row_costs(situation)
         if block_costs is None:
             return [None] * len(stacks)
@@ -147,22 +149,22 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return [(stack_costs, stack_costs.max(axis=1)) for stack_costs in stacked]
 
     def row_costs(self, situation: Situation) -> list[Array] | None:
-        """What each block's choices cost, where it separates; None where nothing costs anything."""
+        """The costs of each block's choices, if the actions are separable; None without costs."""
         costs, search = situation.problem.costs, situation.candidates
         if costs is None or not isinstance(search, ProductActions):
             return None
         return situation.compute_once("row costs", lambda: search.row_costs(costs))
 
     def dimension(self, problem: Problem) -> int:
-        """How many numbers theta has."""
+        """The number of coefficients."""
         return self.resolve_features(problem).dimension
 
     def feature_key(self, problem: Problem) -> Hashable:
-        """Equal for policies with the same features."""
+        """A key that is equal for policies with the same features."""
         return self.resolve_features(problem)
 
     def configuration_features(self, problem: Problem) -> Array:
-        """f(z), a row for each configuration."""
+        """f(z), one row for each configuration."""
         return np.array([self.resolve_features(problem).at(z) for z in np.ndindex(*problem.shape)])
 
     def init(self, problem: Problem) -> Regression:
@@ -203,7 +205,7 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return Incumbent(situation.action(first), float(means[first]), runner_up=runner_up)
 
     def _incumbent_by_block(self, situation: Situation, theta: Array, intercept: float) -> Incumbent:
-        """Block by block; the runner-up differs in one block, where that costs least."""
+        """Find the incumbent block by block; the runner-up differs in the one block with the smallest loss."""
         features, search = self.resolve_features(situation.problem), situation.candidates
         assert isinstance(features, AdditiveFeatures)
         assert isinstance(search, ProductActions)
@@ -242,7 +244,7 @@ class LinearPolicy(FamilyPolicy[Regression]):
     def error_probability(
         self, situation: Situation, statistic: Regression, action: Action, tolerance: float
     ) -> float | None:
-        """By the linear rule of `policies.stopping`: the mean reward is taken to be linear."""
+        """By the linear rule of `policies.stopping`, which assumes that the mean reward is linear."""
         if stopping_obstacle(self, situation.problem):
             return None
         size, row = self.feature_size(situation.problem), self.expected_features(situation.problem, action)
@@ -256,15 +258,15 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return linear_error_probability(observed, contrasts, tolerance, noise)
 
     def observed_directions(self, problem: Problem, statistic: Regression) -> ObservedDirections:
-        """What was seen of theta, for the stopping rule."""
+        """The information about theta for the stopping rule."""
         return observed_directions(statistic, self.ridge, self.feature_size(problem))
 
     def declared_noise(self, problem: Problem) -> float:
-        """The scale for which rewards are sub-Gaussian around the line."""
+        """The sub-Gaussian scale of rewards given the features."""
         return self.noise_scale
 
     def _contrasts_by_block(self, situation: Situation, action: Action, row: Array) -> list[RivalContrasts]:
-        """Over the actions that differ in one block."""
+        """The contrasts with the actions that differ in one block."""
         features, search, costs = (
             self.resolve_features(situation.problem),
             situation.candidates,
@@ -276,11 +278,11 @@ class LinearPolicy(FamilyPolicy[Regression]):
         for b, (where, means) in enumerate(features.block_means(search.rows)):
             rows = np.tile(row, (len(means), 1))
             rows[:, where] = means
-            knobs = search.blocks[b].knobs
+            manipulable = search.blocks[b].manipulable
             own_cost = (
                 0.0
                 if costs is None
-                else float(costs.costs_of(np.array([[action.choices[k] for k in knobs]]), knobs)[0])
+                else float(costs.costs_of(np.array([[action.choices[k] for k in manipulable]]), manipulable)[0])
             )
             contrasts.append(
                 contrasts_with_rivals(
@@ -294,7 +296,7 @@ class LinearPolicy(FamilyPolicy[Regression]):
         return contrasts
 
     def feature_size(self, problem: Problem) -> float:
-        """A bound on the length of x."""
+        """A bound on the Euclidean norm of x."""
         return self.resolve_features(problem).largest_norm()
 
     def parameter_fingerprint(self, problem: Problem) -> str:
@@ -305,6 +307,8 @@ class LinearPolicy(FamilyPolicy[Regression]):
 
 
 def self_normalised_radius(statistic: Regression, ridge: float, noise: float, bound: float, confidence: float) -> float:
-    """How far, in V's norm, theta may be from theta_hat at all times together (Abbasi-Yadkori et al. 2011)."""
+    """The anytime-valid radius of the confidence ellipsoid around theta_hat in V's norm (Abbasi-Yadkori et al.
+    2011).
+    """
     growth = statistic.log_determinant() - len(statistic.u) * math.log(ridge)
     return math.sqrt(ridge) * bound + noise * math.sqrt(max(0.0, growth + 2 * math.log(1 / (1 - confidence))))

@@ -2,23 +2,23 @@
 
     E[Y | x] = alpha + <theta, x>,   alpha free,   theta_j ~ N(0, ratio s^2 / width_j^2),   ratio = 4
 
-width_j is the range of feature j: from its least value to its largest the reward changes by about twice the noise,
-beforehand, and units of features do not matter. A free intercept is the same as features and rewards around their
-means. With X and y these, after n rewards:
+width_j is the range of feature j. Under the prior, the reward changes by about twice the noise over that range, so the
+units of features do not matter. A free intercept is equivalent to centring features and rewards at their means. With
+centred X and y, after n rewards:
 
     V = diag(width^2) / ratio + X'X = R'R,   R'u = X'y,   residual = y'y - u'u   (residuals and penalty together)
     s^2   = (residual + y'y / (n - 1)) / n
     theta = R^-1 (u + s stretch noise),   stretch^2 = (n - 1) / chi-square of n - 1 degrees
 
-The variance of all rewards counts as one observation more, as in `posteriors.empirical_gaussian`. The ratio could be
-estimated as well, by the likelihood of the rewards on a grid: that lost as much or more in every world where it was
-measured, for several times the work. Where effects are larger than the ratio says, s grows with them, and a coefficient
-is drawn to 0 by no more than half of its standard deviation. Until there are rewards enough that are not all equal,
-theta is drawn from its prior, narrowed where x was seen: rewards do not count.
+The variance of all rewards counts as one more observation, as in `posteriors.empirical_gaussian`. The ratio could be
+estimated as well, by the likelihood of the rewards on a grid. In every environment where it was measured, the regret
+was then equal or larger, for several times the computation. If effects are larger than the ratio implies, s grows with
+them, and a coefficient is shrunk towards 0 by at most half of its standard deviation. Until there are enough rewards
+that are not all equal, theta is sampled from its prior, narrowed in observed directions; rewards do not count.
 
-R, u and the residual are kept by Givens rotations, O(d^2) a reward, of deviations from means as they move: no digit is
-lost to the rewards' level. All of it is a function of sums: the order of rewards changes only how these are rounded.
-Rewards times c give theta times c; where c is a power of 2, to the last bit.
+R, u and the residual are updated by Givens rotations, in O(d^2) per reward, from deviations from the running means, so
+that no digit is lost to the level of the rewards. Everything is a function of sums: the order of rewards affects only
+rounding. Rewards times c give theta times c, exactly if c is a power of 2.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from causalbandits.policies.statistics import Regression
 from causalbandits.policies.stopping import ObservedDirections, observed_slopes
 
 RATIO = 4.0
-"""How large the effect of a feature's whole range is beforehand, squared and relative to the noise."""
+"""The prior squared effect of a feature's whole range, relative to the noise variance."""
 
 WIDTH_LIMITS = 1e-90, 1e90
-"""Ranges of features must lie between these: squares would overflow beyond."""
+"""The limits of the range of a feature; squares would overflow beyond them."""
 
 
 class LinearScales(NamedTuple):
-    """How far rewards vary around the line."""
+    """The estimated variance of rewards around the regression line."""
 
     noise: float
-    """s^2; 1 while it is not known."""
+    """s^2; 1 until it is estimated."""
     degrees: float
     known: float
-    """0 until there are rewards enough, then 1."""
+    """0 until there are enough rewards, then 1."""
 
 
-# The next four are compiled as well. `pooled` is how many rewards there are, their sum, their squares around their
-# mean, and what the line leaves of these.
+# The next four are compiled as well. `pooled` has the number of rewards, their sum, their sum of squares around the
+# mean, and the residual sum of squares.
 
 
 def centre_round(pooled: Any, feature_totals: Any, left: Any, x: Any, reward: float) -> float:
-    """A reward's deviation from the mean so far, weighted so that squares add up; in `left`, that of its x.
+    """The reward's deviation from the running mean, weighted so that squares add up; `left` receives that of its x.
 
-    Both are then counted.
+    The function then adds the round to both running means.
     """
     number = pooled[0]
     weight = math.sqrt(number / (number + 1.0))
@@ -82,14 +82,14 @@ def estimate_linear_scales(pooled: Any) -> tuple[float, float, float]:
 
 
 def posterior_terms(noise: float, stretch: float, v: float, in_units_of_noise: bool) -> tuple[float, float]:
-    """What u is divided by, and by what a draw's noise is multiplied; `v` widens the posterior."""
+    """The divisor of u and the factor of the noise of a posterior sample; `v` widens the posterior."""
     root = math.sqrt(noise)
     unit = root if in_units_of_noise else 1.0
     return unit, v * stretch * (root / unit)
 
 
 def add_round_jit(statistic: Any, x: Any, reward: float) -> None:
-    """As `ScaledRegression.add`, compiled."""
+    """The compiled form of `ScaledRegression.add`."""
     deviation = centre_round(statistic.pooled, statistic.feature_totals, statistic.left, x, reward)
     remaining = qr_update_jit(statistic.R, statistic.u, statistic.left, deviation)
     statistic.pooled[3] += remaining * remaining
@@ -97,16 +97,18 @@ def add_round_jit(statistic: Any, x: Any, reward: float) -> None:
 
 @dataclass(eq=False)
 class ScaledRegression(Regression):
-    """R and u are of features and rewards around their means: there is no constant feature."""
+    """Ridge regression with R and u from features and rewards centred at their means; there is no constant
+    feature.
+    """
 
     feature_totals: Array
     """The sums of the features."""
     pooled: Array
-    """How many rewards, their sum, their squares around their mean, and what the line leaves of these."""
+    """The number of rewards, their sum, their sum of squares around the mean, and the residual sum of squares."""
 
     @classmethod
     def of_widths(cls, widths: Array) -> ScaledRegression:
-        """Nothing seen yet of features with these ranges; one that is constant teaches nothing."""
+        """The initial statistic for features with these ranges; a constant feature carries no information."""
         low, high = WIDTH_LIMITS
         is_extreme = (widths > 0.0) & ((widths < low) | (widths > high))
         if is_extreme.any():
@@ -133,11 +135,11 @@ class ScaledRegression(Regression):
         self.pooled += count, total, within + deviation * deviation, within + remaining * remaining
 
     def scales(self) -> LinearScales:
-        """The noise, as far as it is known."""
+        """The estimated noise."""
         return LinearScales(*estimate_linear_scales(self.pooled.tolist()))
 
     def theta(self) -> Array:
-        """The coefficients that are expected; 0 until rewards count."""
+        """The posterior means of the coefficients; 0 until there are enough rewards."""
         return back_substitute(self.R, self.scales().known * self.u)
 
     def intercept(self, theta: Array) -> float:
@@ -145,16 +147,16 @@ class ScaledRegression(Regression):
 
     @property
     def mean_reward(self) -> float:
-        """0 before the first."""
+        """The mean reward; 0 before the first."""
         return float(self.pooled[1] / max(1.0, self.pooled[0]))
 
     @property
     def mean_features(self) -> Array:
-        """x in the mean; 0 before the first."""
+        """The mean of x; 0 before the first."""
         return np.asarray(self.feature_totals / max(1.0, self.pooled[0]))
 
     def sample_theta(self, rng: np.random.Generator, v: float, in_units_of_noise: bool) -> Array:
-        """theta from its posterior, which `v` widens; relative to s, if so wanted."""
+        """Sample theta from its posterior, widened by `v`; relative to s if `in_units_of_noise`."""
         scales = self.scales()
         stretch = sample_stretch(scales.degrees, rng) if scales.known else 1.0
         unit, spread = posterior_terms(scales.noise, stretch, v, in_units_of_noise)
@@ -162,11 +164,11 @@ class ScaledRegression(Regression):
         return back_substitute(self.R, perturb(scales.known * self.u / unit, spread, noise))
 
     def observed_slopes(self, widths: Array, size: float) -> ObservedDirections:
-        """What was seen of theta, for the stopping rule, in units of the largest length of x."""
+        """The information about theta for the stopping rule, in units of the largest norm of x."""
         gram = self.R.T @ self.R - np.diag(_ridges(widths))
         return observed_slopes(gram, self.R.T @ self.u, float(self.pooled[0]), self.feature_totals, size)
 
 
 def _ridges(widths: Array) -> Array:
-    """V's diagonal before the first reward; a constant feature has the prior of one with the range 1."""
+    """V's diagonal before the first reward; a constant feature has the prior of a feature with range 1."""
     return np.where(widths > 0.0, widths, 1.0) ** 2 / RATIO

@@ -1,4 +1,4 @@
-"""Beliefs about a mean reward per configuration: posteriors, confidence bounds, and the indices made of them."""
+"""Posteriors and confidence bounds of a mean reward per configuration, and the indices computed from them."""
 
 from causalbandits.policies.posteriors.beta import (
     log_rising_factorial,

@@ -1,4 +1,4 @@
-"""A Beta prior: successes and failures as if seen beforehand, the same for all cells or a number for each."""
+"""A Beta prior: pseudo-counts of successes and failures, shared by all cells or one pair per cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from causalbandits.problem import Problem
 
 
 def parse_pseudo_counts(name: str, value: Any) -> Any:
-    """A positive number, or an array of them as tuples, which can be compared, hashed and written to files.
+    """A positive number, or an array of them as nested tuples, which can be compared, hashed and written to files.
 
     >>> parse_pseudo_counts("failures", [[1, 2], [3, 4]])
     ((1.0, 2.0), (3.0, 4.0))
@@ -47,7 +47,7 @@ def _to_tuples(nested: Any) -> Any:
 
 
 def pseudo_counts_per_cell(successes: Any, failures: Any) -> tuple[float | Array, float | Array]:
-    """Both as numbers, or both as arrays with an entry per cell."""
+    """Both as numbers, or both as arrays with one entry per cell."""
     a, b = (np.asarray(counts, dtype=np.float64).reshape(-1) for counts in (successes, failures))
     if not isinstance(successes, tuple) and not isinstance(failures, tuple):
         return float(a[0]), float(b[0])
@@ -56,7 +56,7 @@ def pseudo_counts_per_cell(successes: Any, failures: Any) -> tuple[float | Array
 
 
 def validate_prior_shape(policy: str, problem: Problem, causal: bool, **priors: Any) -> None:
-    """Refuse an array that has not a number for each of a problem's cells."""
+    """Raise an error if an array does not have one number for each of a problem's cells."""
     expected_shape = problem.shape if causal else _action_shape(problem)
     cells = math.prod(expected_shape)
     for name, value in priors.items():
@@ -71,13 +71,13 @@ def validate_prior_shape(policy: str, problem: Problem, causal: bool, **priors: 
 
 
 def _action_shape(problem: Problem) -> tuple[int, ...]:
-    """All actions; in every context, where there is one."""
+    """The number of actions; with a context, preceded by the number of contexts."""
     size = problem.actions.size
     return (problem.contexts.size, size) if problem.context else (size,)
 
 
 def log_rising_factorial(a: Array, n: Array) -> Array:
-    """log of a (a + 1) ... (a + n - 1), entry by entry: what the likelihood of counts under a Dirichlet is made of."""
+    """log of a (a + 1) ... (a + n - 1), elementwise, for likelihoods of counts under a Dirichlet."""
     from scipy.special import gammaln
 
     positive = np.maximum(a, 1e-300)

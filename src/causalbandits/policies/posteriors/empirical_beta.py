@@ -1,10 +1,10 @@
-"""Empirical Bayes for a Beta prior: the rates of other cells say what to expect of a new one.
+"""Empirical Bayes for a Beta prior: the prior of a new cell is estimated from the rates of the other cells.
 
     theta_z ~ Beta(kappa m, kappa (1 - m)),  40 values of m from 0.001 to 0.999, even in log odds, and 12 of kappa
     from 1 to 1000, even in logarithm, each with prior weight kappa^(-5/2)
 
-A reward multiplies every pair's weight by the probability that the pair gave it. The prior of a cell is then the Beta
-distribution with the mean and the variance that theta_z has under the weights.
+A reward multiplies the weight of every pair by its predictive probability under the pair. The prior of a cell is then
+the Beta distribution with the mean and the variance that theta_z has under the weights.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ BETA_SIZES = np.exp(np.linspace(0.0, np.log(1000.0), 12))
 BETA_PAIRS = np.array(
     [(size * odds / (1.0 + odds), size / (1.0 + odds)) for odds in BETA_ODDS for size in BETA_SIZES]
 ).T.copy()
-"""a and b of every pair, a line each."""
+"""a and b of every pair, one line each."""
 BETA_MOMENTS = np.array([BETA_PAIRS[0] / (BETA_PAIRS[0] + BETA_PAIRS[1]), np.zeros(BETA_PAIRS.shape[1])])
 BETA_MOMENTS[1] = BETA_MOMENTS[0] * (1.0 + BETA_PAIRS[0]) / (1.0 + BETA_PAIRS[0] + BETA_PAIRS[1])
-"""What is expected of theta_z, and of its square, under every pair."""
+"""The first and second moments of theta_z under every pair."""
 BETA_WEIGHTS = np.tile(BETA_SIZES**-2.5, len(BETA_ODDS))
 """The weights before any reward."""
 
 
 class EmpiricalBeta(NamedTuple):
-    """The Beta prior as learnt so far."""
+    """The Beta prior as estimated so far."""
 
     successes: float
     failures: float
 
 
 def match_moments(total_weight: float, first: float, second: float) -> EmpiricalBeta:
-    """The Beta distribution with these moments, each as a sum over weights, whose sum is `whole`; compiled, too."""
+    """The Beta distribution with these moments, each a weighted sum with this total weight; also compiled."""
     mean = first / total_weight
     size = mean * (1.0 - mean) / (second / total_weight - mean * mean) - 1.0
     return EmpiricalBeta(size * mean, size * (1.0 - mean))
 
 
 def predictive_probability(successes: Any, failures: Any, count: float, total: float, reward: float) -> Any:
-    """Of a reward, 0 or 1, from a cell with these before it, under pairs; compiled, too."""
+    """The predictive probability of a reward, 0 or 1, for a cell with this count and total, under each pair; also
+    compiled.
+    """
     return (reward * (successes + total) + (1.0 - reward) * (failures + (count - total))) / (
         successes + failures + count
     )
@@ -55,10 +57,10 @@ def predictive_probability(successes: Any, failures: Any, count: float, total: f
 
 @dataclass(eq=False)
 class BetaGridCells(Cells):
-    """Counts and sums, and how well each pair explains them."""
+    """Counts and sums, and the weight of each pair."""
 
     weights: Array
-    """By pair; the largest is 1."""
+    """One weight per pair; the largest is 1."""
 
     @classmethod
     def empty(cls, size: int) -> BetaGridCells:
@@ -85,7 +87,7 @@ class BetaGridCells(Cells):
 
 
 def estimate_beta(cells: BetaGridCells) -> EmpiricalBeta:
-    """The prior after what was seen."""
+    """The prior estimated from the rewards so far."""
     weights = cells.weights
     return match_moments(
         sequential_sum(weights), sequential_sum(weights * BETA_MOMENTS[0]), sequential_sum(weights * BETA_MOMENTS[1])
@@ -93,7 +95,7 @@ def estimate_beta(cells: BetaGridCells) -> EmpiricalBeta:
 
 
 def reweight_jit(weights: Array, pairs: Array, count: float, total: float, reward: float) -> None:
-    """As `BetaGridCells.add` weighs; compiled."""
+    """The compiled update of the weights in `BetaGridCells.add`."""
     largest = 0.0
     for i in range(len(weights)):
         weights[i] *= predictive_probability(pairs[0, i], pairs[1, i], count, total, reward)
@@ -103,7 +105,7 @@ def reweight_jit(weights: Array, pairs: Array, count: float, total: float, rewar
 
 
 def estimate_beta_jit(p: Any, statistic: Any) -> Any:
-    """As `estimate_beta`, compiled."""
+    """The compiled form of `estimate_beta`."""
     weights, moments = statistic.weights, statistic.moments
     total_weight = first = second = 0.0
     for i in range(len(weights)):

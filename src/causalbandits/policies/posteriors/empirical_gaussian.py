@@ -1,20 +1,20 @@
 """Empirical Bayes for a Gaussian prior: the noise of rewards, and the spread and the centre of the cells' means.
 
-With N rewards in k cells, means x_z of those, W the sum of squares within cells, B that of all rewards around their
-mean, S = sum_z (x_z - mean of the x)^2:
+With N rewards in k cells, x_z the mean of cell z, W the sum of squares within cells, B the sum of squares of all
+rewards around their mean, S = sum_z (x_z - mean of the x)^2:
 
-    whole = B / (N - 1)                  the variance of all rewards; as one observation more, it keeps what follows
+    whole = B / (N - 1)                  the variance of all rewards; one more observation, which stabilises s^2, tau^2
     s^2   = (W + whole) / (N - k + 1)    the noise, pooled over cells: two equal rewards of one cell say little
     tau^2 = (S + whole) / k              the spread of the cells' means
     m     = sum_z w_z x_z / sum_z w_z,   w_z = 1 / (tau^2 + s^2 / n_z)
     posterior of cell z: mean (sum_z + r m) / (n_z + r), variance s^2 / (n_z + r), r = s^2 / tau^2
 
-All of it moves with the rewards: times c, plus c. Until there are `ENOUGH_REWARDS` rewards that are not all equal,
-means are taken to be alike, and a cell is as uncertain as if its rewards, and one more, had variance 1. A draw of all
-cells stretches its noise by the same number, sqrt((N - 1) / chi-square of N - 1 degrees): s is one number, and is
-uncertain itself.
+The estimates are equivariant: they follow a change of the rewards' unit or origin. Until there are `ENOUGH_REWARDS`
+rewards that are not all equal, all means are assumed equal, and the posterior variance of a cell is 1 / (n_z + 1). A
+posterior sample of all cells multiplies its noise by one factor, sqrt((N - 1) / chi-square of N - 1 degrees), because s
+is a single estimate with uncertainty of its own.
 
-Sums over cells are taken in their order, by the agent and compiled, so that both agree in every bit.
+Sums over cells are taken in their order, by the agent and in compiled rounds, so that both agree in every bit.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from causalbandits.errors import PolicyError
 from causalbandits.policies.statistics import PooledCells
 
 ENOUGH_REWARDS = 4
-"""Of so many rewards, not all equal, scales can be learnt."""
+"""The smallest number of rewards, not all equal, from which scales are estimated."""
 
 EQUAL_REWARDS = 1e-13
-"""Rewards that vary by less, relative to their size, are equal: that much is rounding."""
+"""Rewards whose relative variation is smaller count as equal, because rounding causes as much."""
 
 
 def refuse_fixed_scales(noise_scale: float, prior_scale: float) -> None:
-    """Scales are given or estimated, not both."""
+    """Raise an error if scales are passed although they are to be estimated."""
     if (noise_scale, prior_scale) != (1.0, 1.0):
         raise PolicyError(
             "scales='estimated' estimates noise_scale and prior_scale from the rewards. Leave out these two options, "
@@ -45,20 +45,20 @@ def refuse_fixed_scales(noise_scale: float, prior_scale: float) -> None:
 
 
 class EmpiricalGaussian(NamedTuple):
-    """Variances of a reward given its cell and of the cells' means, and these means' centre, as far as learnt."""
+    """The estimated variances of a reward given its cell and of the cells' means, and the centre of these means."""
 
     noise: float = 1.0
     spread: float = 1.0
     centre: float = 0.0
     degrees: float = ENOUGH_REWARDS - 1.0
     known: float = 0.0
-    """0 until there are rewards enough, then 1."""
+    """0 until there are enough rewards, then 1."""
     stretch: float = 1.0
-    """What a draw stretches its noise by."""
+    """The factor of the noise of a posterior sample."""
 
 
 class EmpiricalUpperBound(NamedTuple):
-    """The same, for an upper bound."""
+    """The same parameters for an upper confidence bound."""
 
     noise: float = 1.0
     spread: float = 1.0
@@ -71,19 +71,19 @@ EmpiricalScales = EmpiricalGaussian | EmpiricalUpperBound
 
 
 def empirical_gaussian_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
-    """The posterior's mean and standard deviation."""
+    """The posterior mean and standard deviation."""
     r = p.noise / p.spread
     n = count + r
     return (p.known * total + r * p.centre) / n, np.sqrt(p.noise / n)
 
 
 def empirical_gaussian_draw(p: EmpiricalGaussian, centre: Array, width: Array, noise: Array) -> Array:
-    """A draw from the posterior, given a standard normal one."""
+    """A posterior sample from a standard normal one."""
     return centre + p.stretch * width * noise
 
 
 def empirical_mean_and_bonus(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
-    """The posterior's mean, and sqrt(2 log(1/delta)) times its standard deviation."""
+    """The posterior mean, and sqrt(2 log(1/delta)) times the posterior standard deviation."""
     r = p.noise / p.spread
     n = count + r
     return (p.known * total + r * p.centre) / n, np.sqrt(2.0 * exploration * p.noise / n)
@@ -95,35 +95,35 @@ def empirical_upper_bound(p: Any, centre: Array, width: Array, noise: Any) -> Ar
 
 
 def sample_empirical_gaussian(p: Any, rng: np.random.Generator) -> Any:
-    """The parameters of one draw."""
+    """The parameters of one posterior sample."""
     if p.known == 0.0:
         return p
     return EmpiricalGaussian(p.noise, p.spread, p.centre, p.degrees, p.known, sample_stretch(p.degrees, rng))
 
 
 def sample_stretch(degrees: float, rng: np.random.Generator) -> float:
-    """By what a draw's noise is stretched, so that it is Student's t: the root of degrees / chi-square."""
+    """The factor of a sample's noise that makes it Student's t: the root of degrees / chi-square."""
     half = 0.5 * degrees
     return math.sqrt(half / rng.standard_gamma(half))
 
 
-# What follows is compiled as well: elementwise, or on single numbers.
+# The following functions are compiled as well: elementwise, or on single numbers.
 
 
 def has_enough_rewards(number: float, total: float, squares: float) -> bool:
-    """Whether there are rewards enough, and they are not all equal."""
+    """Whether there are enough rewards and they are not all equal."""
     rounding = EQUAL_REWARDS * total / max(1.0, number)
     return number >= ENOUGH_REWARDS and squares > number * rounding * rounding
 
 
 def squared_distance(count: Any, total: Any, middle: float) -> Any:
-    """Of a cell's mean; 0 where nothing was seen."""
+    """The squared distance of a cell's mean from `middle`; 0 without rewards."""
     distance = total / np.maximum(1.0, count) - middle
     return np.minimum(1.0, count) * distance * distance
 
 
 def precision(count: Any, noise: float, spread: float) -> Any:
-    """How well a cell's mean tells where their centre is; 0 where nothing was seen."""
+    """The precision of a cell's mean as an estimate of the centre; 0 without rewards."""
     return np.minimum(1.0, count) / (spread + noise / np.maximum(1.0, count))
 
 
@@ -147,12 +147,12 @@ def estimate_scales(cells: PooledCells) -> tuple[float, float, float, float, flo
 
 
 def sequential_sum(terms: Array) -> float:
-    """Their sum, added up one after the other."""
+    """The sum of the terms, added one after the other."""
     return float(np.add.accumulate(terms)[-1])
 
 
 def estimate_scales_jit(statistic: Any) -> tuple[float, float, float, float, float]:
-    """As `estimate_scales`, compiled."""
+    """The compiled form of `estimate_scales`."""
     count, total, pooled = statistic.counts, statistic.totals, statistic.pooled
     if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
         return 1.0, 1.0, 0.0, ENOUGH_REWARDS - 1.0, 0.0
@@ -171,12 +171,12 @@ def estimate_scales_jit(statistic: Any) -> tuple[float, float, float, float, flo
 
 
 def estimate_empirical_gaussian_jit(p: Any, statistic: Any) -> Any:
-    """The parameters after what is kept."""
+    """The parameters estimated from the statistic."""
     noise, spread, centre, degrees, is_estimated = estimate_scales_jit(statistic)
     return EmpiricalGaussian(noise, spread, centre, degrees, is_estimated, 1.0)
 
 
 def estimate_empirical_upper_bound_jit(p: Any, statistic: Any) -> Any:
-    """The parameters after what is kept."""
+    """The parameters estimated from the statistic."""
     noise, spread, centre, degrees, is_estimated = estimate_scales_jit(statistic)
     return EmpiricalUpperBound(noise, spread, centre, degrees, is_estimated)

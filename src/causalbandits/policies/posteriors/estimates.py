@@ -1,14 +1,14 @@
 """Estimates of the cells' means, and bounds on an action's mean reward: sum over z of w_z mean_z.
 
-A cell without rewards is taken to be like the others, at their common mean m: so nothing here depends on where the
-rewards' zero is. A Gaussian prior is centred at m, too; a Beta prior is where it is.
+A cell without rewards is estimated by the common mean m of the others, so nothing here depends on the origin of the
+rewards. A Gaussian prior is centred at m, too; a Beta prior keeps its own mean.
 
     gaussian:    mean_z ~ N(m, tau^2); afterwards m + sum of (y - m) / (n + r), variance s^2 / (n + r), r = s^2/tau^2
     beta:        mean_z ~ Beta(a + successes, b + failures)
-    scaled:      gaussian with scales learnt from the rewards, and Student's t in place of the normal distribution
-    confidence:  mean_z +- bonus_z, each at a level for which all of them hold at all times together
+    scaled:      gaussian with scales estimated from the rewards, and Student's t instead of the normal distribution
+    confidence:  mean_z +- bonus_z, at levels for which all bounds hold simultaneously at all times
 
-Where the tables were fitted to data, w is uncertain as well, and is drawn from its posterior: `rows` are the draws.
+If the CPTs were fitted to data, w is uncertain as well; `rows` are its posterior samples.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ SCALES_UNKNOWN = "the noise scale is estimated once there are four rewards that 
 
 
 class ParentDistribution(NamedTuple):
-    """P(z | do(a)) of every configuration, expected; and draws of it, a row each, where it is uncertain."""
+    """P(z | do(a)) of every configuration: its expectation, and posterior samples (one row each) if it is
+    uncertain.
+    """
 
     expected: Array
     draws: Array | None
 
 
 def estimate_means(p: IndexParameters, cells: Cells) -> Array:
-    """Each cell's mean, as far as it is known."""
+    """The estimated mean of each cell."""
     if isinstance(p, Beta | EmpiricalBeta):
         a, b = beta_shapes(p, cells.count, cells.total, 0.0)
         return np.asarray(a / (a + b))
@@ -76,8 +78,11 @@ def estimate_means(p: IndexParameters, cells: Cells) -> Array:
 def sample_means(
     p: IndexParameters, cells: Cells, relevant: Codes | slice | None, rng: np.random.Generator, samples: int
 ) -> Array:
-    """Draws of the cells' means, of all or of some, a row each: from the posterior by which the policy decides, or
-    else from the normal distribution around the mean of what was seen."""
+    """Samples of the means of all cells or of some, one row each.
+
+    They come from the posterior by which the policy decides, or from a normal distribution around the estimated
+    means.
+    """
     selection = slice(None) if relevant is None else relevant
     if isinstance(p, Beta | EmpiricalBeta):
         a, b = (
@@ -94,7 +99,9 @@ def sample_means(
 
 
 def _sample_jointly(p: MainEffects, cells: Cells, rng: np.random.Generator, samples: int) -> Array:
-    """Cells have coefficients in common, and all of them the noise: drawn one by one, they would seem better known."""
+    """Sample all cells jointly, because they share coefficients and the noise; independent samples would
+    understate the uncertainty.
+    """
     centre, width = remainder_posterior(p, cells.count, cells.total, 0.0)
     own_noise = width * rng.standard_normal((samples, len(centre)))
     if not p.known:
@@ -123,7 +130,9 @@ def bounds_of_weighted_mean(
     confidence: float,
     cell: str = "configuration",
 ) -> Bounds:
-    """Bounds for sum_z w_z mean_z that hold under adaptive sampling; `rows` are draws of w, where it is uncertain."""
+    """Bounds for sum_z w_z mean_z that are valid under adaptive sampling; `rows` are samples of w if it is
+    uncertain.
+    """
     if isinstance(p, EmpiricalGaussian | EmpiricalUpperBound | MainEffects) and not p.known:
         kind = "confidence" if isinstance(p, EmpiricalUpperBound) else "credible"
         return Bounds(-math.inf, math.inf, kind, SCALES_UNKNOWN)
@@ -140,7 +149,7 @@ def _posterior_bounds(
     rows: Array | None,
     cell: str,
 ) -> Bounds:
-    """By the mean and the variance of the weighted sum, that of the weights included."""
+    """Bounds from the mean and the variance of the weighted sum, including the variance of the weights."""
     means = estimate_means(p, cells)
     mean = float(weights @ means)
     if rows is None:
@@ -161,7 +170,9 @@ def _posterior_bounds(
 
 
 def _describe_empirical_scales(p: EmpiricalGaussian | EmpiricalUpperBound | MainEffects, cell: str) -> str:
-    """The uncertainty of the noise and of the centre is part of an interval, that of the spread is not."""
+    """The assumption in words: an interval includes the uncertainty of the noise and the centre, but not of the
+    spread.
+    """
     noise = math.sqrt(p.noise)
     if isinstance(p, MainEffects):
         return (
@@ -192,7 +203,7 @@ def _format_prior(p: Beta | EmpiricalBeta, cell: str) -> str:
 
 
 def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
-    """Of sum_z w_z mean_z, for one row of weights or for each of several."""
+    """The variance of sum_z w_z mean_z, for one row of weights or for several."""
     if isinstance(p, MainEffects):
         return np.asarray(variance_of_sum(p, weights))
     assert isinstance(p, Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian)
@@ -204,9 +215,9 @@ def _variance_of_sum(p: IndexParameters, cells: Cells, weights: Array) -> Array:
 
 
 def _centre_uncertainty(p: Gaussian | EmpiricalGaussian, cells: Cells) -> tuple[Array, float]:
-    """How much of the common centre is in each cell's mean, and the centre's own variance.
+    """The weight of the common centre in each cell's mean, and the variance of the centre.
 
-    The centre is estimated, too: with many cells and few rewards, most of what is said of a cell is said of it.
+    The centre is estimated, too; with many cells and few rewards it determines most of a cell's estimate.
     """
     if isinstance(p, Gaussian):
         noise, spread = p.noise_scale**2, p.prior_scale**2
@@ -227,7 +238,7 @@ def _posterior_variances(p: Gaussian | Beta | EmpiricalBeta | EmpiricalGaussian,
 
 
 def _beta_quantiles(mean: float, variance: float, tail: float) -> tuple[float, float]:
-    """Of the Beta distribution with this mean and variance: exact for a single cell."""
+    """Quantiles of the Beta distribution with this mean and variance; exact for a single cell."""
     from scipy.special import betaincinv
 
     size = mean * (1 - mean) / variance - 1
@@ -238,11 +249,11 @@ def _beta_quantiles(mean: float, variance: float, tail: float) -> tuple[float, f
 def _confidence_bounds(
     p: IndexParameters, cells: Cells, weights: Array, confidence: float, rows: Array | None, cell: str
 ) -> Bounds:
-    """The cells' own upper and lower bounds, at a delta for which all of them hold at all times together.
+    """Weighted upper and lower bounds of the cells, at a delta for which all of them hold simultaneously at all times.
 
     Cell z with n rewards gets (1 - confidence) / (J (n+1)(n+2)), J cells; these sum to 1 - confidence over z and n, so
-    no way of choosing actions, and no time of looking, breaks them. Where n = 0 the bound is the prior's scale around
-    the common mean, or [0, 1]. Uncertain weights take half of what may go wrong.
+    the bounds are valid for every adaptive choice of actions and at every stopping time. For n = 0 the bound is the
+    prior scale around the common mean, or [0, 1]. Uncertain weights take half of the error probability.
     """
     error = 1 - confidence if rows is None else (1 - confidence) / 2
     unit = isinstance(p, KLUpperBound)
@@ -270,4 +281,4 @@ def _sub_gaussian_parameters(p: IndexParameters) -> UpperBound:
         return UpperBound(p.noise_scale, p.prior_scale)
     if isinstance(p, EmpiricalUpperBound):
         return UpperBound(math.sqrt(p.noise), math.sqrt(p.spread))
-    return UpperBound(0.5, 1.0)  # so is a variable in [0, 1]
+    return UpperBound(0.5, 1.0)  # a variable in [0, 1] is 1/2-sub-Gaussian

@@ -1,14 +1,13 @@
-"""Index functions: upper confidence bounds and posterior draws, each algorithm's definition written once.
+"""Index functions: upper confidence bounds and posterior samples, each algorithm's definition written once.
 
-An index turns a cell's statistic (how often it was seen, the sum of its rewards) into one number: an upper
-confidence bound, or a draw from a posterior. It has two steps. The first looks at the statistic and gives two numbers,
-`(p, count, total, exploration) -> (centre, width)`, where `exploration` is log(1/delta); the second brings in chance,
-`(p, centre, width, noise) -> index`, with `noise` drawn beforehand. So a cell whose statistic has not changed needs
-the second step only. Parameters are NamedTuples; `INDEX` finds the two functions, and which noise they need, by
-their type. What a policy believes of a cell, `(p, count, total) -> Belief`, is there for rules that look further than
-one number.
+An index maps the statistic of a cell (its count and the sum of its rewards) to one number: an upper confidence bound,
+or a posterior sample. It has two steps. The first maps the statistic to two numbers, `(p, count, total, exploration) ->
+(centre, width)`, where `exploration` is log(1/delta). The second adds randomness, `(p, centre, width, noise) -> index`,
+with `noise` drawn in advance. So a cell whose statistic has not changed needs the second step only. Parameters are
+NamedTuples; `INDEX` maps their type to the two functions and the kind of noise. The posterior of a cell, `(p, count,
+total) -> Belief`, serves rules that use more than one number per cell.
 
-Both steps are elementwise: on arrays for the agent, on scalars once compiled. For both to agree in every bit, only
+Both steps are elementwise: on arrays for the agent, on scalars in compiled rounds. For both to agree in every bit, only
 + - * / sqrt, minimum and maximum are used on arrays, and logarithms are taken one by one by `math.log` (NumPy's
 vectorised log may differ from it in the last bit).
 """
@@ -29,9 +28,9 @@ CentreAndWidth = tuple[Array, Array]
 
 
 class Belief(NamedTuple):
-    """What is thought of a cell: its mean reward, how uncertain that is, and how uncertain a single reward is.
+    """The posterior of a cell: its mean reward, the variance of that mean, and the variance of a single reward.
 
-    `variance` is the mean's, `noise` the variance of one reward around the mean.
+    `variance` is the variance of the mean, `noise` the variance of one reward around the mean.
     """
 
     mean: Array
@@ -47,7 +46,7 @@ class UpperBound(NamedTuple):
 
 
 def mean_and_bonus(p: UpperBound, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
-    """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior's scale."""
+    """The mean, and scale sqrt(2 log(1/delta) / n); an unseen cell has mean 0, n = 1 and the prior scale."""
     n = np.maximum(1.0, count)
     bonus = np.sqrt(2.0 * exploration / n)
     if p.noise_scale != 1.0:
@@ -71,20 +70,20 @@ class Gaussian(NamedTuple):
 
 
 def gaussian_posterior(p: Gaussian, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
-    """The posterior's mean and standard deviation; the prior is worth (s/tau)^2 rewards of 0."""
+    """The posterior mean and standard deviation; the prior counts as (s/tau)^2 rewards of 0."""
     n = p.noise_scale * p.noise_scale / (p.prior_scale * p.prior_scale) + count
     return total / n, p.noise_scale / np.sqrt(n)
 
 
 def gaussian_belief(p: Gaussian, count: Array, total: Array) -> Belief:
-    """The same posterior; a reward's noise is known."""
+    """The posterior as a `Belief`, with known reward noise."""
     noise_variance = p.noise_scale * p.noise_scale
     n = noise_variance / (p.prior_scale * p.prior_scale) + count
     return Belief(total / n, noise_variance / n, noise_variance + 0.0 * n)
 
 
 def gaussian_draw(p: Gaussian, centre: Array, width: Array, noise: Array) -> Array:
-    """A draw from the posterior, given a standard normal one."""
+    """A posterior sample from a standard normal one."""
     return centre + width * noise
 
 
@@ -96,19 +95,21 @@ class Beta(NamedTuple):
 
 
 def beta_at_cell(p: Beta, cell: int) -> Beta:
-    """One cell's own prior, where there is one for each."""
+    """The prior of one cell, for priors given per cell."""
     return Beta(p.successes[cell], p.failures[cell])  # type: ignore[index]
 
 
 def beta_shapes(
     p: Beta | empirical_beta.EmpiricalBeta, count: Array, total: Array, exploration: float | Array
 ) -> CentreAndWidth:
-    """The posterior's two parameters."""
+    """The two parameters of the posterior."""
     return p.successes + total, p.failures + (count - total)
 
 
 def beta_belief(p: Beta | empirical_beta.EmpiricalBeta, count: Array, total: Array) -> Belief:
-    """The posterior's mean x and variance; a coin's flip varies by x (1 - x), in which the mean's variance is."""
+    """The posterior mean x and its variance; a Bernoulli reward has total variance x (1 - x), which includes the
+    mean's variance.
+    """
     n = p.successes + p.failures + count
     mean = (p.successes + total) / n
     total_variance = mean * (1.0 - mean)
@@ -117,37 +118,39 @@ def beta_belief(p: Beta | empirical_beta.EmpiricalBeta, count: Array, total: Arr
 
 
 def beta_draw(p: Beta | empirical_beta.EmpiricalBeta, centre: Array, width: Array, noise: Array) -> Array:
-    """The draw itself: a Beta variable is no shifted and scaled one, so `noise` already is it."""
+    """The noise itself, because a Beta variable is not a shifted and scaled standard one."""
     return noise
 
 
 def empirical_gaussian_belief(p: empirical_gaussian.EmpiricalGaussian, count: Array, total: Array) -> Belief:
-    """The posterior with learnt scales; until they are learnt, means are alike and rewards of variance 1."""
+    """The posterior with estimated scales; until they are estimated, all means are equal and rewards have variance
+    1.
+    """
     r = p.noise / p.spread
     n = count + r
     return Belief((p.known * total + r * p.centre) / n, p.noise / n, p.noise + 0.0 * n)
 
 
 def main_effects_belief(p: main_effects.MainEffects, count: Array, total: Array) -> Belief:
-    """The posterior with main effects, each cell by itself."""
+    """The marginal posterior of each cell with main effects."""
     mean, variance = main_effects.mean_and_variance(p, count, total)
     return Belief(mean, variance, p.noise + 0.0 * variance)
 
 
 class UniformDraw(NamedTuple):
-    """No preference; the scales are those of the rewards, for an interval's sake."""
+    """An index that ignores the statistic; the scales are those of the rewards and serve only the interval."""
 
     noise_scale: float
     prior_scale: float
 
 
 def ignore_statistic(p: UniformDraw, count: Array, total: Array, exploration: float | Array) -> CentreAndWidth:
-    """What was seen does not matter."""
+    """Zeros, because the index does not depend on the statistic."""
     return 0.0 * count, 0.0 * total
 
 
 def uniform_draw(p: UniformDraw, centre: Array, width: Array, noise: Array) -> Array:
-    """A number from [0, 1) whatever was seen."""
+    """A number from [0, 1), independent of the statistic."""
     return noise
 
 
@@ -158,13 +161,13 @@ class KLUpperBound(NamedTuple):
 
 
 def kl_bound(p: KLUpperBound, count: Array, total: Array, exploration: float) -> CentreAndWidth:
-    """The largest q with n kl(mean, q) <= log(1/delta); 1 where nothing was seen."""
+    """The largest q with n kl(mean, q) <= log(1/delta); 1 without rewards."""
     cells = zip(count.tolist(), total.tolist(), strict=True)
     return np.array([_kl_bound_cached(p, n, s, exploration) for n, s in cells]), 0.0 * count
 
 
 def kl_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: float) -> tuple[float, float]:
-    """The same for one cell, by bisection."""
+    """The bound of one cell, by bisection."""
     if count == 0.0:
         return 1.0, 0.0
     mean = min(max(total / count, 0.0), 1.0)
@@ -180,7 +183,7 @@ def kl_bound_of_cell(p: KLUpperBound, count: float, total: float, exploration: f
 
 
 def kl_upper_bound(p: KLUpperBound, centre: Array, width: Array, noise: Any) -> Array:
-    """The bound itself."""
+    """The upper confidence bound itself."""
     return centre
 
 
@@ -190,7 +193,7 @@ def _kl_bound_cached(p: KLUpperBound, count: float, total: float, exploration: f
 
 
 def bernoulli_divergence(p: float, q: float) -> float:
-    """kl(p, q) between two coins, for p <= q.
+    """kl(p, q) of two Bernoulli distributions, for p <= q.
 
     >>> round(bernoulli_divergence(0.5, 0.75), 4)
     0.1438
@@ -220,11 +223,13 @@ Noise = Literal["none", "normal", "beta", "uniform"]
 
 
 class Index(NamedTuple):
-    """An index: its two steps and the noise that the second needs. `of_cell` is the first step where it must go
-    cell by cell, as compiled code does; elsewhere `prepare` itself serves for a single cell. `at_cell` gives a
-    cell's own parameters where they may be arrays. `belief` is there if the index is a draw from a posterior. `renew`
-    makes the parameters from what is kept, where they are learnt: `(p, kept) -> p`; `vary` what one draw's are, where
-    these have chance in common: `(p, rng) -> p`."""
+    """An index: its two steps and the kind of noise that the second uses.
+
+    `of_cell` is the first step for a single cell, if it differs from `prepare`; compiled code works cell by cell.
+    `at_cell` gives a cell's own parameters, if they may be arrays. `belief` is present if the index is a posterior
+    sample. `renew` estimates the parameters from the statistic, `(p, statistic) -> p`. `vary` samples the parameters
+    that all cells of one posterior sample share, `(p, rng) -> p`.
+    """
 
     prepare: Callable[..., CentreAndWidth]
     combine: Callable[..., Array]
@@ -279,7 +284,7 @@ INDEX: dict[type, Index] = {
 
 
 def parameters_at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
-    """The parameters of some cells' index: themselves, unless each cell has its own."""
+    """The parameters of the index for some cells; unchanged unless each cell has its own."""
     if not any(isinstance(part, np.ndarray) for part in p):
         return p
     select = INDEX[type(p)].at_cell
@@ -288,7 +293,9 @@ def parameters_at_cells(p: IndexParameters, cells: Any) -> IndexParameters:
 
 
 class Sampler(NamedTuple):
-    """How noise is drawn: for cells together, in their order, and compiled, cell by cell: the same numbers."""
+    """The generator of noise: for several cells in their order, and compiled for each cell alone, with the same
+    numbers.
+    """
 
     of_cells: Callable[[np.random.Generator, Array, Array, tuple[int, ...]], Any]
     of_cell: Callable[..., float]
@@ -315,7 +322,7 @@ SAMPLERS: dict[Noise, Sampler] = {
 
 
 def perturb(centre: Any, scale: float, noise: Any) -> Any:
-    """CL-TS: the regression's rotated sums with noise; `_qr.back_substitute` turns them into a draw of theta."""
+    """CL-TS: the regression's rotated sums plus noise; `_qr.back_substitute` turns them into a sample of theta."""
     return centre + scale * noise
 
 

@@ -9,12 +9,12 @@ V = diag(1/lambda_1) + sum_z w_z f(z) f(z)':
     beta    ~ N( V^-1 sum_z w_z f(z) (x_z - c),  s^2 V^-1 )
     theta_z ~ N( c + (f(z)' beta + lambda_2 n_z (x_z - c)) / (1 + lambda_2 n_z),  s^2 lambda_2 / (1 + lambda_2 n_z) )
 
-lambda_1 and lambda_2 are those of a grid for which the rewards are most likely. Where the reward is additive, lambda_2
-becomes small, and a reward teaches of all cells that have a state in common with its own, as in a linear policy; where
-it is not, cells are learnt one by one.
+lambda_1 and lambda_2 maximise the likelihood of the rewards on a grid. If the reward is additive, lambda_2 becomes
+small, and a reward updates all cells that share a state with its own, as in a linear policy. Otherwise cells are
+learned separately.
 
-All of it is a function of three sums per cell, made anew after each reward: the order of rewards changes nothing but
-how those sums are rounded, and where sums are exact, as in a study, it changes no bit.
+The posterior is a function of three sums per cell, recomputed after each reward. The order of rewards affects only the
+rounding of those sums; with exact sums, as in a study, it changes no bit.
 """
 
 from __future__ import annotations
@@ -44,24 +44,25 @@ RATIOS: Array = np.array([4.0**k for k in (-5, -3, -1, 1, 3, 5)])
 LOG_RATIOS: Array = np.array([math.log(ratio) for ratio in RATIOS.tolist()])
 
 FEW_COEFFICIENTS = 64
-"""With so many at most, the whole grid is looked at together."""
+"""The largest number of coefficients for which the whole grid is evaluated at once."""
 
 FEW_ENTRIES = 2**18
-"""Up to so many places in the normal equations are kept for all cells together."""
+"""The largest number of positions in the normal equations that are cached for all cells."""
 
 EQUAL_LIKELIHOODS = 1e-9
-"""Log-likelihoods that differ by less, relative to their size, are equal, and the smaller ratios win: the agent's are
-LAPACK's, compiled rounds' are not."""
+"""Log-likelihoods that differ by less, relative to their size, are equal, and the smaller ratios win, because only the
+agent uses LAPACK and compiled rounds do not.
+"""
 
 LOOSE = 1e-8
-"""The centre's coefficient is as good as free: its variance is s^2 / LOOSE beforehand."""
+"""The prior variance of the centre's coefficient is s^2 / LOOSE, which makes it practically free."""
 
 FEATURES_LIMIT = 2**24
-"""Cells times coefficients are no more than this."""
+"""The largest product of cells and coefficients."""
 
 
 def can_store_main_effects(shape: tuple[int, ...]) -> bool:
-    """Whether the cells of parents with so many states each can be kept with their effects.
+    """Whether the features of all cells fit into memory, for parents with these numbers of states.
 
     >>> can_store_main_effects((2,) * 18), can_store_main_effects((2,) * 19)
     (True, False)
@@ -70,7 +71,7 @@ def can_store_main_effects(shape: tuple[int, ...]) -> bool:
 
 
 def indicator_positions(shape: tuple[int, ...]) -> Codes:
-    """Where f(z) of every cell is 1, a row each; everywhere at 0.
+    """The positions at which f(z) is 1, one row per cell, except for position 0, where it always is.
 
     >>> indicator_positions((2, 2)).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
@@ -80,7 +81,7 @@ def indicator_positions(shape: tuple[int, ...]) -> Codes:
 
 
 def indicator_features(shape: tuple[int, ...]) -> Array:
-    """f(z) of every cell, a row each.
+    """f(z) of every cell, one row each.
 
     >>> indicator_features((2, 2)).tolist()[1]
     [1.0, 1.0, 0.0, 0.0, 1.0]
@@ -92,7 +93,7 @@ def indicator_features(shape: tuple[int, ...]) -> Array:
 
 
 def add_squares(within: Array, count: Array, total: Array, cell: int, reward: float) -> None:
-    """What a reward adds to the squares around its cell's mean, before it is counted; compiled, too."""
+    """Add a reward to the sum of squares around its cell's mean, before it is counted; also compiled."""
     n = count[cell]
     distance = reward - total[cell] / max(1.0, n)
     within[cell] += n / (n + 1.0) * distance * distance
@@ -100,20 +101,20 @@ def add_squares(within: Array, count: Array, total: Array, cell: int, reward: fl
 
 @dataclass(eq=False)
 class MainEffectCells(Cells):
-    """Count and sum of the rewards per cell, and their squares around the cell's mean."""
+    """Count and sum of the rewards per cell, and their sum of squares around the cell's mean."""
 
     within: Array
     shape: Array
-    """How many states each parent has."""
+    """The number of states of each parent."""
 
     def __post_init__(self) -> None:
         self._posterior: MainEffects | None = None
         self._was_read = False
-        """Whether somebody wanted the posterior since it was made."""
+        """Whether the posterior was read since it was computed."""
 
     @classmethod
     def of_shape(cls, shape: tuple[int, ...]) -> MainEffectCells:
-        """Nothing seen yet."""
+        """The statistic before the first reward."""
         cells, coefficients = math.prod(shape), 1 + sum(shape)
         if not can_store_main_effects(shape):
             raise SizeError(
@@ -124,28 +125,30 @@ class MainEffectCells(Cells):
 
     @cached_property
     def features(self) -> Array:
-        """f(z), a row for each cell."""
+        """f(z), one row for each cell."""
         return indicator_features(tuple(self.shape.tolist()))
 
     @cached_property
     def positions(self) -> Codes:
-        """Where f(z) is 1, a row for each cell."""
+        """The positions at which f(z) is 1, one row for each cell."""
         return indicator_positions(tuple(self.shape.tolist()))
 
     @cached_property
     def pairs(self) -> tuple[Codes, Codes]:
-        """Which two of a cell's indicators, the constant one included, meet in the normal equations."""
+        """The pairs of a cell's indicators, including the constant one, that occur together in the normal
+        equations.
+        """
         first, second = np.triu_indices(1 + len(self.shape))
         return first, second
 
     @cached_property
     def entries(self) -> Codes | None:
-        """`entries_of` all cells; None where they are many."""
+        """`entries_of` all cells; None if they are too many."""
         few = len(self.count) * (len(self.pairs[0]) + 1 + len(self.shape)) <= FEW_ENTRIES
         return self._find_entries(np.arange(len(self.count))) if few else None
 
     def entries_of(self, cells: Codes) -> Codes:
-        """Where cells count in the normal equations, whose right side is one more column: a row each."""
+        """The positions of cells in the normal equations, whose right side is one more column; one row per cell."""
         return self._find_entries(cells) if self.entries is None else self.entries[cells]
 
     def _find_entries(self, cells: Codes) -> Codes:
@@ -155,14 +158,14 @@ class MainEffectCells(Cells):
 
     @property
     def posterior(self) -> MainEffects:
-        """The parameters after what was seen."""
+        """The parameters of the posterior given the rewards so far."""
         if self._posterior is None:
             self._posterior = solve_main_effects(self)
         self._was_read = True
         return self._posterior
 
     def forget_posterior(self) -> None:
-        """The sums were changed by someone else."""
+        """Discard the cached posterior after a change of the sums from outside."""
         self._posterior = None
 
     def restore(self, record: Any) -> None:
@@ -170,8 +173,11 @@ class MainEffectCells(Cells):
         self._posterior = None
 
     def add(self, cell: int, reward: float) -> None:
-        """One reward in one cell. Where decisions and rewards take turns, the posterior is made now: who tells waits,
-        so that who asks need not; of many rewards in a row it is made after the last, when it is wanted."""
+        """Add one reward to one cell.
+
+        If decisions and rewards alternate, the posterior is computed here, so that the next decision need not wait
+        for it. After several rewards in a row, it is computed once, at the next decision.
+        """
         add_squares(self.within, self.count, self.total, cell, reward)
         super().add(cell, reward)
         self._posterior = solve_main_effects(self) if self._was_read else None
@@ -190,7 +196,9 @@ class MainEffectCells(Cells):
         self._posterior = None
 
     def pooled(self) -> Array:
-        """Of all rewards: how many, their sum, their squares around their mean, and around their cells'; cells seen."""
+        """Over all rewards: their number, sum, sum of squares around their mean and around their cells' means; and
+        the number of cells with rewards.
+        """
         number, total, within = map(sequential_sum, (self.count, self.total, self.within))
         distances = self.total / np.maximum(1.0, self.count) - total / max(1.0, number)
         squares = within + sequential_sum(self.count * distances * distances)
@@ -198,7 +206,7 @@ class MainEffectCells(Cells):
 
 
 class SeenCells:
-    """The cells that have rewards, and where they count in the regression."""
+    """The cells with rewards, and their positions in the regression."""
 
     def __init__(self, cells: MainEffectCells) -> None:
         seen = np.flatnonzero(cells.count)
@@ -207,9 +215,10 @@ class SeenCells:
         self._entries, self._pairs = cells.entries_of(seen), len(cells.pairs[0])
 
     def normal_equations(self, weights: Array, targets: Array) -> Array:
-        """sum_z w_z f(z) f(z)', on and above the diagonal, and sum_z t_z f(z) as one more column: for each row of w, t.
+        """sum_z w_z f(z) f(z)' on and above the diagonal, and sum_z t_z f(z) as one more column, for each row of w and
+        t.
 
-        Cell after cell, as compiled rounds add.
+        Cells are added in order, as in compiled rounds.
         """
         rows, size = len(weights), self.coefficients + 1
         terms = np.empty((rows, *self._entries.shape))
@@ -221,7 +230,7 @@ class SeenCells:
 
 
 def most_likely_ratios(cells: SeenCells, centre: float, noise: float) -> tuple[float, float]:
-    """lambda_1 and lambda_2 of the grid for which what was seen is most likely."""
+    """The lambda_1 and lambda_2 of the grid that maximise the likelihood of the rewards."""
     x = (cells.total / cells.count - centre) / math.sqrt(noise)
     at_once = len(RATIOS) if cells.coefficients <= FEW_COEFFICIENTS else 1
     parts = [RATIOS[i : i + at_once] for i in range(0, len(RATIOS), at_once)]
@@ -231,20 +240,20 @@ def most_likely_ratios(cells: SeenCells, centre: float, noise: float) -> tuple[f
 
 
 def likelihood_threshold(best: float) -> float:
-    """Log-likelihoods that reach it are as good as the best; compiled, too."""
+    """The smallest log-likelihood that counts as equal to the best; also compiled."""
     return best - EQUAL_LIKELIHOODS * max(1.0, abs(best))
 
 
 def log_likelihoods(cells: SeenCells, x: Array, remainders: Array) -> Array:
-    """Twice the logarithm, but for a constant: of some lambda_2, a row each, and every lambda_1.
+    """Twice the log-likelihood up to a constant, one row for each given lambda_2 and one column for each lambda_1.
 
-    x are the cells' means, around their centre and relative to the noise.
+    x are the cells' means minus their centre, relative to the noise.
     """
     n, d = cells.count, cells.coefficients
     w = n / (1.0 + remainders[:, None] * n)
     targets = w * x
     squares = (targets * x).sum(axis=1)[:, None]
-    # How much of the squares the coefficients explain is found by the same factorisation, from one column more.
+    # The same factorisation, with one more column, gives the sum of squares that the coefficients explain.
     matrices = np.repeat(cells.normal_equations(w, targets).swapaxes(1, 2)[:, None], len(RATIOS), axis=1)
     diagonals = matrices.reshape(len(w), len(RATIOS), -1)[:, :, :: d + 2]
     diagonals[:, :, 0] += LOOSE
@@ -257,7 +266,7 @@ def log_likelihoods(cells: SeenCells, x: Array, remainders: Array) -> Array:
 
 
 class MainEffects(NamedTuple):
-    """What is known of the noise, the coefficients and the remainders."""
+    """The estimated noise, and the posterior of the coefficients and the remainders."""
 
     noise: float
     remainder: float
@@ -265,26 +274,26 @@ class MainEffects(NamedTuple):
     degrees: float
     known: float
     features: Array
-    """f(z), a row for each cell."""
+    """f(z), one row for each cell."""
     shrink: Array
     """1 / (1 + lambda_2 n_z)."""
     positions: Codes
-    """Where f(z) is 1, besides at 0."""
+    """The positions at which f(z) is 1, except for 0."""
     R: Array
     theta: Array
-    """The coefficients that are expected."""
+    """The posterior means of the coefficients."""
     drawn: Array | float = 0.0
-    """What one draw of the coefficients says of the cells."""
+    """The contribution of one sample of the coefficients to each cell."""
     stretch: float = 1.0
 
 
 def posterior_main_effects(cells: MainEffectCells) -> MainEffects:
-    """The parameters after what was seen."""
+    """The parameters given the rewards so far."""
     return cells.posterior
 
 
 def solve_main_effects(cells: MainEffectCells) -> MainEffects:
-    """The same, from the sums; until there is enough, every cell is by itself."""
+    """The parameters computed from the sums; until there are enough rewards, every cell is separate."""
     pooled = cells.pooled().tolist()
     centre, d = pooled[1] / max(1.0, pooled[0]), cells.features.shape[1]
     if not has_enough_rewards(pooled[0], pooled[1], pooled[2]):
@@ -299,7 +308,7 @@ def solve_main_effects(cells: MainEffectCells) -> MainEffects:
 
 
 def regress(seen: SeenCells, effects: float, remainder: float, centre: float) -> tuple[Array, Array]:
-    """R with R'R = V, and the coefficients that are expected."""
+    """R with R'R = V, and the posterior means of the coefficients."""
     shrink = 1.0 / (1.0 + remainder * seen.count)
     targets = (seen.total - seen.count * centre) * shrink
     equations = seen.normal_equations((seen.count * shrink)[None], targets[None])[0]
@@ -310,18 +319,18 @@ def regress(seen: SeenCells, effects: float, remainder: float, centre: float) ->
 
 
 def main_effects_at_cells(p: MainEffects, cells: Codes | slice) -> MainEffects:
-    """Of some cells."""
+    """The parameters for some cells."""
     return p._replace(features=p.features[cells], shrink=p.shrink[cells], positions=p.positions[cells])
 
 
 def remainder_posterior(p: Any, count: Array, total: Array, exploration: float) -> tuple[Array, Array]:
-    """What the cells' own rewards say of them, and how uncertain their remainders are."""
+    """The part of each cell's mean due to its own rewards, and the standard deviation of its remainder."""
     shift = p.known * p.remainder * p.shrink * (total - count * p.centre)
     return p.centre + shift, np.sqrt(p.noise * p.remainder * p.shrink)
 
 
 def sample_main_effects(p: MainEffects, rng: np.random.Generator) -> MainEffects:
-    """The parameters of one draw: the coefficients are drawn, and how large the noise is."""
+    """The parameters of one posterior sample, with sampled coefficients and noise."""
     if not p.known:
         return p
     stretch = sample_stretch(p.degrees, rng)
@@ -338,7 +347,7 @@ def sum_of_effects(p: MainEffects, beta: Array) -> Array:
 
 
 def main_effects_draw(p: Any, centre: Array, width: Array, noise: Array) -> Any:
-    """A draw of the cells' means, given standard normal ones."""
+    """A posterior sample of the cells' means from standard normal numbers."""
     return centre + p.drawn + p.stretch * width * noise
 
 
@@ -349,24 +358,24 @@ def main_effects_mean(p: MainEffects, count: Array, total: Array) -> Array:
 
 
 def mean_and_variance(p: MainEffects, count: Array, total: Array) -> tuple[Array, Array]:
-    """Of every cell's mean, by itself."""
+    """The marginal posterior mean and variance of every cell's mean."""
     _, width = remainder_posterior(p, count, total, 0.0)
     shared = p.noise * p.shrink * p.shrink * squared_norms(p.features, p.R)
     return main_effects_mean(p, count, total), width * width + shared
 
 
 def variance_of_sum(p: MainEffects, weights: Array) -> Any:
-    """Of sum_z w_z theta_z, for one row of weights or several: cells have coefficients in common."""
+    """The variance of sum_z w_z theta_z, for one row of weights or several, including the shared coefficients."""
     rows = np.atleast_2d(weights)
     variances = p.noise * (rows**2 @ (p.remainder * p.shrink) + squared_norms((rows * p.shrink) @ p.features, p.R))
     return variances if weights.ndim > 1 else float(variances[0])
 
 
-# The same in compiled rounds, entry by entry, on arrays that are allocated once.
+# The compiled form for simulated rounds, entry by entry, on preallocated arrays.
 
 
 class MainEffectsArrays(NamedTuple):
-    """`MainEffects` in compiled rounds, whose arrays are those that are kept."""
+    """`MainEffects` in compiled rounds; its arrays are those of the statistic."""
 
     noise: float
     remainder: float
@@ -380,7 +389,7 @@ class MainEffectsArrays(NamedTuple):
 
 
 class MainEffectsOfCell(NamedTuple):
-    """What one cell needs of it."""
+    """The parts of `MainEffectsArrays` for one cell."""
 
     noise: float
     remainder: float
@@ -392,12 +401,12 @@ class MainEffectsOfCell(NamedTuple):
 
 
 def main_effects_at_cell(p: Any, cell: int) -> Any:
-    """Of one cell; compiled."""
+    """The parameters for one cell; compiled."""
     return MainEffectsOfCell(p.noise, p.remainder, p.centre, p.known, p.shrink[cell], p.drawn[cell], p.stretch)
 
 
 def pool_cells_jit(statistic: Any) -> None:
-    """As `MainEffectCells.pooled`, compiled."""
+    """The compiled form of `MainEffectCells.pooled`."""
     count, total, within, pooled = statistic.counts, statistic.totals, statistic.within, statistic.pooled
     pooled[:] = 0.0
     for c in range(len(count)):
@@ -436,7 +445,7 @@ def factorise_equations_jit(statistic: Any, effects: float) -> None:
 
 
 def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple[float, float]:
-    """As `most_likely_ratios`, compiled."""
+    """The compiled form of `most_likely_ratios`."""
     count, total, likelihoods, d = statistic.counts, statistic.totals, statistic.likelihoods, len(statistic.V)
     best = -math.inf
     for i in range(len(RATIOS)):
@@ -464,7 +473,7 @@ def most_likely_ratios_jit(statistic: Any, centre: float, noise: float) -> tuple
 
 
 def regress_jit(statistic: Any, effects: float, remainder: float, centre: float) -> None:
-    """As `regress`, compiled."""
+    """The compiled form of `regress`."""
     statistic.V[:] = 0.0
     for c in range(len(statistic.counts)):
         n = statistic.counts[c]
@@ -478,7 +487,7 @@ def regress_jit(statistic: Any, effects: float, remainder: float, centre: float)
 
 
 def posterior_main_effects_jit(p: Any, statistic: Any) -> Any:
-    """As `solve_main_effects`, compiled."""
+    """The compiled form of `solve_main_effects`."""
     pool_cells_jit(statistic)
     pooled = statistic.pooled
     centre, noise, remainder, degrees, is_estimated = pooled[1] / max(1.0, pooled[0]), 1.0, 1.0, 3.0, 0.0
@@ -495,7 +504,7 @@ def posterior_main_effects_jit(p: Any, statistic: Any) -> Any:
 
 
 def sample_main_effects_jit(p: Any, rng: np.random.Generator) -> Any:
-    """As `sample_main_effects`, compiled."""
+    """The compiled form of `sample_main_effects`."""
     if p.known == 0.0:
         return p
     statistic, stretch = p.kept, sample_stretch(p.degrees, rng)
@@ -522,4 +531,4 @@ MAIN_EFFECTS_STEPS = (
     pool_cells_jit,
     regress_jit,
 )
-"""What `posterior_main_effects_jit` calls."""
+"""The functions that `posterior_main_effects_jit` calls."""

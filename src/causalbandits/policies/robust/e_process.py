@@ -1,23 +1,24 @@
-"""Is the model right? E-values, which hold however actions are chosen and whenever one looks.
+"""E-values for misspecification tests, valid under adaptive sampling and at every stopping time.
 
-*An arrow that is missing.* If the reward depends on what is done only through z, then given z and the past the action
-is drawn from P(a | z), proportional to pi(a) P(z | a), whatever the reward turns out to be; pi are the policy's own
-chances. So, for any guess q of the reward's law that is made of the past,
+*A missing edge.* If actions affect the reward only through z, then given z and the past the action has the distribution
+P(a | z), proportional to pi(a) P(z | a), independently of the reward; pi are the policy's propensities. So, for any
+estimate q of the reward's distribution from past rounds,
 
-    e = q(y | x, z) / sum over a' of P(a' | z) q(y | x', z),        x, x': what a and a' do with one knob
+    e = q(y | x, z) / sum over a' of P(a' | z) q(y | x', z),        x, x': the choices of a and a' for one variable
 
-has mean 1, and a product of such e's is a martingale that starts at 1. There is one for every knob, E_k. All that was
-won by all of them is bet again, each time on those knobs that chance left open, in proportion to what each E_k is by
-now: a martingale, too, which does not wait for knobs that are never left to chance.
+has mean 1, and a product of such e's is a martingale that starts at 1. There is one for every manipulable variable,
+E_k. The combined test bets its whole capital in each round on the variables whose choice was random, in proportion to
+the current E_k. This is a martingale, too, and does not wait for variables whose choice is never random.
 
-*A row of a table that is wrong.* Its values are drawn from p. E is the Dirichlet-multinomial likelihood of what was
-counted, averaged over three prior weights of p, divided by p's own; a row that was fitted, Dirichlet(a), is compared
-with Dirichlet(1). Again a martingale, and so is the product over all rows of 3/4 + E/4: one row in four may be wrong.
+*A wrong row of a CPT.* Its values are drawn from p. E is the Dirichlet-multinomial likelihood of the counts, averaged
+over three prior weights of p, divided by p's own likelihood. A fitted row, Dirichlet(a), is compared with Dirichlet(1).
+Again this is a martingale, and so is the product over all rows of 3/4 + E/4: the prior error probability is 1/4.
 
-A martingale that starts at 1 reaches 1/alpha with probability `alpha` at most, ever (Ville 1939): that is an alarm.
+A martingale that starts at 1 ever reaches 1/alpha with probability at most `alpha` (Ville 1939); then there is an
+alarm.
 
-    q:  mean of z + what the knob's choice adds, over all z + what it adds in z; the first is drawn towards the mean of
-        all rewards by 10 rewards, the others towards 0 by 5 and by 20
+    q:  mean of z + effect of the choice in all z + its interaction with z; the first is shrunk towards the mean of all
+        rewards by 10 pseudo-rewards, the others towards 0 by 5 and by 20
 """
 
 from __future__ import annotations
@@ -31,35 +32,37 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 
 EFFECT_PSEUDO_COUNT = 5.0
-"""What a choice adds in all strata is drawn towards nothing as if so many rewards had shown nothing."""
+"""The pseudo-rewards that shrink the effect of a choice in all strata towards 0."""
 
 INTERACTION_PSEUDO_COUNT = 20.0
-"""What it adds in one stratum besides is drawn towards nothing as if so many rewards had shown nothing."""
+"""The pseudo-rewards that shrink the interaction of a choice with one stratum towards 0."""
 
 STRATUM_PSEUDO_COUNT = 10.0
-"""A stratum's mean is drawn towards that of all rewards as if so many of its rewards had been like these."""
+"""The pseudo-rewards that shrink the mean of a stratum towards the mean of all rewards."""
 
 EFFECT_ITERATIONS = 3
-"""So often the means of strata and what choices add are estimated in turn."""
+"""The number of alternating estimates of the strata's means and the choices' effects."""
 
 MIN_LIKELIHOOD = 1e-3
-"""No guess is surer than this: a single surprise would otherwise undo all evidence."""
+"""The smallest likelihood of an outcome, so that a single surprising reward does not cancel all evidence."""
 
 ALTERNATIVE_WEIGHTS = (2.0, 20.0, 200.0)
-"""How much a wrong row may still resemble the table's, in counts."""
+"""The pseudo-counts by which the alternative distribution of a wrong row resembles the CPT."""
 
 PRIOR_ERROR_PROBABILITY = 0.25
-"""The prior chance that a row is wrong."""
+"""The prior probability that a row is wrong."""
 
 LOG_E_OF_IMPOSSIBLE = math.log(1e300)
-"""What is seen although the table gives it probability 0 counts so much."""
+"""The log e-value of an observation that has probability 0 in the CPT."""
 
 
 def choice_effects(counts: Array, sums: Array, total: Array, starts: Codes, initial: Array) -> Array:
-    """What each choice of each knob adds to the reward, in all strata alike: each knob by itself, from `so_far` on.
+    """The effect of each choice of each manipulable variable on the reward, common to all strata; iterated from
+    `initial`.
 
-    `seen` and `paid` are counts and sums of rewards by stratum and choice, the knobs side by side, beginning at
-    `starts`; `total` are the strata's sums, with what draws their means towards that of all rewards.
+    `counts` and `sums` are the numbers and sums of rewards by stratum and choice. The columns of the variables stand
+    side by side and begin at `starts`. `total` are the strata's sums, including the pseudo-rewards that shrink their
+    means.
     """
     effects, count = (
         initial,
@@ -74,39 +77,45 @@ def choice_effects(counts: Array, sums: Array, total: Array, starts: Codes, init
 
 
 def predict_mean(centre: float, count: float, total: float) -> float:
-    """What a choice is expected to bring in a stratum: `centre`, drawn to what it brought there so far."""
+    """The predicted mean reward of a choice in a stratum: `centre`, shrunk towards its mean so far."""
     return centre + (total - count * centre) / (count + INTERACTION_PSEUDO_COUNT)
 
 
-def common_mean(count: float, total: float, *, coins: bool) -> float:
-    """The mean of all rewards, towards which those of strata are drawn; a first coin is expected to be fair."""
-    if coins:
+def common_mean(count: float, total: float, *, is_binary: bool) -> float:
+    """The mean of all rewards, towards which those of strata are shrunk; for binary rewards, the prior mean is
+    1/2.
+    """
+    if is_binary:
         return (total + 0.5) / (count + 1.0)
     return total / count if count else 0.0
 
 
 def bernoulli_likelihoods(means: list[float], reward: float) -> list[float]:
-    """Of a success or a failure, for coins with these means."""
+    """The likelihood of a success or a failure under each of these means."""
     lowest, highest = MIN_LIKELIHOOD, 1.0 - MIN_LIKELIHOOD
     probabilities = [lowest if mean < lowest else highest if mean > highest else mean for mean in means]
     return probabilities if reward == 1.0 else [1.0 - mean for mean in probabilities]
 
 
 def normal_likelihoods(means: list[float], reward: float, variance: float) -> list[float]:
-    """Of a number, up to a common factor, for normal variables with these means; an outlier is not believed in full."""
+    """The likelihood of a number, up to a common factor, under normal distributions with these means; bounded
+    below for outliers.
+    """
     exponents = [(reward - mean) ** 2 / (-2.0 * variance) for mean in means]
     largest = max(exponents)
     return [max(math.exp(exponent - largest), MIN_LIKELIHOOD) for exponent in exponents]
 
 
 def e_factor(likelihoods: list[float], weights: list[float], choice: int) -> float:
-    """The factor e of a knob: likelihoods q of its choices, weights in proportion to P(x | z), and which was made."""
+    """The factor e of a variable, from the likelihoods q of its choices, weights in proportion to P(x | z), and
+    the choice made.
+    """
     expected: float = sum(map(mul, likelihoods, weights)) / sum(weights)
     return likelihoods[choice] / expected
 
 
 def log_betting_gain(log_stakes: list[float], factors: list[float]) -> float:
-    """What a bet on several knobs at once adds to log E, if stakes are in proportion to what each has won so far.
+    """The increase of log E by a bet on several variables at once, with stakes in proportion to their e-values so far.
 
     >>> round(math.exp(log_betting_gain([0.0, math.log(3.0)], [2.0, 1.0])), 9)
     1.25
@@ -117,9 +126,10 @@ def log_betting_gain(log_stakes: list[float], factors: list[float]) -> float:
 
 
 def row_log_factors(alternatives: Sequence[tuple[float, float]], count: float, rows: float, null: float) -> list[float]:
-    """What one more value adds to log E of a row, for each alternative: its pseudo-counts of the value, and of all.
+    """The increase of a row's log E by one more value, for each alternative, given as pseudo-counts of the value and
+    of the row.
 
-    So far it was `seen` in so many of its `rows`; `null` is its probability if the row is right.
+    `count` and `rows` are the counts of the value and of its row so far; `null` is the probability under the model.
     """
     if null == 0.0:
         return [LOG_E_OF_IMPOSSIBLE] * len(alternatives)
@@ -129,7 +139,7 @@ def row_log_factors(alternatives: Sequence[tuple[float, float]], count: float, r
 
 
 def log_mean_exp(logs: list[float]) -> float:
-    """The logarithm of the mean, given logarithms.
+    """The logarithm of the mean of numbers that are given by their logarithms.
 
     >>> round(math.exp(log_mean_exp([math.log(1.0), math.log(5.0)])), 9)
     3.0

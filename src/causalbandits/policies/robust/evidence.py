@@ -1,4 +1,4 @@
-"""Evidence for or against a model in words: every claim with its e-value, the worst first, and the alarms."""
+"""The evidence against each claim of a model as text: e-values, ordered by part and strength, and alarms."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Evidence:
 
     @property
     def contradicted(self) -> tuple[ModelClaim, ...]:
-        """The claims that are rejected by now."""
+        """The claims that are rejected so far."""
         return tuple(claim for claim in self.claims if claim.contradicted)
 
     @property
@@ -150,7 +150,7 @@ def _format_section(part: str, claims: list[ModelClaim]) -> list[str]:
 
 
 def format_e_value(log_e: float) -> str:
-    """An e-value for people.
+    """An e-value as readable text.
 
     >>> format_e_value(0.0), format_e_value(math.log(1234)), format_e_value(2000.0)
     ('1', '1.2e+03', 'about 10^869')
@@ -159,7 +159,9 @@ def format_e_value(log_e: float) -> str:
 
 
 def evidence_of(problem: Problem, monitor: Monitor, alpha: float) -> Evidence:
-    """What a watch has to say. A claim is contradicted if an alarm has named it, or its own e-value is large enough."""
+    """The evidence of a monitor. A claim is contradicted if an alarm has named it, or if its own e-value is large
+    enough.
+    """
     rows = [log_mean_exp(logs) for logs in monitor.log_rows.tolist()]
     draw_counts = [int(count) for count in testable_implications(problem).row_totals(monitor.counted).tolist()]
     claims = [
@@ -179,24 +181,24 @@ def _evaluate_claims(
     limit = math.log(2.0 * len(logs) / alpha)
     for which, (log_e, count) in enumerate(zip(logs, outcomes, strict=True)):
         wrong = log_e >= limit or which in log_e_of_alarms
-        log_e = max(log_e, log_e_of_alarms.get(which, log_e))  # which begins anew where something was mended
+        log_e = max(log_e, log_e_of_alarms.get(which, log_e))  # the e-value restarts after a repair
         text, variable = _format_claim(problem, about, which), _variable(problem, about, which)
         reason = "" if count or wrong else _reason_untested(problem, monitor, about, which)
         yield ModelClaim("graph" if about == ARROW else "tables", text, variable, log_e, wrong, count, reason)
 
 
 def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int) -> str:
-    """Why nothing is known of a claim."""
+    """The reason why a claim was not tested."""
     if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the last repair of the graph" if monitor.joined_knobs else ""
+        since = " since the last repair of the graph" if monitor.added_variables else ""
         return f"given the parents, the choice of {problem.manipulable[which]} was never random{since}"
     return testable_implications(problem).reason_untested(which, monitor.counted)
 
 
 def alarm_of(problem: Problem, row: AlarmRow) -> Alarm:
-    """An alarm in words."""
+    """An alarm as text."""
     about, which = row.about, row.which
     return Alarm(
         row.decision,
@@ -211,9 +213,9 @@ def _variable(problem: Problem, about: int, which: int) -> str:
     return problem.manipulable[which] if about == ARROW else testable_implications(problem).variable_of(which)
 
 
-def format_arrow_claim(problem: Problem, knob: int) -> str:
-    """That a knob acts through the parents alone."""
-    return f"given {format_names(problem.parents)}, the reward should not depend on {problem.manipulable[knob]}"
+def format_arrow_claim(problem: Problem, variable: int) -> str:
+    """The claim that a manipulable variable affects the reward only through the parents."""
+    return f"given {format_names(problem.parents)}, the reward should not depend on {problem.manipulable[variable]}"
 
 
 def _format_claim(problem: Problem, about: int, which: int) -> str:

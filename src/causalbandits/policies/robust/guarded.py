@@ -1,9 +1,9 @@
 """C-TS that tests its own model and repairs it (the tests are those of `e_process`).
 
-theta_z ~ posterior, 32 times; pi(a): the share of the draws for which a is best; play a ~ pi
-the reward depends on knob k given z:  theta_z becomes theta_{z,x}, x what is done with k
-a row of a table is wrong:             the tables are learnt from what is seen
-no knob is left, or cells would be as many as actions:  the graph is given up, theta_a
+sample theta_z from the posterior 32 times; pi(a): the share of the samples for which a is best; play a ~ pi
+the reward depends on variable k given z:  theta_z becomes theta_{z,x}, x the choice for k
+a row of a CPT is wrong:                   the CPTs are learned from the outcomes
+no variable is left, or as many cells as actions:  the graph is given up, theta_a
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from causalbandits.policies.robust.monitor import (
     UNCHANGED,
     GroupedProjection,
     MonitoredCells,
-    joined_cell,
     joint_choice_count,
+    repaired_cell,
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_parents
@@ -53,8 +53,9 @@ from causalbandits.problem.candidates import AllActions, ListedActions
 from causalbandits.problem.projection import CELL_LIMIT
 
 REPAIR_LIMIT = 2**16
-"""A graph is mended or given up only if there are no more actions than this, in all contexts together where they get
-numbers of their own: all of them are then searched."""
+"""The largest number of actions (times contexts, if each context has cells of its own) for which a graph is
+repaired or given up, because all actions are then searched.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -142,7 +143,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
 
     def init(self, problem: Problem) -> MonitoredCells:
         validate_parents(self, problem)
-        self.inner.init(problem)  # which refuses what is too large
+        self.inner.init(problem)  # which rejects problems that are too large
         return MonitoredCells.empty(problem)
 
     def score(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Scores:
@@ -152,14 +153,14 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     def score_each(
         self, situations: Sequence[Situation], statistic: MonitoredCells, rng: np.random.Generator
     ) -> list[Scores]:
-        self._context_number(situations[0].problem)  # which refuses a part, if all of it is needed
+        self._context_number(situations[0].problem)  # which rejects a partial context if all of it is needed
         index = self.inner.index(statistic.cells, rng, self.samples)
         return [self._score_cells(situation, statistic, index) for situation in situations]
 
     def decide(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Choice:
         cells = self._relevant_cells(situation.problem, statistic)
         index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.samples)
-        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_knobs)
+        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.added_variables)
         best = (
             self._score_cells(situation, statistic, index).best_positions()
             if is_repaired
@@ -171,7 +172,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return with_audit(choice, self.audit, situation, rng, range(situation.size)) if self.audit else choice
 
     def _context_number(self, problem: Problem) -> int:
-        """By which cells are kept if the graph is given up in contexts; 0 if it never is."""
+        """The number of the context for cells per context, if the graph may be given up; 0 if it cannot be."""
         number = problem.context_number if self.traits.needs_context else 0
         if number is None:
             raise PolicyError(
@@ -183,32 +184,36 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return number
 
     def _relevant_cells(self, problem: Problem, statistic: MonitoredCells) -> slice | None:
-        """The cells that matter in a context where the graph is given up; None where all do."""
+        """The cells that matter in a context after the graph was given up; None if all do."""
         first = self._context_number(problem) * problem.actions.size
         return slice(first, first + problem.actions.size) if statistic.given_up else None
 
     def feasible(self, situation: Situation, statistic: MonitoredCells) -> Situation:
-        """What is searched: the situation itself, or by now all actions, or the same ones under other tables."""
+        """The situation to search: unchanged, or with all actions, or with the same actions under learned CPTs."""
         if not len(statistic.alarms):
             return situation
         problem = statistic.current_problem(situation.problem)
         if not isinstance(situation.candidates, ListedActions):
-            every = isinstance(situation.candidates, AllActions) or bool(statistic.given_up or statistic.joined_knobs)
+            every = isinstance(situation.candidates, AllActions) or bool(
+                statistic.given_up or statistic.added_variables
+            )
             return problem.situation(every=every)
         if problem is situation.problem:
             return situation
         return problem.situation(eligible=[situation.action(position) for position in range(situation.size)])
 
     def _score_cells(self, situation: Situation, statistic: MonitoredCells, index: Array) -> Scores:
-        """From numbers per cell, a row a draw, to scores of the searched actions."""
+        """Project an index per cell, one row per sample, onto the searched actions."""
         if statistic.given_up:
             every = index.shape[-1] == situation.problem.actions.size
             return situation.take(index if every else index[..., self._relevant_cells(situation.problem, statistic)])
-        knobs = statistic.joined_knobs
-        if not knobs:
+        manipulable = statistic.added_variables
+        if not manipulable:
             return situation.project(index)
         return situation.net_of_costs(
-            situation.compute_once(("mended", knobs), lambda: GroupedProjection(situation, knobs)).scores(index)
+            situation.compute_once(("mended", manipulable), lambda: GroupedProjection(situation, manipulable)).scores(
+                index
+            )
         )
 
     # --- taking in ------------------------------------------------------------------------------------
@@ -236,7 +241,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return str(alarm_of(problem, statistic.record_alarm(outcome.number, *alarm, response)))
 
     def _respond(self, problem: Problem, statistic: MonitoredCells, about: int, which: int) -> int:
-        """Do what is to be done about an alarm; which it is."""
+        """Respond to an alarm; return the number of the response."""
         if self.on_alarm == "warn":
             return UNCHANGED
         if self.on_alarm == "leave":
@@ -250,9 +255,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if problem.context and _depends_on_context(problem, problem.manipulable[which]):
             return CONTEXT_DEPENDENT
         statistic.joined[which] = 1
-        knobs = statistic.joined_knobs
-        cells = problem.configurations * joint_choice_count(problem.actions.radices, knobs)
-        every = len(knobs) == len(problem.manipulable) or cells >= problem.actions.size
+        manipulable = statistic.added_variables
+        cells = problem.configurations * joint_choice_count(problem.actions.radices, manipulable)
+        every = len(manipulable) == len(problem.manipulable) or cells >= problem.actions.size
         if every and not problem.context:
             return self._give_up(problem, statistic)
         if cells * statistic.seen.shape[1] > CELL_LIMIT:
@@ -263,7 +268,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         return REPAIRED
 
     def _give_up(self, problem: Problem, statistic: MonitoredCells) -> int:
-        """From now on a number for every action, in every context."""
+        """Learn one mean per action and context from now on."""
         size = problem.actions.size * problem.contexts.size
         if size > REPAIR_LIMIT:
             return TOO_LARGE
@@ -293,7 +298,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     # --- advising -------------------------------------------------------------------------------------
 
     def evidence(self, problem: Problem, statistic: MonitoredCells) -> Evidence:
-        """What the outcomes say of the model."""
+        """The evidence of the outcomes against the model."""
         return evidence_of(problem, statistic, self.alpha)
 
     def learned_model(self, problem: Problem, statistic: MonitoredCells) -> CausalModel | None:
@@ -309,7 +314,9 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     def error_probability(
         self, situation: Situation, statistic: MonitoredCells, action: Action, tolerance: float
     ) -> float | None:
-        """As long as there was no alarm; afterwards the graph, and with it the rule, is another than was fixed."""
+        """The bound of the inner policy, as long as there was no alarm. After an alarm, the graph depends on the
+        data, so there is none.
+        """
         return (
             None
             if len(statistic.alarms)
@@ -329,7 +336,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             weights[self._context_number(problem) * problem.actions.size + action.number] = 1.0
             return bounds_of_weighted_mean(parameters, cells, weights, confidence=confidence, cell="action")
         cell_numbers = [
-            joined_cell(z, action.choices, problem.actions.radices, statistic.joined_knobs)
+            repaired_cell(z, action.choices, problem.actions.radices, statistic.added_variables)
             for z in range(problem.configurations)
         ]
         weights, draws = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)
@@ -339,15 +346,15 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
 
 
 def _scatter_to_cells(rows: Array, cell_numbers: Sequence[int], size: int) -> Array:
-    """Numbers of configurations in the cells that they belong to."""
+    """Values of configurations at the positions of their cells."""
     by_cell = np.zeros((len(rows), size))
     by_cell[:, cell_numbers] = rows
     return by_cell
 
 
-def _depends_on_context(problem: Problem, knob: str) -> bool:
-    """Whether a knob that may be left alone is then what the context makes of it, or has a cause in common with it."""
+def _depends_on_context(problem: Problem, variable: str) -> bool:
+    """Whether the natural value of an optional variable depends on the context or shares an ancestor with it."""
     graph = problem.model.graph
-    if knob in problem.actions.variables_always_set():
+    if variable in problem.actions.variables_always_set():
         return False
-    return bool(ancestors(graph, [knob]) & ancestors(graph, problem.context))
+    return bool(ancestors(graph, [variable]) & ancestors(graph, problem.context))

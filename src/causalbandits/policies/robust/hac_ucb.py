@@ -4,8 +4,8 @@ each action round(sqrt(T)/K + 1) times, then, with b(n) = sqrt(log(1/delta) / (2
 U_a = mean_a + b(n_a),  C_a = sum_z P(z | a) (mean_z + b(n_z))
 play argmax C while U_a - C_a <= 2 b(n_a) and C_a - U_a <= 2 sum_z P(z | a) b(n_z) for all a; from then on argmax U
 
-Where there is a context, an action has a number of its own in each, K counts all of these, P is P(z | a, c), and the
-two are compared in the context of every outcome, once all actions have been tried there.
+With a context, an action has one cell per context, K counts all of these, and P is P(z | a, c). The two bounds are
+compared in the context of every outcome, once all actions were tried there.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ UNIT_INTERVAL_BOUND = UpperBound(0.5, 0.5)
 
 @dataclass(eq=False)
 class TwoViews(Statistic):
-    """Rewards by action, in every context, and by configuration until the two disagree."""
+    """Rewards by action and context, and by configuration until the two bounds disagree."""
 
     action_count: Array
     action_total: Array
     z_count: Array
     z_total: Array
     left: int
-    """Whether they have disagreed."""
+    """Whether they disagreed."""
 
     def by_action(self, cells: slice = slice(None)) -> Cells:
-        """What UCB keeps, of all contexts or of one."""
+        """The statistic of UCB, for all contexts or for one."""
         return Cells(self.rounds, self.action_count[cells], self.action_total[cells])
 
     def by_configuration(self) -> Cells:
-        """What C-UCB keeps."""
+        """The statistic of C-UCB."""
         return Cells(self.rounds, self.z_count, self.z_total)
 
 
@@ -82,7 +82,7 @@ class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
         return TwoViews(0, np.zeros(actions), np.zeros(actions), np.zeros(cells), np.zeros(cells), 0)
 
     def _context_slice(self, problem: Problem) -> slice:
-        """The cells of actions in the context."""
+        """The cells of actions in the current context."""
         size = problem.actions.size
         first = require_context(self.id, problem) * size
         return slice(first, first + size)
@@ -96,7 +96,7 @@ class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
         return self._optimistic_scores(situation, statistic)
 
     def _initial_tries(self, statistic: TwoViews) -> int:
-        """How often each action is tried before anything is compared."""
+        """The number of initial trials of each action before any comparison."""
         return round(math.sqrt(self.clock(statistic.rounds)) / len(statistic.action_count) + 1.0)
 
     def _optimistic_scores(self, situation: Situation, statistic: TwoViews) -> Scores:
@@ -105,7 +105,7 @@ class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
         return situation.take(index) if statistic.left else situation.project(index)
 
     def _current_cells(self, problem: Problem, statistic: TwoViews) -> Cells:
-        """The one of the two that is believed."""
+        """The statistic in use: by configuration before a disagreement, by action afterwards."""
         return statistic.by_action(self._context_slice(problem)) if statistic.left else statistic.by_configuration()
 
     def _mean_and_bonus(self, cells: Cells) -> tuple[Array, Array]:
@@ -121,7 +121,7 @@ class HACUCB(HorizonPolicy[TwoViews], FamilyPolicy[TwoViews]):
             statistic.left = int(self._views_disagree(situation.without_costs, statistic))
 
     def _views_disagree(self, situation: Situation, statistic: TwoViews) -> bool:
-        """Whether the two bounds of some action lie farther apart than chance and a right graph explain."""
+        """Whether the two bounds of some action differ by more than a correct graph allows."""
         by_action = statistic.by_action(self._context_slice(situation.problem))
         if situation.take(by_action.count).values.min() < self._initial_tries(statistic):
             return False

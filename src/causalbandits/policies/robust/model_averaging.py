@@ -1,17 +1,17 @@
-"""Thompson sampling over candidate problems (Ortega and Braun 2014): a posterior over models, of which one is drawn.
+"""Thompson sampling over candidate problems (Ortega and Braun 2014), with a posterior over models.
 
-Each round draws a candidate by its posterior, then its means, and plays what would be best if both were true. What an
-action leads to is evidence for the candidates, because the action was set and not seen; what rewards are is evidence
-where candidates differ in the reward's parents.
+Each round samples a candidate from its posterior, then its means, and plays the best action under both. The observed
+configurations are evidence for the candidates, because the action was an intervention. Rewards are evidence if
+candidates differ in the reward's parents.
 
-All that is kept are counts: how often an action, in a context, led to a configuration, and how often to a success. From
-these follow the evidence for each candidate and the posterior of its means:
+The statistic has the number of outcomes and of successes by context, action and configuration. It determines the
+evidence for each candidate and the posterior of its means:
 
     log P(data | m) = sum over actions a of log P_m(z's of a | do(a)) + sum over cells of log B(a + s, b + f) / B(a, b)
 
-A candidate's cells are the configurations of its own parents, or, where it has none, the actions; candidates with the
-same parents share them. One with tables says P_m(z | do(a)); of one without, the z's of an action are draws from a
-distribution of its own, with Jeffreys' prior.
+The cells of a candidate are the configurations of its own parents or, for the candidate None, the actions. Candidates
+with the same parents share cells. A problem has known P_m(z | do(a)). For the candidate None, the z's of an action have
+a distribution of their own, with Jeffreys' prior.
 """
 
 from __future__ import annotations
@@ -40,26 +40,30 @@ from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import format_count
 
 CANDIDATE_LIMIT = 2**22
-"""Candidates have so many probabilities at most, all together."""
+"""The largest number of probabilities of all candidates together."""
 
 MIN_PROBABILITY = 1e-12
-"""What a candidate gives no probability counts as this likely: one slip must not rule out what all else speaks for."""
+"""The smallest probability of a configuration under a candidate, so that one recording error does not exclude a
+candidate.
+"""
 
 
 class Candidate(NamedTuple):
-    """What one problem says: P(z | do(a)) by context, action and configuration of the problem that is played."""
+    """The distribution P(z | do(a)) of one candidate, by context, action and configuration of the problem that is
+    played.
+    """
 
     table: Array | None
     logs: Array
-    """The logarithms of the table's numbers, one after the other."""
+    """The logarithms of the probabilities, flattened."""
     allowed: npt.NDArray[np.bool_] | None
-    """Which actions it has; None where all."""
+    """The actions that the candidate allows; None if all."""
     cells: int
-    """Which cells its means are of, by number."""
+    """The number of the kind of cells of its means."""
 
 
 class Candidates:
-    """The candidates, and the cells that their means are of."""
+    """The candidates, and the cells of their means."""
 
     def __init__(self, id: str, problem: Problem, candidates: Sequence[Problem | None]) -> None:
         self._id, self._problem = id, problem
@@ -81,7 +85,7 @@ class Candidates:
             self._validate_candidate(place, candidate)
         table = None if candidate is None or not parents else self._build_table(candidate)
         logs = np.zeros(0) if table is None else np.log(np.maximum(table, MIN_PROBABILITY)).reshape(-1)
-        return Candidate(table, logs, self._allowed_actions(place, candidate), self._parents.index(parents))
+        return Candidate(table, logs, self._find_allowed_actions(place, candidate), self._parents.index(parents))
 
     def _validate_candidate(self, place: int, candidate: Problem) -> None:
         ours, variables = self._problem, (*self._problem.manipulable, *self._problem.parents, *self._problem.context)
@@ -123,10 +127,10 @@ class Candidates:
         return np.stack([self._context_table(view) for view in views])
 
     def _context_table(self, view: Problem) -> Array:
-        """P(z | do(a), c); nothing where the context cannot be."""
+        """P(z | do(a), c); zeros if the context is impossible."""
         return view.parent_distributions().reshape(self.shape[1:]) if view.can_occur else np.zeros(self.shape[1:])
 
-    def _allowed_actions(self, place: int, candidate: Problem | None) -> npt.NDArray[np.bool_] | None:
+    def _find_allowed_actions(self, place: int, candidate: Problem | None) -> npt.NDArray[np.bool_] | None:
         if candidate is None or candidate.actions.is_same_as(self._problem.actions):
             return None
         allowed = np.array([do in candidate.actions for do in self._problem.actions])
@@ -136,7 +140,7 @@ class Candidates:
 
     @cached_property
     def _cell_of_configuration(self) -> list[Codes | None]:
-        """For each kind of cells, the cell of each configuration; None where actions are the cells."""
+        """For each kind of cells, the cell of each configuration; None if actions are the cells."""
         played = self._problem
         codes = np.array(list(np.ndindex(*played.shape)), dtype=np.intp).reshape(played.configurations, -1)
         cell_numbers: list[Codes | None] = []
@@ -147,7 +151,7 @@ class Candidates:
         return cell_numbers
 
     def sums(self, cells: int, numbers: Array) -> Array:
-        """Numbers by context, action and configuration, added up in each cell of a kind."""
+        """Sums of an array (by context, action and configuration) over the cells of a kind."""
         cell_numbers = self._cell_of_configuration[cells]
         if cell_numbers is None:
             return np.asarray(numbers.reshape(self.shape).sum(axis=2).reshape(-1))
@@ -156,7 +160,7 @@ class Candidates:
         )
 
     def project(self, which: int, context: int, index: Array) -> Array:
-        """For every action the mean of a number per cell, by what a candidate says; several draws have a row each."""
+        """The expected value of an index per cell for every action under a candidate; one row per sample."""
         table, _, allowed, cells = self.members[which]
         cell_numbers = self._cell_of_configuration[cells]
         if table is None or cell_numbers is None:
@@ -169,7 +173,7 @@ class Candidates:
         return np.where(allowed, values, values.min(axis=-1, keepdims=True) - 1.0)
 
     def posterior_weights(self, count: Array, total: Array, successes: float, failures: float) -> Array:
-        """The posterior of the candidates, all equally likely beforehand."""
+        """The posterior of the candidates under a uniform prior."""
         reward_evidence = [
             _log_evidence_of_rewards(self.sums(cells, count), self.sums(cells, total), successes, failures)
             for cells in range(len(self._parents))
@@ -184,7 +188,7 @@ class Candidates:
         return np.asarray(weights / weights.sum())
 
     def _log_evidence_of_parents(self, candidate: Candidate, count: Array) -> float:
-        """The logarithm of the probability of all configurations that were seen."""
+        """The log-probability of all observed configurations."""
         if candidate.table is not None:
             return float(count @ candidate.logs)
         from scipy.special import gammaln
@@ -195,7 +199,7 @@ class Candidates:
         return float((log_terms + gammaln(self.shape[2] * half) - gammaln(totals + self.shape[2] * half)).sum())
 
     def impossible_outcomes(self, count: Array) -> float:
-        """How many outcomes no candidate with tables gave any probability, where all have some."""
+        """The number of outcomes that have probability 0 under every candidate; 0 if a candidate has no CPTs."""
         tables = [candidate.table for candidate in self.members]
         if any(table is None for table in tables):
             return 0.0
@@ -204,14 +208,14 @@ class Candidates:
 
 
 def _log_evidence_of_rewards(count: Array, total: Array, successes: float, failures: float) -> float:
-    """The logarithm of the probability of all successes and failures, cell by cell."""
+    """The log-probability of all successes and failures, cell by cell."""
     from scipy.special import betaln
 
     return float((betaln(successes + total, failures + count - total) - betaln(successes, failures)).sum())
 
 
 INTERVAL_DRAWS = 4000
-"""Intervals are of so many draws, always the same ones."""
+"""The number of posterior samples of an interval; their seed is fixed."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -259,7 +263,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         validate_positive(successes=self.successes, failures=self.failures)
 
     def candidates(self, problem: Problem) -> Candidates:
-        """What is weighed, on the arrays of a problem; remembered."""
+        """The candidates on the arrays of a problem; cached."""
         unconditional = problem.unconditional
         problems = self.problems or (unconditional, None)
         return unconditional.compute_once(
@@ -271,7 +275,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         return Cells.empty(math.prod(self.candidates(problem).shape))
 
     def _cell(self, problem: Problem, action: Action, z: tuple[int, ...]) -> int:
-        """Where an outcome counts: by context, action, configuration."""
+        """The cell of an outcome: by context, action and configuration."""
         context = require_context(self.id, problem)
         row = context * problem.actions.size + action.number
         return row * problem.configurations + problem.configuration(z)
@@ -286,7 +290,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         return cells
 
     def posterior_weights(self, problem: Problem, statistic: Cells) -> Array:
-        """How likely each candidate is by now."""
+        """The posterior probability of each candidate."""
         candidates = self.candidates(problem)
         return candidates.posterior_weights(
             statistic.count, statistic.total, float(self.successes), float(self.failures)
@@ -301,7 +305,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
     def _values_under(
         self, situation: Situation, statistic: Cells, which: int, rng: np.random.Generator | None, samples: int | None
     ) -> Array:
-        """What every action is worth if a candidate is right: by draws of its means, or in the mean without `rng`."""
+        """The value of every action under a candidate, for samples of its means, or in the mean without `rng`."""
         candidates = self.candidates(situation.problem)
         cells = candidates.members[which].cells
         count, total = candidates.sums(cells, statistic.count), candidates.sums(cells, statistic.total)
@@ -327,7 +331,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
     def _sample_action_values(
         self, situation: Situation, statistic: Cells, rng: np.random.Generator, samples: int
     ) -> Array:
-        """A row for each draw of a candidate and of its means."""
+        """The values of the actions, one row for each sample of a candidate and of its means."""
         weights = self.posterior_weights(situation.problem, statistic)
         draws_per_candidate = rng.multinomial(samples, weights / weights.sum())
         rows = [
@@ -355,7 +359,7 @@ class ModelsThompsonSampling(FamilyPolicy[Cells]):
         return (f"{impossible:g} outcomes have probability 0 under every candidate graph: add one, or None (no graph)",)
 
     def parameter_fingerprint(self, problem: Problem) -> str:
-        """The candidates count by what they are."""
+        """The fingerprints of the candidates."""
         if not self.problems:
             return ""
         names = " ".join("none" if candidate is None else candidate.fingerprint for candidate in self.problems)

@@ -1,8 +1,8 @@
-"""The e-processes of a model as outcomes come in, whether there is reason for an alarm, and cells of a repaired graph.
+"""The e-processes of a model, the alarm rule, and the cells of a repaired graph.
 
-Cells (z, x) of a repaired graph: x is what an action does with the knobs that have joined the reward's parents, and
-score_a = sum over z of P(z | a) theta[z, x(a)]. Actions that do the same with these knobs share their theta, and are
-projected together. Which of them can be the best is no longer a matter of P(z | a) alone, so all of them are searched.
+Cells (z, x) of a repaired graph: x are an action's choices for the variables that were added to the reward's parents,
+and score_a = sum over z of P(z | a) theta[z, x(a)]. Actions with the same choices for these variables share theta and
+are projected together. The optimal action then depends on more than P(z | a), so all actions are searched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from causalbandits.policies.robust.e_process import (
     predict_mean,
     row_log_factors,
 )
-from causalbandits.policies.robust.implications import Implications, TableDraw, testable_implications
+from causalbandits.policies.robust.implications import CPTDraw, Implications, testable_implications
 from causalbandits.policies.statistics import Cells, Statistic
 from causalbandits.problem import Action, Problem, Scores, Situation
 from causalbandits.problem.actions import Choices
@@ -41,23 +41,23 @@ from causalbandits.problem.projection import CELL_LIMIT, Projection
 
 
 class ActionGroup(NamedTuple):
-    """The searched actions that do the same with the joined knobs."""
+    """The searched actions with the same choices for the added variables."""
 
     code: int
-    """What they do, as a number."""
+    """The number of their joint choice."""
     positions: Codes
     projection: Projection
 
 
 class GroupedProjection:
-    """The searched actions of a situation, by what they do with the joined knobs."""
+    """The searched actions of a situation, grouped by their choices for the added variables."""
 
-    def __init__(self, situation: Situation, knobs: tuple[int, ...]) -> None:
+    def __init__(self, situation: Situation, manipulable: tuple[int, ...]) -> None:
         problem, choices = situation.problem, situation.candidates.array()
-        self.size, self.choice_count = situation.size, joint_choice_count(problem.actions.radices, knobs)
+        self.size, self.choice_count = situation.size, joint_choice_count(problem.actions.radices, manipulable)
         codes = np.zeros(len(choices), dtype=np.intp)
-        for knob in knobs:
-            codes = codes * problem.actions.radices[knob] + choices[:, knob]
+        for variable in manipulable:
+            codes = codes * problem.actions.radices[variable] + choices[:, variable]
         self.groups = []
         for code in np.unique(codes).tolist():
             positions = np.flatnonzero(codes == code)
@@ -65,7 +65,7 @@ class GroupedProjection:
             self.groups.append(ActionGroup(code, positions, projection))
 
     def scores(self, index: Array) -> Scores:
-        """From a number per cell, for each of several draws, to a score per searched action."""
+        """Scores of the searched actions from an index per cell, for each of several posterior samples."""
         theta = index.reshape(len(index), -1, self.choice_count)
         values = np.empty((len(index), self.size))
         for code, positions, projection in self.groups:
@@ -73,15 +73,15 @@ class GroupedProjection:
         return Scores(values, np.abs(index).max(axis=1))
 
 
-def joint_choice_count(radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
-    """In how many ways the joined knobs can be set or left alone."""
-    return math.prod(radices[knob] for knob in knobs)
+def joint_choice_count(radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
+    """The number of joint choices of the added variables, including unset ones."""
+    return math.prod(radices[variable] for variable in manipulable)
 
 
-def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], knobs: tuple[int, ...]) -> int:
-    """The cell in which an outcome counts."""
-    for knob in knobs:
-        configuration = configuration * radices[knob] + choices[knob]
+def repaired_cell(configuration: int, choices: Choices, radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
+    """The cell of an outcome."""
+    for variable in manipulable:
+        configuration = configuration * radices[variable] + choices[variable]
     return configuration
 
 
@@ -94,18 +94,18 @@ RESPONSES = (
     "nothing was changed: without an intervention the variable depends on the context, so its choice cannot replace "
     "its value",
 )
-"""What can be done about an alarm, by number."""
+"""The responses to an alarm, by number."""
 UNCHANGED, REPAIRED, GRAPH_ABANDONED, TABLES_LEARNED, TOO_LARGE, CONTEXT_DEPENDENT = range(len(RESPONSES))
 
 ARROW, ROW = 0, 1
-"""What an alarm is about: a knob, or a row of a table."""
+"""The subject of an alarm: a manipulable variable, or a row of a CPT."""
 
 NUMBERS_PER_ALARM = 5
-"""An alarm is kept as so many numbers: decision, ARROW or ROW, which one, log E, what was done."""
+"""The length of an alarm's record: decision, ARROW or ROW, its number, log E, and the response."""
 
 
 class AlarmRow(NamedTuple):
-    """An alarm in numbers."""
+    """An alarm as numbers."""
 
     decision: int
     about: int
@@ -117,66 +117,68 @@ class AlarmRow(NamedTuple):
 Integers = npt.NDArray[np.int64]
 
 REFIT_GROWTH = 1.1
-"""Learnt tables, and what choices add, are estimated anew when so many times more has been counted."""
+"""Learned CPTs and choice effects are estimated again when their counts have grown by this factor."""
 
 Contrast = tuple[int, dict[int, float]]
-"""A knob that was left to chance, and the chances of its choices, by their columns."""
+"""A manipulable variable whose choice was random, and the probabilities of its choices, by column."""
 
 
 @dataclass(eq=False)
 class Monitor(Statistic):
-    """Sums by stratum and choice, evidence per knob, counts and evidence per row of the tables.
+    """Sums by stratum and choice, evidence per manipulable variable, and counts and evidence per CPT row.
 
-    A stratum is a configuration of the parents, together with the choices of those knobs that have joined them.
+    A stratum is a configuration of the parents together with the choices for the variables that were added to them.
     """
 
     witnessed: int
-    """How many outcomes are part of the evidence: those before which none is missing."""
+    """The number of outcomes in the evidence, which are those before the first missing one."""
     joined: Integers
-    """For each knob whether its choice has joined the parents."""
+    """For each manipulable variable, whether it was added to the parents."""
     stratum_count: Array
     stratum_total: Array
     seen: Array
-    """Rewards by stratum and choice: a row a stratum, a column for each choice of each knob."""
+    """The number of rewards by stratum and choice: one row per stratum, one column for each choice of each
+    variable.
+    """
     paid: Array
-    """Their sums."""
+    """The sums of these rewards."""
     added: Array
-    """What each choice of each knob seems to add to the reward, in all strata alike."""
+    """The estimated effect of each choice of each variable on the reward, common to all strata."""
     added_at: float
-    """After how many rewards this was estimated."""
+    """The number of rewards at which these effects were estimated."""
     spread: float
-    """The squares of the distances of rewards from what was expected in their strata."""
+    """The sum of squared deviations of rewards from their predictions."""
     count_of_all: float
     total_of_all: float
-    """The rewards of all strata: how many, and their sum."""
+    """The number of rewards in all strata, and their sum."""
     log_arrows: Array
-    """log E of each knob."""
+    """log E of each manipulable variable."""
     log_graph: float
-    """log E of all knobs together."""
+    """log E of all manipulable variables together."""
     contrasts: Integers
-    """How many outcomes tested each knob: those before which chance had left open what would be done with it."""
+    """The number of outcomes that tested each variable: those whose decision left its choice random."""
     counted: Array
-    """How often each value was drawn from each row of each table."""
+    """The number of draws of each value from each row of each CPT."""
     log_rows: Array
     """log E of each row, for each alternative."""
     log_suspected: Array
-    """log of 3/4 + E/4 of each row."""
+    """The logarithm of 3/4 + E/4 of each row."""
     log_tables: float
     """The sum of these."""
     learned: int
-    """Whether tables are learnt from what was counted."""
+    """Whether CPTs are learned from the counts."""
     believed: Array
-    """The counts from which they were last made."""
+    """The counts at the last update of the CPTs."""
     alarms: Array
-    """`NUMBERS_PER_ALARM` each."""
+    """The alarms, `NUMBERS_PER_ALARM` numbers each."""
 
     GROWING: ClassVar[tuple[str, ...]] = ("stratum_count", "stratum_total", "seen", "paid", "alarms")
-    """These have sizes that hang on what happened."""
+    """The fields whose sizes depend on the outcomes."""
 
     @staticmethod
     def empty_fields(problem: Problem) -> dict[str, Any]:
-        """Nothing seen yet."""
-        implications, knobs = testable_implications(problem), len(problem.manipulable)
+        """The initial values of all fields."""
+        implications, manipulable = testable_implications(problem), len(problem.manipulable)
         size = problem.configurations * implications.columns
         if size > CELL_LIMIT:
             raise SizeError(
@@ -186,8 +188,8 @@ class Monitor(Statistic):
             )
         return {
             "witnessed": 0,
-            "joined": np.zeros(knobs, dtype=np.int64),
-            **_empty_sums(problem.configurations, implications.columns, knobs),
+            "joined": np.zeros(manipulable, dtype=np.int64),
+            **_empty_sums(problem.configurations, implications.columns, manipulable),
             "counted": np.zeros(implications.size),
             "log_rows": np.zeros((implications.rows, len(implications.alternatives))),
             "log_suspected": np.zeros(implications.rows),
@@ -199,7 +201,7 @@ class Monitor(Statistic):
 
     @classmethod
     def start(cls, problem: Problem) -> Monitor:
-        """A watch on a problem."""
+        """A monitor of a problem before the first outcome."""
         return cls(rounds=0, **cls.empty_fields(problem))
 
     def restore(self, record: Any) -> None:
@@ -210,13 +212,13 @@ class Monitor(Statistic):
         super().restore(record)
 
     @property
-    def joined_knobs(self) -> tuple[int, ...]:
-        """Those that have joined the parents."""
+    def added_variables(self) -> tuple[int, ...]:
+        """The manipulable variables that were added to the parents."""
         joined = self.joined.tolist()
-        return tuple([knob for knob, has in enumerate(joined) if has]) if 1 in joined else ()
+        return tuple([variable for variable, has in enumerate(joined) if has]) if 1 in joined else ()
 
     def current_problem(self, problem: Problem) -> Problem:
-        """The problem with the tables that are believed by now."""
+        """The problem with the current CPTs."""
         if not self.learned:
             return problem
         key = "learned", self.believed.tobytes()
@@ -228,7 +230,7 @@ class Monitor(Statistic):
     # --- one more outcome -----------------------------------------------------------------------------
 
     def add_outcome(self, problem: Problem, outcome: Outcome, reward: float, noise: float | None) -> None:
-        """One more outcome, in the order of decisions.
+        """Add one outcome, in the order of decisions.
 
         `noise` is the scale of the rewards given z, None if they are successes and failures.
         """
@@ -238,31 +240,31 @@ class Monitor(Statistic):
         implications = testable_implications(problem)
         stratum = self._stratum(problem, outcome.action.choices, outcome.z)
         columns = implications.columns_of(outcome.action.choices)
-        common = common_mean(self.count_of_all, self.total_of_all, coins=noise is None)
+        common = common_mean(self.count_of_all, self.total_of_all, is_binary=noise is None)
         count = self.stratum_count.item(stratum) + STRATUM_PSEUDO_COUNT
         total = self.stratum_total.item(stratum) + STRATUM_PSEUDO_COUNT * common
         contrasts = self._contrasts(problem, implications, outcome)
         if contrasts:
             variance = None if noise is None else (self.spread + noise * noise) / (self.count_of_all + 1.0)
             self._bet(implications, stratum, contrasts, columns, (count, total), reward, variance)
-        # Of numbers the first says where they lie, so that a constant added to all changes nothing.
+        # The first numeric reward sets the level, so that adding a constant to all rewards changes nothing.
         self._add_reward(stratum, columns, total / count if noise is None or self.count_of_all else reward, reward)
         if self.count_of_all >= REFIT_GROWTH * self.added_at:
-            self._fit_choice_effects(implications, coins=noise is None)
+            self._fit_choice_effects(implications, is_binary=noise is None)
         for value in implications.cpt_draws(outcome):
-            self._count_table_draw(value)
+            self._count_cpt_draw(value)
         if self.learned and self.counted.sum() >= REFIT_GROWTH * self.believed.sum():
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:
-        return joined_cell(problem.configuration(z), choices, problem.actions.radices, self.joined_knobs)
+        return repaired_cell(problem.configuration(z), choices, problem.actions.radices, self.added_variables)
 
     def _contrasts(self, problem: Problem, implications: Implications, outcome: Outcome) -> list[Contrast]:
-        """P(x | stratum) for the choices x of every knob that was left to chance."""
+        """P(x | stratum) for the choices x of every variable whose choice was random."""
         support = outcome.support
         if support is None or len(support) == 1:
             return []
-        current, fixed = self.current_problem(problem), self.joined_knobs
+        current, fixed = self.current_problem(problem), self.added_variables
         current_implications = implications if current is problem else testable_implications(current)
         choices_made, z = outcome.action.choices, outcome.z
         if current_implications.probability(current, choices_made, z) == 0.0:
@@ -274,9 +276,13 @@ class Monitor(Statistic):
                 continue
             weight = share * current_implications.probability(current, choices, z)
             if weight:
-                for weights_of_knob, column in zip(chances, implications.columns_of(choices), strict=True):
-                    weights_of_knob[column] = weights_of_knob.get(column, 0.0) + weight
-        return [(knob, weights_of_knob) for knob, weights_of_knob in enumerate(chances) if len(weights_of_knob) > 1]
+                for weights_of_variable, column in zip(chances, implications.columns_of(choices), strict=True):
+                    weights_of_variable[column] = weights_of_variable.get(column, 0.0) + weight
+        return [
+            (variable, weights_of_variable)
+            for variable, weights_of_variable in enumerate(chances)
+            if len(weights_of_variable) > 1
+        ]
 
     def _bet(
         self,
@@ -288,11 +294,13 @@ class Monitor(Statistic):
         reward: float,
         variance: float | None,
     ) -> None:
-        """Bet on every knob that was left to chance; `stratum_sums` are the number and the sum of its rewards."""
+        """Bet on every variable whose choice was random; `stratum_sums` are the number and the sum of the
+        stratum's rewards.
+        """
         counts, sums, effects = self.seen[stratum].tolist(), self.paid[stratum].tolist(), self.added.tolist()
         logs, factors = [], []
-        for knob, chances in contrasts:
-            first, last = implications.column_span(knob)
+        for variable, chances in contrasts:
+            first, last = implications.column_span(variable)
             mean = (stratum_sums[1] - sum(map(mul, counts[first:last], effects[first:last]))) / stratum_sums[0]
             means = [predict_mean(mean + effects[x], counts[x], sums[x]) for x in chances]
             q = (
@@ -300,11 +308,11 @@ class Monitor(Statistic):
                 if variance is None
                 else normal_likelihoods(means, reward, variance)
             )
-            factor = e_factor(q, list(chances.values()), list(chances).index(columns[knob]))
-            logs.append(self.log_arrows.item(knob))
+            factor = e_factor(q, list(chances.values()), list(chances).index(columns[variable]))
+            logs.append(self.log_arrows.item(variable))
             factors.append(factor)
-            self.log_arrows[knob] = logs[-1] + math.log(factor)
-            self.contrasts[knob] += 1
+            self.log_arrows[variable] = logs[-1] + math.log(factor)
+            self.contrasts[variable] += 1
         self.log_graph += log_betting_gain(logs, factors)
 
     def _add_reward(self, stratum: int, columns: tuple[int, ...], mean: float, reward: float) -> None:
@@ -318,15 +326,15 @@ class Monitor(Statistic):
             counts[column] += 1.0
             sums[column] += reward
 
-    def _fit_choice_effects(self, implications: Implications, *, coins: bool) -> None:
-        """Find out anew what choices add to the reward."""
+    def _fit_choice_effects(self, implications: Implications, *, is_binary: bool) -> None:
+        """Estimate the choice effects on the reward again."""
         visited = np.flatnonzero(self.stratum_count)
-        common = common_mean(self.count_of_all, self.total_of_all, coins=coins)
+        common = common_mean(self.count_of_all, self.total_of_all, is_binary=is_binary)
         total = self.stratum_total[visited] + STRATUM_PSEUDO_COUNT * common
         self.added = choice_effects(self.seen[visited], self.paid[visited], total, implications.starts, self.added)
         self.added_at = self.count_of_all
 
-    def _count_table_draw(self, draw: TableDraw) -> None:
+    def _count_cpt_draw(self, draw: CPTDraw) -> None:
         row, place, start, stop, alternatives, prior, prior_total = draw
         row_counts = self.counted[start:stop].tolist()
         count, rows = row_counts[place - start], sum(row_counts)
@@ -341,19 +349,21 @@ class Monitor(Statistic):
         self.log_suspected[row] = log_mixture
         self.counted[place] = count + 1.0
 
-    # --- what it says ---------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------
 
     def alarm_rows(self) -> list[AlarmRow]:
-        """The alarms, the first first."""
+        """The alarms, in the order of their decisions."""
         numbers = self.alarms.reshape(-1, NUMBERS_PER_ALARM).tolist()
         return [AlarmRow(int(t), int(about), int(which), log_e, int(done)) for t, about, which, log_e, done in numbers]
 
     def has_open_alarm(self, about: int) -> bool:
-        """Whether it has been said already, and nothing was done about it since."""
+        """Whether there was an alarm on this subject without a response since."""
         return any(row.about == about and row.done != REPAIRED for row in self.alarm_rows())
 
     def find_alarm(self, alpha: float) -> tuple[int, int, float] | None:
-        """What it is about, which one, log E, if there is reason for one. Each of the two tests may err in alpha/2."""
+        """The subject, its number and log E, if there is an alarm; each of the two tests has error probability
+        alpha/2.
+        """
         limit = math.log(2.0 / alpha)
         if self.log_tables >= limit and not self.has_open_alarm(ROW):
             rows = [log_mean_exp(logs) for logs in self.log_rows.tolist()]
@@ -366,19 +376,19 @@ class Monitor(Statistic):
         return None
 
     def record_alarm(self, decision: int, about: int, which: int, log_e: float, done: int) -> AlarmRow:
-        """Keep an alarm."""
+        """Record an alarm."""
         row = AlarmRow(decision, about, which, log_e, done)
         self.alarms = np.concatenate([self.alarms, np.array(row, dtype=np.float64)])
         return row
 
     def restart(self, problem: Problem) -> None:
-        """The evidence on knobs begins anew, in the strata that there are now."""
-        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.joined_knobs)
+        """Restart the evidence on manipulable variables with the current strata."""
+        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.added_variables)
         for name, value in _empty_sums(strata, self.seen.shape[1], len(self.joined)).items():
             setattr(self, name, value)
 
 
-def _empty_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
+def _empty_sums(strata: int, columns: int, manipulable: int) -> dict[str, Any]:
     return {
         "stratum_count": np.zeros(strata),
         "stratum_total": np.zeros(strata),
@@ -389,25 +399,25 @@ def _empty_sums(strata: int, columns: int, knobs: int) -> dict[str, Any]:
         "spread": 0.0,
         "count_of_all": 0.0,
         "total_of_all": 0.0,
-        "log_arrows": np.zeros(knobs),
+        "log_arrows": np.zeros(manipulable),
         "log_graph": 0.0,
-        "contrasts": np.zeros(knobs, dtype=np.int64),
+        "contrasts": np.zeros(manipulable, dtype=np.int64),
     }
 
 
 @dataclass(eq=False)
 class MonitoredCells(Monitor):
-    """Cells as they are at present, and rewards by action and configuration, from which other cells can be made."""
+    """The current cells, and the rewards by action and configuration, from which other cells can be computed."""
 
     count: Array
     total: Array
     given_up: int
     """Whether cells are actions, in every context."""
     told_choices: Integers
-    """What was done, a number for each knob, row after row."""
+    """The choices of past actions, one number per manipulable variable, row after row."""
     told_z: Integers
     told_context: Integers
-    """The number of the context, where a graph may be given up in contexts; 0 elsewhere."""
+    """The number of the context, if a graph may be given up in contexts; otherwise 0."""
     told_count: Array
     told_total: Array
 
@@ -418,7 +428,7 @@ class MonitoredCells(Monitor):
 
     @classmethod
     def empty(cls, problem: Problem) -> MonitoredCells:
-        """Nothing seen yet."""
+        """The statistic before the first outcome."""
         cells, no_codes = Cells.empty(problem.configurations), np.zeros(0, dtype=np.int64)
         cell_fields: dict[str, Any] = {"count": cells.count, "total": cells.total, "given_up": 0}
         reward_fields: dict[str, Any] = {
@@ -435,17 +445,17 @@ class MonitoredCells(Monitor):
 
     @property
     def cells(self) -> Cells:
-        """What posteriors are made of."""
+        """The statistic of the posteriors."""
         return Cells(self.rounds, self.count, self.total)
 
     def cell(self, problem: Problem, action: Action, z: int, context: int) -> int:
-        """Where an outcome counts."""
+        """The cell of an outcome."""
         if self.given_up:
             return context * problem.actions.size + action.number
-        return joined_cell(z, action.choices, problem.actions.radices, self.joined_knobs)
+        return repaired_cell(z, action.choices, problem.actions.radices, self.added_variables)
 
     def add_reward(self, problem: Problem, action: Action, z: int, context: int, reward: float) -> None:
-        """One more reward."""
+        """Add one reward."""
         cell = self.cell(problem, action, z, context) if len(self.alarms) else z
         self.rounds += 1
         self.count[cell] += 1.0
@@ -455,7 +465,7 @@ class MonitoredCells(Monitor):
         self.told_total[row] += reward
 
     def _reward_keys(self) -> Iterator[tuple[Choices, int, int]]:
-        """What was done, what came of it, and in which context; row by row."""
+        """The choices, the configuration and the context of each row."""
         choices = map(tuple, self.told_choices.reshape(len(self.told_z), -1).tolist())
         return zip(choices, self.told_z.tolist(), self.told_context.tolist(), strict=True)
 
@@ -472,7 +482,7 @@ class MonitoredCells(Monitor):
         return row
 
     def rebuild_cells(self, problem: Problem, size: int) -> None:
-        """Make the cells that there are to be now, from all that was told."""
+        """Compute the cells of the current graph from all recorded rewards."""
         self.count, self.total = np.zeros(size), np.zeros(size)
         sums = zip(self.told_count.tolist(), self.told_total.tolist(), strict=True)
         for (choices, z, context), (count, total) in zip(self._reward_keys(), sums, strict=True):

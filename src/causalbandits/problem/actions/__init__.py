@@ -1,7 +1,7 @@
-"""The actions: which interventions there are, their numbering, constraints and costs.
+"""The actions: the possible interventions, their numbering, constraints and costs.
 
-`space` has `ActionSpace` with ranking and unranking, `constraints` what keywords of a problem allow and forbid, `costs`
-the price of each value that a variable is set to.
+`space` has `ActionSpace` with ranking and unranking, `constraints` parses the constraints on actions in the arguments
+of a problem, and `costs` has the price of each value of a variable.
 """
 
 from causalbandits.problem.actions.constraints import (

@@ -12,7 +12,7 @@ from causalbandits.model import Intervention, State, Variables, validate_unique_
 from causalbandits.problem.actions.space import ActionSpace
 
 Manipulable = Iterable[str] | Mapping[str, Iterable[State] | None]
-"""Names of variables, or a mapping from each to the values that it may be set to; None: to all."""
+"""Names of variables, or a mapping from each to the values that it may be set to; None stands for all values."""
 
 
 def build_action_space(
@@ -25,8 +25,8 @@ def build_action_space(
 ) -> ActionSpace:
     """The actions that arguments of a problem allow, before forbidden ones are removed.
 
-    Every manipulable variable is set in every action, except for the `optional` ones. Where `optional` is None, an
-    explicit list of actions, or fewer settings than variables (`max_set`), make all of them optional.
+    Every manipulable variable is set in every action, except for the `optional` ones. If `optional` is None, an
+    explicit list of actions, or a `max_set` below the number of variables, makes all of them optional.
     """
     names = validate_unique_names("manipulable", manipulable, model.__getitem__)
     if not names:
@@ -62,7 +62,7 @@ def always_set_names(
 
 
 def remove_forbidden(space: ActionSpace, forbid: Callable[[Intervention], bool], *, stacklevel: int) -> ActionSpace:
-    """The actions that are not forbidden; warns if none is, because whoever forbids means something."""
+    """The actions that are not forbidden; warns if `forbid` excludes none, because this is probably a mistake."""
     if not callable(forbid):
         raise ProblemError(
             "forbid must be a function that returns whether an intervention is forbidden, such as lambda do: "

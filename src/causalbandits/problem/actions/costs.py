@@ -1,9 +1,9 @@
 """Costs of actions: a price for each value of a manipulable variable; an unset variable costs nothing.
 
-    cost(a) = sum over the knobs that a sets of price(knob, value)
+    cost(a) = sum over the variables that a sets of price(variable, value)
 
-Costs are known, so they are subtracted from scores, never from rewards: Y - cost(a) hangs on the action even where the
-parents are known, and a policy that learns a mean for each configuration would learn a wrong one.
+Costs are known, so they are subtracted from scores, never from rewards. Given the parents, Y - cost(a) still depends on
+the action, so a mean of it per configuration would be wrong.
 
 >>> from causalbandits import zoo, Problem
 >>> problem = zoo.email_campaign().problem
@@ -27,10 +27,10 @@ from causalbandits.model import State, Variable
 from causalbandits.problem.actions.space import ActionSpace, Choices, Choices2D
 
 Prices = Mapping[str, float | Mapping[State, float]]
-"""For each knob a price, whatever it is set to, or one for each value; what is not there costs nothing."""
+"""The prices of each variable: one for all values, or one for each value; values without a price cost nothing."""
 
 LARGEST_PRICE = 1e100
-"""No price is above this: sums of larger ones overflow."""
+"""The largest price; sums of larger ones overflow."""
 
 
 class Costs:
@@ -39,7 +39,9 @@ class Costs:
     def __init__(self, space: ActionSpace, tables: Sequence[Sequence[float]]) -> None:
         self.space = space
         self.tables = tuple(np.array(table, dtype=np.float64) for table in tables)
-        """For each knob the price of each of its choices; the first, to leave it alone, costs nothing."""
+        """For each manipulable variable, the price of each of its choices; the first choice, leaving it unset,
+        costs nothing.
+        """
 
     @classmethod
     def parse(cls, space: ActionSpace, prices: Prices | None) -> Costs | None:
@@ -71,11 +73,11 @@ class Costs:
             total += prices[choice]
         return total
 
-    def costs_of(self, choices: Choices2D, knobs: Sequence[int] | None = None) -> Array:
+    def costs_of(self, choices: Choices2D, manipulable: Sequence[int] | None = None) -> Array:
         """The costs of rows of choices, of all variables or of some, given by their positions."""
         total = np.zeros(len(choices))
-        for column, knob in enumerate(range(len(self.tables)) if knobs is None else knobs):
-            total += self.tables[knob][choices[:, column]]
+        for column, variable in enumerate(range(len(self.tables)) if manipulable is None else manipulable):
+            total += self.tables[variable][choices[:, column]]
         return total
 
     @cached_property
@@ -138,7 +140,7 @@ class Costs:
 
 
 def _parse_prices(variable: Variable, prices: object) -> list[float]:
-    """The price of each choice of a knob."""
+    """The price of each choice of a variable."""
     if not isinstance(prices, Mapping):
         return [0.0, *[_parse_price(variable, prices, "")] * len(variable.states)]
     table = [0.0] * (1 + len(variable.states))
@@ -162,7 +164,7 @@ def _parse_price(variable: Variable, price: object, value: str) -> float:
 
 
 def _state_texts(variable: Variable) -> list[str]:
-    """The values of a variable as keys of JSON, which differ: 1 and "1" are told apart by quotes."""
+    """The values of a variable as distinct JSON keys; quotes distinguish the text "1" from the number 1."""
     texts = list(map(str, variable.states))
     return texts if len(set(texts)) == len(texts) else list(map(repr, variable.states))
 

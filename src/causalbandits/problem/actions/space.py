@@ -1,14 +1,14 @@
-"""The action set A: for every manipulable variable, leave it alone or set it to one of its values.
+"""The action set A: every manipulable variable is left unset or set to one of its values.
 
-An action is a row of *choices*, one per variable: 0 leaves it alone, j sets its j-th value, if that is allowed. Actions
-are numbered in lexicographic order of their choices, so do() comes first and the last variable moves fastest.
+An action is a row of *choices*, one per variable: 0 leaves it unset, j sets it to its j-th value, if that is allowed.
+Actions are numbered in lexicographic order of their choices, so do() comes first and the last variable changes fastest.
 
-Nothing is enumerated unless asked for: ranking (choices to number) and unranking (number to choices) count the
+Actions are enumerated only on request: ranking (choices to number) and unranking (number to choices) count the
 completions of a prefix, with W[i][r] the number of ways to fill the variables from i on and set at most r of them,
 
-    W[i][r] = W[i+1][r] (left alone, unless it must be set) + m_i W[i+1][r-1] (set to one of m_i allowed values).
+    W[i][r] = W[i+1][r] (left unset, unless it must be set) + m_i W[i+1][r-1] (set to one of m_i allowed values).
 
-An `Action` has its choices, and finds its number and its intervention when it is asked for them.
+An `Action` has its choices; its number and its intervention are computed at first use.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ Choices = tuple[int, ...]
 Choices2D = npt.NDArray[np.integer[Any]]
 
 ENUMERATION_LIMIT = 2**23
-"""Action sets beyond this are not listed in memory."""
+"""The size beyond which action sets are not listed in memory."""
 
 ACTION_CACHE_SIZE = 2**14
-"""So many actions are remembered by their numbers."""
+"""The number of cached actions, by number."""
 
 PREDICATE_LIMIT = 2**20
-"""A function given by the user is asked about no more actions than this: a few seconds."""
+"""The largest number of actions for which a function given by the user is evaluated, which takes a few seconds."""
 
 
 class ActionConstraint(Protocol):
-    """What refuses actions knows why."""
+    """A constraint on actions that can explain why it excludes one."""
 
     def reason(self, choices: Choices) -> str | None:
-        """Why an action may not be chosen; None if it may."""
+        """The reason why an action may not be chosen; None if it may."""
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """A JSON-ready description."""
 
 
 class Action:
@@ -78,7 +78,7 @@ class Action:
             self.number = number
 
     def __getattr__(self, name: str) -> Any:
-        """The number and the intervention are computed when they are first read: only then are they missing."""
+        """Compute the number or the intervention at its first use."""
         if name == "number":
             self.number = self.space._rank_or_explain(self.choices)
             return self.number
@@ -134,23 +134,23 @@ class ActionSpace:
             )
         self.max_set = None if max_set is None or max_set >= n else int(max_set)
         self.radices = tuple(len(v.states) + 1 for v in self.variables)
-        """How many choices each variable has, "leave alone" included; not all of them need be allowed."""
+        """The number of choices of each variable, including leaving it unset and values that are not allowed."""
         values_by_name = values or {}
         self.settable = tuple(_parse_settable(v, values_by_name.get(v.name)) for v in self.variables)
-        """The choices that set each variable to a value that is allowed, in order."""
+        """For each variable, the choices that set it to an allowed value, in order."""
         allowed = zip(self.variables, self.settable, strict=True)
         self.values = {
             v.name: [v.states[c - 1] for c in settable_choices]
             for v, settable_choices in allowed
             if len(settable_choices) < len(v.states)
         }
-        """The values that variables may be set to, where these are not all."""
+        """The allowed values of variables for which not all values are allowed."""
         self._value_counts = tuple(map(len, self.settable))
         self._completions = self._count_completions()
         self._number_by_choices: dict[Choices, int] | None = None
         self._choices_in_order: tuple[Choices, ...] = ()
         self.requirements: ActionConstraint | None = None
-        """Why other actions are none of the list, where that was required."""
+        """The constraint that removed actions from the list, if there is one."""
         self._actions_by_number: BoundedCache[int, Action] = BoundedCache(ACTION_CACHE_SIZE)
         self._actions_by_assignment: BoundedCache[Intervention | frozenset[tuple[str, State]], Action] = BoundedCache(
             ACTION_CACHE_SIZE
@@ -173,7 +173,7 @@ class ActionSpace:
         return self._completions[0][-1] if self._number_by_choices is None else len(self._choices_in_order)
 
     def __len__(self) -> int:
-        """How many actions there are, if Python allows for so long a sequence; `size` has any number."""
+        """The number of actions, if Python supports a sequence of this length; `size` has any number."""
         if self.size > sys.maxsize:
             raise OverflowError(
                 f"len() of an action space is limited to {sys.maxsize}; there are {format_count(self.size)} actions. "
@@ -182,7 +182,7 @@ class ActionSpace:
         return self.size
 
     def __bool__(self) -> bool:
-        return True  # there is always an action, even where len() fails
+        return True  # there is always an action, even if len() fails
 
     @property
     def is_product(self) -> bool:
@@ -225,7 +225,9 @@ class ActionSpace:
     # Subsets of the actions, and of the variables.
 
     def within(self, variables: Sequence[int]) -> ActionSpace:
-        """The space of some of the variables alone, given by their positions; a list's does not count."""
+        """The space of some of the variables alone, given by their positions; an explicit list of actions is
+        ignored.
+        """
         subset = [self.variables[k] for k in variables]
         always = [v.name for v in subset if v.name in self.always_set]
         return ActionSpace(subset, max_set=self.max_set, always_set=always, values=self.values)
@@ -277,11 +279,11 @@ class ActionSpace:
     def find(self, intervention: Mapping[str, State]) -> Action:
         """The action of an intervention; an `InterventionError` is raised if there is none."""
         try:
-            # An Intervention keeps its hash: most often it is one that the agent was given before.
+            # An Intervention caches its hash, and most often it was returned by the agent before.
             key = intervention if isinstance(intervention, Intervention) else frozenset(intervention.items())
             action = self._actions_by_assignment.get(key)
         except (AttributeError, TypeError):
-            return self.action(self.index(intervention))  # which says what is wrong with it
+            return self.action(self.index(intervention))  # raises an error with the reason
         return (
             self._actions_by_assignment.store(key, self.action(self.index(intervention))) if action is None else action
         )
@@ -326,16 +328,16 @@ class ActionSpace:
         return tuple(v.code(assignment[v.name]) + 1 if v.name in assignment else 0 for v in self.variables)
 
     def decode(self, choices: Sequence[int]) -> Intervention:
-        """The intervention that choices from outside make."""
+        """The intervention of choices from outside, which are validated."""
         return self._intervention(self.validate_choices(choices))
 
     def _intervention(self, choices: Choices) -> Intervention:
-        """The intervention that valid choices make, such as an action's own."""
+        """The intervention of valid choices, such as an action's own."""
         pairs = zip(self.variables, choices, strict=True)
         return Intervention({v.name: v.states[c - 1] for v, c in pairs if c})
 
     def validate_choices(self, choices: Sequence[int]) -> Choices:
-        """Choices from outside, if they are choices at all."""
+        """Validate choices from outside."""
         try:
             validated = tuple([operator.index(c) for c in choices])
             in_range = all(0 <= c < radix for c, radix in zip(validated, self.radices, strict=True))
@@ -350,11 +352,11 @@ class ActionSpace:
     # Ranking and unranking by counting completions.
 
     def rank(self, choices: Sequence[int]) -> int:
-        """The number of the action with these choices, which may come from outside."""
+        """The number of the action with these choices, which are validated."""
         return self._rank_or_explain(self.validate_choices(choices))
 
     def _rank_or_explain(self, choices: Choices) -> int:
-        """The number of the action with valid choices; where a requirement took it away, the error says so."""
+        """The number of the action with valid choices; the error names the constraint that excludes it."""
         try:
             return self._rank(choices)
         except InterventionError:
@@ -402,7 +404,7 @@ class ActionSpace:
         return ways
 
     def _rank_by_counting(self, choices: Choices) -> int:
-        """The number of the action with these choices; refused if the constraints do not allow it."""
+        """The number of the action with these choices; an error is raised if the constraints exclude it."""
         remaining, number = len(self._completions[0]) - 1, 0
         for i, (name, choice) in enumerate(zip(self.names, choices, strict=True)):
             completions_after = self._completions[i + 1]
@@ -439,7 +441,7 @@ class ActionSpace:
         return tuple(choices)
 
     def _rank_of_choice(self, i: int, choice: int) -> int:
-        """Where a choice that sets variable i stands among those that are allowed."""
+        """The position of a choice among the allowed choices of variable i."""
         if self._value_counts[i] == len(self.variables[i].states):
             return choice - 1
         if choice not in self.settable[i]:
@@ -458,12 +460,12 @@ class ActionSpace:
         return self._enumerate_choices()
 
     def _enumerate_choices(self) -> Choices2D:
-        """Every action's choices, a row each."""
+        """The choices of every action, one row each."""
         dtype = np.min_scalar_type(max(self.radices, default=1))
         rows = np.zeros((1, 0), dtype=dtype)
         remaining = np.array([len(self._completions[0]) - 1])
         for i, name in enumerate(self.names):
-            # A branch exists where it can be completed: the same counts that number the actions.
+            # A branch exists if it can be completed, by the same counts that number the actions.
             can_complete = np.array([w > 0 for w in self._completions[i + 1]])
             alone = can_complete[remaining] & (name not in self.always_set)
             fewer = remaining if self.max_set is None else remaining - 1
@@ -483,7 +485,7 @@ class ActionSpace:
         return (self._unrank(i) for i in range(self.size))
 
     def refuse_enumeration(self, why: str, limit: int = ENUMERATION_LIMIT) -> None:
-        """Raise if the action set is too large to be listed."""
+        """Raise an error if the action set is too large to be listed."""
         if self.size > limit:
             raise SizeError(
                 f"{why}, and there are {format_count(self.size)} of them (the limit is {limit}). Allow fewer: "
@@ -549,7 +551,7 @@ def _parse_settable(variable: Variable, values: Iterable[State] | None) -> Choic
 
 
 def format_count(count: int) -> str:
-    """A count for people: exact while that can be read.
+    """A count as text: exact if it is short, otherwise its order of magnitude.
 
     >>> format_count(4**5), format_count(4**60)
     ('1024', 'about 10^36')

@@ -1,8 +1,7 @@
-"""Candidate sets: the actions among which a best one is certain to be, and how they are searched.
+"""Candidate sets: the actions that are certain to include an optimal one, and how they are searched.
 
-`candidate_set` has the kinds of sets and `product_actions` the one that a reduction leaves; `reduction` removes
-dominated actions with the convex hulls of `hull`; `intervention_sets` does so by the graph alone (POMIS),
-where no tables are known.
+`candidate_set` has the kinds of sets, `product_actions` the set after a reduction. `reduction` removes dominated
+actions with the convex hulls of `hull`. `intervention_sets` removes actions by the graph alone (POMIS), without CPTs.
 """
 
 from causalbandits.problem.candidates.candidate_set import (

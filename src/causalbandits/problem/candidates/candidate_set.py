@@ -1,4 +1,4 @@
-"""Candidate sets: the actions that a policy searches, in order; all, some, or the same under other CPTs."""
+"""Candidate sets: the actions that a policy searches, in order; all, some, or the same actions under other CPTs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from causalbandits.problem.inference import Block, RowBuilder
 from causalbandits.problem.projection import Projection
 
 SCORE_ALL_LIMIT = 2**12
-"""Of so many actions all are scored where some are asked for: that is cheaper than to arrange some of them first."""
+"""The largest set of which all actions are scored even if only some are needed, which is faster than selecting
+them first.
+"""
 
 
 class CandidateSet(ABC):
-    """Actions in the order in which they are searched: positions, not numbers, tell them apart here."""
+    """Actions in the order of the search; they are identified by positions, not numbers."""
 
     space: ActionSpace
     size: int
-    """How many actions are searched."""
+    """The number of searched actions."""
     projection: Projection
     """Sums over P(z | a) for every searched action."""
 
@@ -33,10 +35,10 @@ class CandidateSet(ABC):
 
     @abstractmethod
     def array(self) -> Choices2D:
-        """The choices of every searched action, a row each, in order."""
+        """The choices of every searched action in order, one row each."""
 
     def position(self, action: Action) -> int:
-        """Where an action stands; all are looked at."""
+        """The position of an action, found by linear search."""
         matches = np.flatnonzero((self.array() == np.array(action.choices)).all(axis=1))
         if not len(matches):
             raise ActionIndexError(f"{action} is not one of the {self.size} searched actions.")
@@ -45,26 +47,28 @@ class CandidateSet(ABC):
     @property
     @abstractmethod
     def row_builders(self) -> Sequence[RowBuilder]:
-        """How the projection's rows of each block are made, whatever tables the variables have."""
+        """For each block, a function from CPTs to the rows of the projection."""
 
     @property
     def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
-        """The actions that are scored where these are asked for, and which of them these are; None: all, in order."""
+        """The set whose actions are scored for this one, and the positions of this set's actions in it; None for
+        all in order.
+        """
         return self, None
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Reweighted:
-        """The same actions in the same order, where variables have other tables."""
-        return Reweighted(self, tables)
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Reweighted:
+        """The same actions in the same order under other CPTs."""
+        return Reweighted(self, cpts)
 
     @property
     def projector(self) -> Callable[[Array], Array]:
-        """`project` with the scoring set resolved: for a situation, which projects many times."""
+        """`project` with the scoring set resolved, for situations that project many times."""
         candidates, positions = self.scoring_set
         projection = candidates.projection
         return projection if positions is None else partial(_project_and_select, projection, positions)
 
     def project(self, x: Array) -> Array:
-        """The sum of P(z | a) x[z] for every searched action; for every column of x, a row each, if it has some."""
+        """The sum of P(z | a) x[z] for every searched action; if x has columns, one row for each of them."""
         return self.projector(x)
 
 
@@ -73,19 +77,19 @@ def _project_and_select(projection: Projection, positions: Codes, x: Array) -> A
 
 
 class Reweighted(CandidateSet):
-    """The actions of another set, if variables had other tables."""
+    """The actions of another set under other CPTs."""
 
-    def __init__(self, base: CandidateSet, tables: Mapping[str, Array]) -> None:
-        self.space, self.size, self._base, self._tables = base.space, base.size, base, tables
+    def __init__(self, base: CandidateSet, cpts: Mapping[str, Array]) -> None:
+        self.space, self.size, self._base, self._cpts = base.space, base.size, base, cpts
 
     @cached_property
     def projection(self) -> Projection:  # type: ignore[override]
-        return self._base.projection.with_rows([rows(self._tables) for rows in self.row_builders])
+        return self._base.projection.with_rows([rows(self._cpts) for rows in self.row_builders])
 
     @cached_property
     def scoring_set(self) -> tuple[CandidateSet, Codes | None]:
         candidates, positions = self._base.scoring_set
-        return (self if candidates is self._base else Reweighted(candidates, self._tables)), positions
+        return (self if candidates is self._base else Reweighted(candidates, self._cpts)), positions
 
     @property
     def row_builders(self) -> Sequence[RowBuilder]:
@@ -99,7 +103,7 @@ class Reweighted(CandidateSet):
 
 
 class Subset(CandidateSet):
-    """Some of the actions of another set, given by their positions there."""
+    """Some of the actions of another set, given by their positions."""
 
     def __init__(self, base: CandidateSet, positions: Codes) -> None:
         self.space, self.size = base.space, len(positions)
@@ -182,10 +186,10 @@ class ListedActions(CandidateSet):
 def project_actions(
     actions: Choices2D, blocks: tuple[Block, ...], shape: tuple[int, ...], *, every: bool = False
 ) -> Projection:
-    """The projection onto some actions, given by their choices; `all_actions` says that they are all combinations."""
+    """The projection onto some actions, given by their choices; `every` states that they are all combinations."""
     rows, row_indices = [], []
     for block in blocks:
-        distinct, block_row_indices = _distinct_choices(actions[:, block.knobs], block, every)
+        distinct, block_row_indices = _distinct_choices(actions[:, block.manipulable], block, every)
         rows.append(block.rows(distinct))
         row_indices.append(block_row_indices)
     return Projection(rows, row_indices, shape, blocks, all_pairs=every)
@@ -194,13 +198,13 @@ def project_actions(
 def row_builders_of_actions(
     actions: Choices2D, blocks: tuple[Block, ...], *, every: bool = False
 ) -> Sequence[RowBuilder]:
-    """How the rows of `project_actions` are made, whatever tables the variables have."""
-    return [block.row_builder(_distinct_choices(actions[:, block.knobs], block, every)[0]) for block in blocks]
+    """For each block, a function from CPTs to the rows of `project_actions`."""
+    return [block.row_builder(_distinct_choices(actions[:, block.manipulable], block, every)[0]) for block in blocks]
 
 
 def _distinct_choices(choices: Choices2D, block: Block, is_product: bool) -> tuple[Choices2D, Codes]:
-    """The distinct choices of a block among the actions, and which of them each action makes."""
-    if not block.knobs:
+    """The distinct choices of a block among the actions, and the index of each action's choice among them."""
+    if not block.manipulable:
         return choices[:1], np.zeros(len(choices), dtype=np.intp)
     if not is_product:
         distinct, row_indices = np.unique(choices, axis=0, return_inverse=True)

@@ -1,7 +1,7 @@
-"""The vertices of the convex hull of a table's rows, and the other rows as mixtures of them.
+"""The vertices of the convex hull of the rows of a matrix, and the other rows as mixtures of the vertices.
 
-Random directions find vertices; a non-negative least-squares fit certifies the rest, or finds what is missing. Every
-certificate is composed onto rows that are kept and computed again.
+Random directions find vertices. A non-negative least-squares fit certifies the other rows, or finds missing vertices.
+Every certificate is rewritten in terms of kept rows and verified.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 
 RESIDUAL_TOLERANCE = 1e-10
-"""A certificate's mixture may miss the removed row by this much in any entry."""
+"""The largest error of a certificate's mixture in any entry of the removed row."""
 
 DIRECTION_WORK = 2**26
-"""Random directions look for vertices with about this many multiplications in a block."""
+"""The approximate number of multiplications per block for the search of vertices by random directions."""
 
 MANY_NUMBERS = 2**16
-"""Rows of more numbers than this are looked at along the ways to them from the middle, too."""
+"""Rows with more entries than this are also searched along the directions from the centre to each row."""
 
 MAX_SOLVES, MAX_WORK = 2000, 2**35
-"""At most so many least-squares problems a block, of about so many multiplications; rows undecided by then are kept."""
+"""The largest number of least-squares problems per block, and of multiplications in them; undecided rows are then
+kept.
+"""
 
 WEIGHT_TOLERANCE = 1e-12
-"""Weights below this are left out of a certificate."""
+"""Weights below this are omitted from a certificate."""
 
 Weights = dict[int, float]
 
 
 class Hull:
-    """Vertices of rows found so far, and certificates for what was removed."""
+    """The vertices among the rows found so far, and certificates for removed rows."""
 
     def __init__(self, rows: Array) -> None:
         self.rows = self.points = rows
@@ -38,7 +40,7 @@ class Hull:
         self.solves = self.work = 0
 
     def reduce(self, members: Codes, usable: list[int], mixtures: dict[int, Weights]) -> None:
-        """Decide about `members`; rows in `usable` are kept already and may stand in certificates."""
+        """Decide about `members`; rows in `usable` are already kept and may occur in certificates."""
         open_ = self._distinct([i for i in members.tolist() if i not in mixtures], usable)
         self.certificates |= mixtures
         if not open_:
@@ -51,7 +53,7 @@ class Hull:
         self.kept |= set(open_) - set(self.certificates)
 
     def _decide_on_a_line(self, points: Codes, open_: set[int]) -> None:
-        """Of rows with two entries, all lie between the two ends."""
+        """The decision for rows with two entries, all of which lie between the two extremes."""
         ends, weights = _ends(self.rows[points, 0])
         low, high = (int(points[end]) for end in ends)
         for i, (to_low, to_high) in zip(points.tolist(), weights, strict=True):
@@ -65,14 +67,14 @@ class Hull:
         for i in open_:
             if i not in vertices:
                 self._decide(i, points, vertex_rows)
-        for i in [i for i in vertex_rows if i not in sure]:  # what was found later may hold what was found before
+        for i in [i for i in vertex_rows if i not in sure]:  # a later vertex may make an earlier one a mixture
             mixture = self._mixture(i, [k for k in vertex_rows if k != i])
             if isinstance(mixture, dict):
                 self.certificates[i] = mixture
                 del vertex_rows[i]
 
     def _vertices(self, points: Codes) -> list[int]:
-        """Positions of points that are surely vertices."""
+        """Positions of points that are certainly vertices."""
         centred = self.rows[points] - self.rows[points].mean(axis=0)
         extremes = np.argmax(centred @ random_directions(*centred.shape).T, axis=0)
         return sorted({*extremes.tolist(), *extreme_points(centred)})
@@ -91,7 +93,7 @@ class Hull:
         return distinct
 
     def _decide(self, i: int, points: Codes, vertex_rows: dict[int, None]) -> None:
-        """Certify row i as a mixture of known vertices, or find the vertices that are missing."""
+        """Certify row i as a mixture of known vertices, or find missing vertices."""
         while i not in vertex_rows:
             mixture = self._mixture(i, list(vertex_rows))
             if mixture is None:
@@ -99,14 +101,14 @@ class Hull:
             if isinstance(mixture, dict):
                 self.certificates[i] = mixture
                 return
-            # The residual of the best mixture points away from the hull, so what lies farthest along it is outside.
+            # The residual of the best mixture points away from the hull, so the farthest point along it lies outside.
             farthest = int(points[np.argmax(self.points[points] @ mixture)])
             vertex_rows[i if farthest in vertex_rows or farthest in self.certificates else farthest] = None
 
     def _mixture(self, i: int, vertex_rows: list[int]) -> Weights | Array | None:
-        """Row i's certificate as a mixture of known rows, or the direction in which it lies outside of their hull.
+        """Row i's certificate as a mixture of known rows, or a direction in which it lies outside their hull.
 
-        None if the budget is spent, or least squares do not converge: undecided, so kept.
+        None if the limits are exhausted or least squares do not converge; the row is then undecided and kept.
         """
         if self._is_exhausted:
             return None
@@ -125,7 +127,7 @@ class Hull:
         return self.solves >= MAX_SOLVES or self.work >= MAX_WORK
 
     def _fit_weights(self, matrix: Array, target: Array) -> Array | None:
-        """Weights that are not negative and make the least error; None if they are not found."""
+        """Non-negative weights with the smallest error; None if they are not found."""
         from scipy.optimize import nnls
 
         self.solves, self.work = self.solves + 1, self.work + matrix.size * min(matrix.shape)
@@ -135,7 +137,7 @@ class Hull:
             return None
 
     def verify_certificates(self) -> dict[int, Weights]:
-        """Certificates on kept rows only, each computed again; one that fails is dropped and its row kept."""
+        """Certificates in terms of kept rows only, each verified; if one fails, it is dropped and its row is kept."""
         composed: dict[int, Weights] = {}
 
         def compose(i: int) -> Weights:
@@ -161,17 +163,17 @@ class Hull:
                 del self.certificates[i]
 
     def admissible_mixtures(self, mixtures: dict[int, Weights]) -> dict[int, Weights]:
-        """Those of mixtures whose rows are right that may stand for the row."""
+        """Mixtures with correct rows that may replace their row."""
         return mixtures
 
     def residual(self, row: int, weights: Weights) -> float:
-        """By how much a mixture misses a row."""
+        """The largest error of a mixture for a row."""
         mixture = sum(w * self.rows[i] for i, w in weights.items())
         return float(np.abs(mixture - self.rows[row]).max())
 
 
 def row_key(row: Array) -> bytes:
-    """Rows with the same key are the same but for rounding."""
+    """A key that is equal for rows that are equal up to rounding."""
     return (np.round(row, 12) + 0.0).tobytes()
 
 
@@ -185,15 +187,16 @@ def _ends(values: Array) -> tuple[list[int], list[tuple[float, float]]]:
 
 
 def random_directions(n: int, d: int) -> Array:
-    """As many directions in d dimensions as n points can be looked at from within the limit."""
+    """As many directions in d dimensions as the work limit allows for n points."""
     count = int(min(4096, max(64, DIRECTION_WORK // (n * d))))
     return np.random.default_rng(0).standard_normal((count, d))
 
 
 def extreme_points(centred: Array) -> list[int]:
-    """The points that lie farther along the way to them than all others, by more than a certificate may miss.
+    """The points that lie farther than all others along the direction to them, by more than a certificate's
+    tolerance.
 
-    In many dimensions a random direction finds the few points that lie farthest out, and this most of the others.
+    In many dimensions a random direction finds only the few outermost points; this finds most of the others.
     """
     n, d = centred.shape
     if n * d <= MANY_NUMBERS:
@@ -210,31 +213,28 @@ def extreme_points(centred: Array) -> list[int]:
     return extremes
 
 
-# Rows with costs: which are no mixture of others that costs no more.
+# Rows with costs: a row is removed if it is a mixture of other rows that costs no more.
 #
-# With the other blocks fixed, the score of a block's row is <P, v> - price x cost, plus what the others add. Whatever
-# v
-# is, and whatever the price, if it is not negative: a row is never the only best if a mixture of other rows has its P
-# and
-# costs no more. So the points (P, cost) count, and with each all points above it: the hull is that of the points and
-# the
-# ray (0, 1). Of two configurations, that is the lower envelope of the cost over the probability p of the first:
+# With the other blocks fixed, the score of a block's row is <P, v> - price x cost, plus the contribution of the others.
+# For every v and every non-negative price, a row is never the only best if a mixture of other rows has its P and costs
+# no more. So the relevant hull is that of the points (P, cost) and of all points above them: of the points and the ray
+# (0, 1). With two configurations, it is the lower envelope of the cost over the probability p of the first:
 #
 #     cost
 #      0.3 |                d
-#      0.2 |     b       .             b is dearer than a mixture of a and c, and goes;
-#      0.1 |        . c                c is cheaper than one of a and d, and stays.
+#      0.2 |     b       .             b costs more than a mixture of a and c, and is removed;
+#      0.1 |        . c                c costs less than a mixture of a and d, and is kept.
 #      0   |  a
 #          +------------------- p
 #
-# What holds for every price at once holds for a budget, too, whose price is not known beforehand.
+# The result holds for every price, so it holds under a budget, too, whose shadow price is not known in advance.
 
 VERTEX_MARGIN = 1e-12
-"""A point is a vertex if it lies farther along some direction than all others by this much."""
+"""The margin by which a point must lie farther than all others along some direction to be a vertex."""
 
 
 def build_hull(rows: Array, costs: Array | None) -> Hull:
-    """The hull of rows, or of rows with costs where these differ."""
+    """The hull of rows, or of rows with costs if these differ."""
     if costs is None or not len(costs):
         return Hull(rows)
     above = costs - costs.min()
@@ -259,7 +259,7 @@ class PricedHull(Hull):
         return sum(w * float(self.costs[i]) for i, w in weights.items()) - float(self.costs[row])
 
     def _distinct(self, members: list[int], usable: list[int]) -> list[int]:
-        """Of equal rows the cheapest stays; of equally cheap ones the first."""
+        """Keep the cheapest of equal rows, and the first of equally cheap ones."""
         cheapest: dict[bytes, int] = {}
         for i in sorted([*usable, *members], key=lambda i: round(float(self.costs[i]), 12)):
             cheapest.setdefault(row_key(self.rows[i]), i)
@@ -268,7 +268,7 @@ class PricedHull(Hull):
         return [i for i, twin in twins.items() if twin == i]
 
     def _decide_on_a_line(self, points: Codes, open_: set[int]) -> None:
-        """Of rows with two entries, those on the lower envelope stay."""
+        """The decision for rows with two entries: those on the lower envelope are kept."""
         chain = self._lower_envelope(points)
         p = self.rows[chain, 0]
         for i in sorted(open_.difference(chain)):
@@ -281,19 +281,19 @@ class PricedHull(Hull):
             self.certificates[i] = {k: w for k, w in ((low, 1.0 - share), (high, share)) if w > 0}
 
     def _lower_envelope(self, points: Codes) -> list[int]:
-        """Points from the least p to the largest, below which there are none."""
+        """The points of the lower envelope, in the order of p."""
         p, costs = self.rows[:, 0], self.costs
         chain: list[int] = []
         for i in points[np.lexsort((costs[points], p[points]))].tolist():
             if chain and p[i] == p[chain[-1]]:
-                continue  # above what is there
+                continue  # above the envelope so far
             while len(chain) > 1 and not _turns_up(self.points[[chain[-2], chain[-1], i]][:, [0, -1]]):
                 chain.pop()
             chain.append(i)
         return chain
 
     def _vertices(self, points: Codes) -> list[int]:
-        """Seen from directions in which no cost is liked."""
+        """Vertices in directions with a non-positive weight of the cost."""
         centred = self.points[points] - self.points[points].mean(axis=0)
         directions = random_directions(*centred.shape)
         directions[:, -1] = -np.abs(directions[:, -1])
@@ -311,7 +311,7 @@ class PricedHull(Hull):
             np.vstack([self.points[vertex_rows].T, np.ones(len(vertex_rows))]),
             np.zeros((self.points.shape[1] + 1, 1)),
         )
-        ray[-2] = 1.0  # what a mixture costs less than the row
+        ray[-2] = 1.0  # the amount by which a mixture is cheaper than the row
         target, matrix = np.append(self.points[i], 1.0), np.hstack([mixed, ray])
         solution = self._fit_weights(matrix, target)
         if solution is None:

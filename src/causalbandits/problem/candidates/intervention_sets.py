@@ -1,8 +1,8 @@
-"""Which actions are worth trying where nothing but the graph is known: one rule for all constraints.
+"""The actions that can be optimal if only the graph is known; one rule for all constraints.
 
-An action is never the only best if it is a mixture of other actions that may be taken and cost no more.
-`model.graph.pomis` says of which sets' settings a set's are mixtures, whatever the tables are; here the same is asked
-of actions, value by value, where not all values of all sets may be set, or some cost more than others.
+An action is never the only best if it is a mixture of other allowed actions that cost no more. `model.graph.pomis`
+decides for which sets of variables this holds under all CPTs. This module decides it action by action, if not all
+values of all sets are allowed, or if costs differ.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def validate_reward_variable(
 def count_possibly_optimal_actions(
     knowledge: Knowledge, space: ActionSpace, reward: str | None, costs: Prices | None
 ) -> int | None:
-    """How many actions are worth trying by the graph alone; None where that is not to be said."""
+    """The number of actions that can be optimal by the graph alone; None if it cannot be determined."""
     if reward is None:
         return None
     try:
@@ -98,7 +98,7 @@ def possibly_optimal_actions(
             f"No intervention can change the reward {reward!r}: the graph has no path from a manipulable "
             "variable to it."
         )
-    _warn_of_ineffective_knobs(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
+    _warn_of_ineffective_variables(admg.names_of(admg.bits(space.names) & ~relevant), reward, stacklevel + 2)
     if space.explicit_choices is None and not space.values and costs is None:
         choices = _actions_by_sets(admg, goal, space)
     else:
@@ -110,16 +110,16 @@ def possibly_optimal_actions(
 
 
 LOST_SETS_LIMIT = 12
-"""Of more manipulable variables the sets that may be optimal are not listed in a warning."""
+"""The largest number of manipulable variables for which a warning lists the sets that may be optimal."""
 
 
 def warn_of_lost_sets(
     graph: CausalGraph, space: ActionSpace, reward: str, context: Sequence[str] = (), *, stacklevel: int = 2
 ) -> None:
-    """Warn where every variable is set, and a POMIS leaves some of them to their natural mechanism.
+    """Warn if every variable is set although a POMIS leaves some of them to their natural mechanism.
 
-    A variable's mechanism may depend on causes of the reward that are neither manipulable nor context. Left alone, it
-    responds to these, and no fixed value does.
+    A variable's mechanism may depend on causes of the reward that are neither manipulable nor context. If the
+    variable is not set, it responds to these causes; a fixed value does not.
     """
     admg = graph.admg([*space.names, reward, *context])
     admg = admg.condition_on(admg.bits(context))
@@ -147,7 +147,7 @@ def warn_of_lost_sets(
 
 
 def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]:
-    """Every setting of every set that may be the best to set."""
+    """Every setting of every set that may be optimal."""
     always = admg.bits(space.always_set)
     sets = pomis_sets(admg, goal, space.max_set, always)
     minimal_sets = [minimal_subset(admg, goal, nodes) for nodes in sets]
@@ -162,13 +162,13 @@ def _actions_by_sets(admg: ADMG, goal: int, space: ActionSpace) -> list[Choices]
 
 
 def _settings(space: ActionSpace, nodes: int, baseline: Choices) -> Iterator[Choices]:
-    """All settings of a set; what must be set besides takes its first value."""
+    """All settings of a set; other variables that must be set take their first value."""
     options = [space.settable[k] if nodes >> k & 1 else (choice,) for k, choice in enumerate(baseline)]
     return itertools.product(*options)
 
 
 class _ActionEffect(NamedTuple):
-    """What actions that do the same have in common: the first of the cheapest, its place, and its cost."""
+    """The first of the cheapest actions with the same effect, with its position and cost."""
 
     place: int
     choices: Choices
@@ -176,7 +176,7 @@ class _ActionEffect(NamedTuple):
 
 
 def _actions_by_values(admg: ADMG, goal: int, space: ActionSpace, costs: Costs | None) -> list[Choices]:
-    """The actions that are no mixture of others that are allowed and cost no more."""
+    """The actions that are no mixture of other allowed actions that cost no more."""
     by_set = _group_by_effect(admg, goal, space, costs)
     if len(by_set) > COMPARISON_LIMIT:
         raise SizeError(
@@ -202,7 +202,7 @@ def _actions_by_values(admg: ADMG, goal: int, space: ActionSpace, costs: Costs |
 def _group_by_effect(
     admg: ADMG, goal: int, space: ActionSpace, costs: Costs | None
 ) -> dict[int, dict[Choices, _ActionEffect]]:
-    """By the set that counts, then by its values: what the actions do."""
+    """The effects of the actions, by their minimal set and its values."""
     by_set: dict[int, dict[Choices, _ActionEffect]] = {}
     minimal_by_set: dict[int, int] = {}
     for place, row in enumerate(space.array().tolist()):
@@ -229,7 +229,7 @@ def _is_dominated(
     candidate_effects: dict[Choices, _ActionEffect],
     space: ActionSpace,
 ) -> bool:
-    """Whether every setting of another set that agrees with an action may be taken, for no more."""
+    """Whether every setting of another set that agrees with an action is allowed and costs no more."""
     counted = next(iter(candidate_effects))
     options = [
         (0,) if not counted[k] else (choice,) if nodes >> k & 1 else range(1, radix)
@@ -239,10 +239,10 @@ def _is_dominated(
     return all(replacement is not None and replacement.cost <= effect.cost for replacement in replacements)
 
 
-def _warn_of_ineffective_knobs(knobs: tuple[str, ...], reward: str, stacklevel: int) -> None:
-    if knobs:
+def _warn_of_ineffective_variables(manipulable: tuple[str, ...], reward: str, stacklevel: int) -> None:
+    if manipulable:
         warn(
-            f"No path leads from {format_names(knobs)} to the reward {reward!r}, so interventions on these "
+            f"No path leads from {format_names(manipulable)} to the reward {reward!r}, so interventions on these "
             "variables have no effect and are not tried. Remove these variables from manipulable, or add the missing "
             "arrow.",
             ProblemWarning,

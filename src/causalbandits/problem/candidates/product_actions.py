@@ -31,10 +31,10 @@ from causalbandits.problem.projection import Projection
 
 @dataclass(frozen=True, eq=False)
 class ProductActions(CandidateSet):
-    """For each block some choices of its knobs; actions are combinations of these, the last block's moving fastest.
+    """For each block some of its choices; the actions are their combinations, with the last block changing fastest.
 
-    `row_indices[b]` says which choice each action makes, where not all combinations are there. Knobs that lead nowhere
-    are left alone (or, if they must be set, set to the first of the cheapest values allowed): as in `baseline`.
+    If not all combinations occur, `row_indices[b]` has the index of each action's choice. Variables without effect
+    are left unset (or, if they must be set, set to the first of the cheapest allowed values), as in `baseline`.
     """
 
     space: ActionSpace
@@ -68,14 +68,16 @@ class ProductActions(CandidateSet):
         return tuple(block.rows(choices) for block, choices in zip(self.blocks, self.choices, strict=True))
 
     def row_costs(self, costs: Costs) -> list[Array]:
-        """What the choices of each block cost."""
-        return [costs.costs_of(choices, block.knobs) for block, choices in zip(self.blocks, self.choices, strict=True)]
+        """The costs of the choices of each block."""
+        return [
+            costs.costs_of(choices, block.manipulable) for block, choices in zip(self.blocks, self.choices, strict=True)
+        ]
 
     def array(self) -> Choices2D:
         self._refuse_listing()
         choices_array = np.tile(self.baseline, (self.size, 1))
         for b, (block, choices) in enumerate(zip(self.blocks, self.choices, strict=True)):
-            choices_array[:, block.knobs] = choices[self.projection.row_of_action(b)]
+            choices_array[:, block.manipulable] = choices[self.projection.row_of_action(b)]
         return choices_array
 
     @cached_property
@@ -91,18 +93,18 @@ class ProductActions(CandidateSet):
         return action
 
     def action_of(self, rows: Sequence[int]) -> Action:
-        """The action that takes these rows, one a block."""
+        """The action with these choices, one per block."""
         key = tuple(rows)
         action = self._actions.get(key)
         return self._actions.store(key, self._build_action(key)) if action is None else action
 
     @cached_property
     def _actions(self) -> BoundedCache[int | tuple[int, ...], Action]:
-        """Actions by their positions, and by their rows."""
+        """Actions by their positions, and by the indices of their choices."""
         return BoundedCache(ACTION_CACHE_SIZE)
 
     def _rows_at(self, position: int) -> list[int]:
-        """Which of its choices each block takes in the action at a position."""
+        """The index of each block's choice in the action at a position."""
         if self.row_indices is not None:
             return [int(block_rows[position]) for block_rows in self.row_indices]
         rows = []
@@ -114,21 +116,21 @@ class ProductActions(CandidateSet):
     def _build_action(self, rows: Sequence[int]) -> Action:
         action_choices = list(self.baseline)
         for block, choices, row in zip(self.blocks, self.choices, rows, strict=True):
-            for knob, choice in zip(block.knobs, choices[row].tolist(), strict=True):
-                action_choices[knob] = choice
+            for variable, choice in zip(block.manipulable, choices[row].tolist(), strict=True):
+                action_choices[variable] = choice
         return Action(self.space, tuple(action_choices))
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What the reduction removed and why; prints as a report."""
+    """The removed actions, with the reasons; prints as a report."""
 
     space: ActionSpace
     blocks: tuple[BlockReduction, ...]
     irrelevant: tuple[str, ...]
     candidate_count: int
     unreduced_reason: str = ""
-    """Why nothing was reduced, where nothing was."""
+    """The reason why there is no reduction; empty if it was computed."""
     has_costs: bool = False
     """Whether actions have costs."""
 
@@ -156,11 +158,11 @@ class Reduction:
 def reduce_space(
     space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
 ) -> tuple[ProductActions, Reduction]:
-    """The actions that can be the best, and the report of what was removed."""
+    """The actions that can be optimal, and the report of the removed ones."""
     limit = space.max_set
-    choices_by_block = [space.within(block.knobs).array() for block in blocks]
+    choices_by_block = [space.within(block.manipulable).array() for block in blocks]
     prices = [
-        None if costs is None else costs.costs_of(c, block.knobs)
+        None if costs is None else costs.costs_of(c, block.manipulable)
         for block, c in zip(blocks, choices_by_block, strict=True)
     ]
     reductions = [
@@ -168,8 +170,8 @@ def reduce_space(
         for block, choices, price in zip(blocks, choices_by_block, prices, strict=True)
     ]
     kept_choices = tuple(r.choices[r.kept] for r in reductions)
-    effective_knobs = {k for block in blocks for k in block.knobs}
-    idle = tuple(name for k, name in enumerate(space.names) if k not in effective_knobs)
+    effective_variables = {k for block in blocks for k in block.manipulable}
+    idle = tuple(name for k, name in enumerate(space.names) if k not in effective_variables)
     row_indices = None
     if limit is not None:
         forced = sum(name in space.always_set for name in idle)
@@ -181,28 +183,28 @@ def reduce_space(
 
 
 def _baseline_choices(space: ActionSpace, costs: Costs | None) -> Choices:
-    """What is done with knobs that lead nowhere."""
+    """The choices for variables without effect."""
     return space.baseline_choices() if costs is None else costs.cheapest(space.baseline_choices())
 
 
 def candidates_by_structure(
     space: ActionSpace, blocks: tuple[Block, ...], shape: tuple[int, ...], costs: Costs | None = None
 ) -> CandidateSet:
-    """The actions that can be the best whatever the tables are.
+    """The actions that can be optimal under some CPTs.
 
-    To leave a variable without causes alone is a mixture of setting it, whatever its distribution; and where that
-    is an action, too, and costs nothing, it need not be searched. Knobs that lead nowhere are left alone.
+    Leaving a variable without parents unset is a mixture of setting it, for every distribution. If all of these are
+    actions and cost nothing, it need not be searched. Variables without effect are left unset.
     """
     limit, baseline = space.max_set, _baseline_choices(space, costs)
-    choices_by_block = tuple(space.within(block.knobs).array() for block in blocks)
+    choices_by_block = tuple(space.within(block.manipulable).array() for block in blocks)
     idle = [
         _leaves_a_root(space, block, choices, costs) for block, choices in zip(blocks, choices_by_block, strict=True)
     ]
     if limit is None:
         kept_choices = tuple(choices[~alone] for choices, alone in zip(choices_by_block, idle, strict=True))
         return ProductActions(space, blocks, kept_choices, None, shape, baseline)
-    effective_knobs = {k for block in blocks for k in block.knobs}
-    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_knobs)
+    effective_variables = {k for block in blocks for k in block.manipulable}
+    limit -= sum(name in space.always_set for k, name in enumerate(space.names) if k not in effective_variables)
     touches = [(choices > 0).sum(axis=1) for choices in choices_by_block]
     row_indices = _combine_within_limit(touches, limit)
     could_set_more = sum(per_choice[rows] for per_choice, rows in zip(touches, row_indices, strict=True)) < limit
@@ -213,19 +215,21 @@ def candidates_by_structure(
 
 
 def _leaves_a_root(space: ActionSpace, block: Block, choices: Choices2D, costs: Costs | None) -> npt.NDArray[np.bool_]:
-    """Which choices leave a variable alone that has no causes and may be set to all of its values, for nothing."""
+    """Whether each choice leaves unset a variable without parents that may be set to each of its values at no
+    cost.
+    """
     free = [
         column
-        for column, (knob, name) in enumerate(zip(block.knobs, block.knob_names, strict=True))
+        for column, (variable, name) in enumerate(zip(block.manipulable, block.manipulable_names, strict=True))
         if not block.model[name].parents
-        and len(space.settable[knob]) == len(block.model[name].states)
-        and (costs is None or not costs.tables[knob].any())
+        and len(space.settable[variable]) == len(block.model[name].states)
+        and (costs is None or not costs.tables[variable].any())
     ]
     return np.asarray((choices[:, free] == 0).any(axis=1))
 
 
 def _combine_within_limit(touches: list[Codes], limit: int) -> list[Codes]:
-    """All ways of taking one choice a block that set no more than `limit` variables together, in order."""
+    """All combinations of one choice per block that set at most `limit` variables together, in order."""
     row_indices: list[Codes] = []
     used = np.zeros(1, dtype=np.intp)
     for block_touches in touches:

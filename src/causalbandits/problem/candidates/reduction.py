@@ -1,10 +1,11 @@
-"""Which actions can be the best at all: an exact reduction of the action set.
+"""An exact reduction of the action set to actions that can be optimal.
 
-An action's mean reward is linear in P(. | a). So an action whose distribution is a mixture of other actions' is never
-the only best one, whatever the reward, and need not be searched; the same holds for any convex score. The objective
-is multilinear in the blocks, so blocks reduce one by one: a block keeps the vertices of the convex hull of its rows.
+An action's mean reward is linear in P(. | a). So an action whose distribution is a mixture of other actions'
+distributions is never the only best for any reward and need not be searched. This also holds for every convex score.
+The objective is multilinear in the blocks, so blocks reduce one by one: a block keeps the vertices of the convex hull
+of its rows.
 
-One knob x with four values, one parent z with three: every row P(z | a) is a point, and two lie in the others' hull.
+A variable x with four values and a parent z with three: rows P(z | a) are points, and two lie in the others' hull.
 
     row       P(z | a)                            c
     do()      0.345  0.345  0.31   removed       . .
@@ -13,10 +14,10 @@ One knob x with four values, one parent z with three: every row P(z | a) is a po
     do(x=c)   0.1    0.1    0.8    kept       .  do() .
     do(x=d)   0.275  0.275  0.45   removed   a . . . . b
 
-Every removal has a certificate: weights on rows that are *kept*, whose mixture, computed again, misses the removed
-row by at most `RESIDUAL_TOLERANCE`. What cannot be certified is kept, which is always exact. Where at most k variables
-may be set at once, a row may only be replaced by rows that set a subset of its variables: those are allowed
-wherever it was. Where actions cost something, the mixture must cost no more than the row (`hull`).
+Every removal has a certificate: weights on rows that are *kept*, whose verified mixture differs from the removed row by
+at most `RESIDUAL_TOLERANCE`. Rows without a certificate are kept, which is always exact. If at most k variables may be
+set at once, a row may only be replaced by rows that set a subset of its variables, because these are allowed in every
+combination with the row. If actions have costs, the mixture must cost no more than the row (`hull`).
 
 >>> from causalbandits import Problem, CausalModel, Variable
 >>> model = CausalModel([
@@ -44,12 +45,14 @@ from causalbandits.problem.candidates.hull import Weights, build_hull
 from causalbandits.problem.inference import Block
 
 REPORTED_REMOVALS = 12
-"""So many removals of a block are spelt out in a report."""
+"""The number of a block's removals that a report lists."""
 
 
 @dataclass(frozen=True)
 class BlockReduction:
-    """What is left of a block's choices. `certificates[i]` says of which kept rows removed row i is a mixture."""
+    """The kept and removed choices of a block. `certificates[i]` has the weights of kept rows whose mixture is row
+    i.
+    """
 
     block: Block
     choices: Choices2D
@@ -57,11 +60,11 @@ class BlockReduction:
     kept: Codes
     certificates: Mapping[int, Weights]
     costs: Array | None = None
-    """What each choice costs, where some do."""
+    """The cost of each choice, if some have costs."""
 
     def report(self) -> list[str]:
-        """What was removed, in words: a line for the block, one for each of the first removals."""
-        names = self.block.knob_names
+        """The report of a block: one line for the block, and one for each of the first removals."""
+        names = self.block.manipulable_names
         if not names:
             return []
         lines = [
@@ -70,7 +73,8 @@ class BlockReduction:
         ]
         removed = sorted(self.certificates)
         for i in removed[:REPORTED_REMOVALS]:
-            # Other versions of the libraries below round otherwise: the same weights are to be shown all the same.
+            # Versions of the numerical libraries round differently, and the same weights should be shown for all of
+            # them.
             weights = {k: round(w, 9) for k, w in self.certificates[i].items()}
             parts = sorted(weights.items(), key=lambda part: (-part[1], part[0]))
             mixture = " + ".join(f"{w:.3g} {self._format_choice(k)}" for k, w in parts[:3]) + (
@@ -86,15 +90,15 @@ class BlockReduction:
         return lines
 
     def _format_choice(self, row: int) -> str:
-        pairs = zip(self.block.knob_names, self.choices[row].tolist(), strict=True)
+        pairs = zip(self.block.manipulable_names, self.choices[row].tolist(), strict=True)
         return str(Intervention({name: self.block.model[name].states[c - 1] for name, c in pairs if c}))
 
     def residual(self, row: int) -> float:
-        """By how much a removed row's certificate misses it, or costs more."""
+        """The error of a removed row's certificate, in its entries or its cost."""
         return build_hull(self.rows, self.costs).residual(row, self.certificates[row])
 
     def _format_saving(self, row: int) -> str:
-        """What a removed choice costs, where what replaces it costs less."""
+        """The cost of a removed choice and of its replacement, if the replacement costs less."""
         if self.costs is None:
             return ""
         mixture_cost = sum(w * float(self.costs[k]) for k, w in self.certificates[row].items())
@@ -103,10 +107,10 @@ class BlockReduction:
 
 
 def reduce_block(block: Block, choices: Choices2D, *, only_subsets: bool, costs: Array | None = None) -> BlockReduction:
-    """Keep the rows that are no mixture of others, or of others that cost no more where choices have `costs`.
+    """Keep the rows that are no mixture of others (with `costs`, of others that cost no more).
 
-    `choices` are the allowed ones of the block's knobs, in order. With `only_subsets` a row is only replaced by rows
-    that set a subset of its variables.
+    `choices` are the allowed choices for the block's manipulable variables, in order. With `only_subsets` a row is only
+    replaced by rows that set a subset of its variables.
     """
     rows = block.rows(choices)
     touched = choices > 0
@@ -135,9 +139,13 @@ def _groups_by_variables(touched: npt.NDArray[np.bool_], order: Codes) -> Iterat
 
 
 def _mixtures_by_construction(block: Block, choices: Choices2D) -> dict[int, Weights]:
-    """Leaving a root alone is the mixture, by its own distribution, of setting it; the first such root of each row."""
-    roots = {k: block.model[name].table for k, name in enumerate(block.knob_names) if not block.model[name].parents}
-    # Not all values need be allowed; leaving a root alone is a mixture of those that it takes by itself.
+    """Mixtures known by construction: leaving a root unset is the mixture, by its distribution, of setting it; for
+    the first unset root of each row.
+    """
+    roots = {
+        k: block.model[name].table for k, name in enumerate(block.manipulable_names) if not block.model[name].parents
+    }
+    # Not all values need be allowed; leaving a root unset is a mixture of setting it to the values in its support.
     roots = {k: table for k, table in roots.items() if set(np.flatnonzero(table) + 1) <= set(choices[:, k].tolist())}
     position = {tuple(row): i for i, row in enumerate(choices.tolist())}
     mixtures: dict[int, Weights] = {}

@@ -1,7 +1,8 @@
-"""Exact inference: P(z | do(a), context) by contraction of the factors that matter.
+"""Exact inference: P(z | do(a), context) by contraction of the relevant factors.
 
-`blocks` are independent parts of z, contracted from `factors` in the order that `contraction` finds; `districts` are
-those of models with hidden causes; `conditioning` makes the blocks of a context; `support` asks for zeros alone.
+`blocks` are independent parts of z, contracted from `factors` in the order found by `contraction`. `districts` are
+the blocks of models with unobserved confounders. `conditioning` builds the blocks of a context. `support` checks for
+zero probabilities only.
 """
 
 from causalbandits.problem.inference.blocks import (

@@ -1,14 +1,14 @@
 """P(z | do(a)), exactly: one tensor contraction per block, with a choice axis for every manipulable variable.
 
 Slot 0 of a variable's choice axis holds its natural mechanism, slot j a point mass on its j-th state; the
-contraction then yields the distribution for all choices at once. *Blocks* are the connected components of the
-ancestral graph of z. Different blocks share no variable, so P(z | do(a)) is the product of their tables:
+contraction then yields the distribution for all choices at once. *Blocks* are the connected components of the ancestral
+graph of z. Different blocks share no variable, so P(z | do(a)) is the product of their distributions:
 
     P(z | do(a)) = prod_b P(z_b | do(a_b)).
 
-Where something is known beforehand, blocks are the parts that stay connected once it is: their tables are cut at what
-is known, those of its effects among the known variables join them, and each row is divided by its sum, which is the
-probability of what is known and the same for every action.
+Given a context, blocks are the parts that remain connected after conditioning. Their CPTs are sliced at the known
+values, the CPTs of known effects are included, and each row is divided by its sum. This sum is the probability of the
+known values, which is equal for every action.
 """
 
 from __future__ import annotations
@@ -48,39 +48,43 @@ from causalbandits.problem.inference.factors import (
 )
 
 DRAW_BATCH_SIZE = 2**22
-"""So many numbers of drawn distributions are made at once."""
+"""The number of entries of sampled distributions that are computed at once."""
 
 ENTRY_LIMIT = 2**27
-"""The largest array a contraction may make, in numbers of 8 bytes: 1 GiB."""
+"""The largest number of 8-byte entries of an array in a contraction (1 GiB)."""
 
 SMALL_TABLE = 2**20
-"""A block's table of at most this many entries is made whole, even where only some rows are needed."""
+"""The largest distribution array of a block that is always computed for all choices."""
 
 SMALL_FACTOR = 2**24
-"""Not so if a factor with all choices has more: a knob's has its values squared."""
+"""The largest factor with all choices in such a block; the factor of a manipulable variable has its values
+squared.
+"""
 
 CONTRACTION_BATCH_SIZE = 2**18
-"""Rows of larger blocks are made so many at a time that the largest array on the way has about this many numbers."""
+"""The approximate number of entries of the largest intermediate array, which limits the rows of larger blocks per
+batch.
+"""
 
 ROW_CACHE_SIZE, ROW_CACHE_NUMBERS = 2**12, 2**20
-"""A block remembers this many rows, and no more of them than have this many numbers."""
+"""The largest number of cached rows of a block, and of their entries together."""
 
 PLAN_CACHE_SIZE = 2**6
-"""For so many ways to set knobs it is remembered how sums over many models are taken."""
+"""The number of patterns of set variables for which the contraction over many models is cached."""
 
 RowBuilder = Callable[[Mapping[str, Array]], Array]
-"""From tables, by variable, to rows P(z_b | .)."""
+"""A function from CPTs, by variable, to rows P(z_b | .)."""
 
 
 class Block:
-    """A connected part of z's ancestral graph: its own knobs, its own parents of the reward, nothing shared.
+    """A connected part of z's ancestral graph, with its own manipulable variables and parents of the reward.
 
-    `knobs` are positions among the manipulable variables, `parents` positions among z. `evidence` has codes of
-    variables beside it whose values are known, `effects` those of them that it has causes of.
+    `manipulable` and `parents` are positions among the manipulable variables and among z. `evidence` has the codes of
+    known variables outside the block, `effects` those of them with a parent in the block.
     """
 
     point: int | None = None
-    """The code of its parent, where that is known."""
+    """The code of its parent, if it is known."""
 
     def __init__(
         self,
@@ -94,12 +98,12 @@ class Block:
         self.model = model
         self.names = tuple(names)
         self.evidence, self.effects = dict(evidence), tuple(effects)
-        self._tables: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
-        self.knobs = tuple(i for i, name in enumerate(manipulable) if name in names)
+        self._cpts: Mapping[str, Array] = {name: model[name].table for name in self._factor_names}
+        self.manipulable = tuple(i for i, name in enumerate(manipulable) if name in names)
         self.parents = tuple(i for i, name in enumerate(parents) if name in names)
-        self.knob_names = tuple(manipulable[i] for i in self.knobs)
+        self.manipulable_names = tuple(manipulable[i] for i in self.manipulable)
         self.parent_names = tuple(parents[i] for i in self.parents)
-        self.radices = tuple(len(model[name].states) + 1 for name in self.knob_names)
+        self.radices = tuple(len(model[name].states) + 1 for name in self.manipulable_names)
         self.shape = tuple(len(model[name].states) for name in self.parent_names)
         self.choices = math.prod(self.radices)
         self.configurations = math.prod(self.shape)
@@ -108,7 +112,7 @@ class Block:
         self._last: tuple[Mapping[str, Array], Array] | None = None
 
     def __repr__(self) -> str:
-        return f"Block(knobs={list(self.knob_names)}, parents={list(self.parent_names)})"
+        return f"Block(manipulable={list(self.manipulable_names)}, parents={list(self.parent_names)})"
 
     def __getstate__(self) -> dict[str, Any]:
         derived = ("table", "is_small", "_full_contraction", "_layout")
@@ -116,24 +120,24 @@ class Block:
 
     @property
     def row_cache_size(self) -> int:
-        """How many rows are worth remembering, here and elsewhere."""
+        """The number of rows that are cached, here and in other caches."""
         return max(1, min(ROW_CACHE_SIZE, ROW_CACHE_NUMBERS // self.configurations))
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether the table of all choices is made as soon as one is asked for."""
+        """Whether the distributions of all choices are computed at the first request."""
         small = self.choices * self.configurations <= SMALL_TABLE
         return small and all(layout.size <= SMALL_FACTOR for layout in self._layout.values())
 
     def code(self, choices: Sequence[int]) -> int:
-        """The row of `table` for an action's choices (those of all manipulable variables)."""
+        """The row of `table` for an action's choices (for all manipulable variables)."""
         code = 0
-        for knob, radix in zip(self.knobs, self.radices, strict=True):
-            code = code * radix + choices[knob]
+        for variable, radix in zip(self.manipulable, self.radices, strict=True):
+            code = code * radix + choices[variable]
         return code
 
     def _choices(self, codes: npt.NDArray[np.intp]) -> Choices2D:
-        """The choices that these rows of `table` are for."""
+        """The choices of these rows of `table`."""
         choices = np.empty((len(codes), len(self.radices)), dtype=np.intp)
         for column in reversed(range(len(self.radices))):
             codes, choices[:, column] = np.divmod(codes, self.radices[column])
@@ -141,42 +145,42 @@ class Block:
 
     @cached_property
     def table(self) -> Array:
-        """P(z_b | do(a_b)) for every choice: a row per choice, a column per configuration."""
-        table = self._table_from(self._tables) if self.is_small else self._rows_in_parts(self.choices, self._choices)
+        """P(z_b | do(a_b)) for every choice: one row per choice, one column per configuration."""
+        table = self._table_from(self._cpts) if self.is_small else self._rows_in_parts(self.choices, self._choices)
         table.setflags(write=False)
         return table
 
-    def _table_from(self, tables: Mapping[str, Array]) -> Array:
-        """The table of a small block, its variables having these."""
+    def _table_from(self, cpts: Mapping[str, Array]) -> Array:
+        """The distributions of a small block under these CPTs."""
         table = self._full_contraction(
-            [layout.operand_with_choices(tables[name]).array for name, layout in self._layout.items()]
+            [layout.operand_with_choices(cpts[name]).array for name, layout in self._layout.items()]
         )
         return self._condition_on_effects(table.reshape(self.choices, self.configurations))
 
     @cached_property
     def _full_contraction(self) -> Contraction:
-        """How `table` is made of the factors; that depends on their sizes, not on their numbers."""
+        """The contraction for `table`, which depends on the sizes of the factors only."""
         operands, output = self._operands_with_choices()
         self._validate_size(self.choices)
         return contraction(operands, self._find_order(operands, output).steps, output)
 
     def _operands_with_choices(self) -> tuple[list[Operand], list[Any]]:
-        """The factors with all choices of the knobs, and the axes of what they make."""
-        factors = [layout.operand_with_choices(self._tables[name]) for name, layout in self._layout.items()]
-        return factors, self._output([("choice", k) for k in self.knob_names])
+        """The factors with all choices of the block's variables, and the axes of the result."""
+        factors = [layout.operand_with_choices(self._cpts[name]) for name, layout in self._layout.items()]
+        return factors, self._output([("choice", k) for k in self.manipulable_names])
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
-        """The same block, its variables having other tables. It shares the order in which sums are taken."""
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
+        """The block under other CPTs. It shares the order of contraction."""
         _ = self._layout, self._full_contraction if self.is_small else self._order
         copy = Block.__new__(Block)
         copy.__dict__.update({key: value for key, value in self.__dict__.items() if key != "table"})
-        copy._tables, copy._row_cache = tables, BoundedCache(self.row_cache_size)
+        copy._cpts, copy._row_cache = cpts, BoundedCache(self.row_cache_size)
         return copy
 
     def rows(self, choices: Choices2D) -> Array:
-        """P(z_b | do(a_b)) for some choices of this block's knobs only, a row each.
+        """P(z_b | do(a_b)) for some choices for this block's variables, one row each.
 
-        A choice's row has the same bits whichever others are asked for, and whether or not the table is there.
+        The bits of a row do not depend on the other requested choices, nor on whether `table` is cached.
         """
         if self.is_small or 4 * len(choices) >= self.choices or "table" in self.__dict__:
             return np.asarray(self.table[self._codes(choices)])
@@ -190,51 +194,51 @@ class Block:
         return codes
 
     def row_builder(self, choices: Choices2D) -> RowBuilder:
-        """How `rows` are made for these choices, whatever tables the variables have.
+        """A function from CPTs to the `rows` of these choices.
 
-        What the last tables gave is kept: other contexts, in which this block is the same, ask for it, too.
+        The result for the latest CPTs is cached, because other contexts with the same block request it, too.
         """
         if not self.is_small:
-            return lambda tables: self.with_cpts(tables).rows(choices)
+            return lambda cpts: self.with_cpts(cpts).rows(choices)
         codes = self._codes(choices)
 
-        def rows(tables: Mapping[str, Array]) -> Array:
+        def rows(cpts: Mapping[str, Array]) -> Array:
             last = self._last
-            if last is None or last[0] is not tables:
-                last = self._last = tables, self._table_from(tables)
+            if last is None or last[0] is not cpts:
+                last = self._last = cpts, self._table_from(cpts)
             return np.asarray(last[1][codes])
 
         return rows
 
     def row(self, choices: tuple[int, ...]) -> Array:
-        """The row for one choice of this block's knobs."""
+        """The row for one choice for this block's variables."""
         row = self._row_cache.get(choices)
         if row is None:
             row = self._row_cache.store(choices, self.rows(np.array([choices], dtype=np.intp).reshape(1, -1))[0])
             row.setflags(write=False)
         return row
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        """P(z_b | do(a_b)) under many models at once, a row each: `tables` have the models on their first axis.
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        """P(z_b | do(a_b)) under many models at once, one row each: `cpts` have the models on their first axis.
 
-        `choices` are those of this block's knobs.
+        `choices` are those for this block's variables.
         """
-        choice_by_knob = dict(zip(self.knob_names, choices, strict=True))
-        models = len(next(iter(tables.values())))
+        choice_by_name = dict(zip(self.manipulable_names, choices, strict=True))
+        models = len(next(iter(cpts.values())))
         step = max(1, ENTRY_LIMIT // 64 // self._order.largest)
         parts = []
         for start in range(0, models, step):
             operands = [Operand(np.ones(min(step, models - start)), [MODEL])]
             for name, layout in self._layout.items():
-                if choice_by_knob.get(name):
-                    operands.append(layout.point_mass_operand(choice_by_knob[name]))
+                if choice_by_name.get(name):
+                    operands.append(layout.point_mass_operand(choice_by_name[name]))
                 else:
-                    operands.append(layout.observational_operand(tables[name][start : start + step], MODEL))
+                    operands.append(layout.observational_operand(cpts[name][start : start + step], MODEL))
             parts.append(self._contract_models(operands, tuple(map(bool, choices))))
         return np.concatenate(parts)
 
     def _contract_models(self, operands: list[Operand], is_set: tuple[bool, ...]) -> Array:
-        """How sums are taken depends on which knobs are set, and on how many models there are."""
+        """Contract many models; the order depends on the set variables and on the number of models."""
         models, output = len(operands[0].array), self._output([MODEL])
         plan = self._plan_cache.get((models, is_set))
         if plan is None:
@@ -245,23 +249,25 @@ class Block:
         return self._condition_on_effects(rows.reshape(models, self.configurations))
 
     def probability(self, choices: Sequence[int], z: Sequence[int]) -> float:
-        """P(z_b | do(a_b)), given all knobs' choices and all parents' codes."""
+        """P(z_b | do(a_b)), from the choices for all manipulable variables and the codes of all parents."""
         code = 0
         for axis, size in zip(self.parents, self.shape, strict=True):
             code = code * size + z[axis]
-        return float(self.row(tuple([choices[k] for k in self.knobs]))[code])
+        return float(self.row(tuple([choices[k] for k in self.manipulable]))[code])
 
     def evidence_probability(self) -> float:
-        """The probability of what is known, if nothing is set; of all of it where all are `effects`."""
+        """The observational probability of the evidence; that of all evidence if all of it are `effects`."""
         operands = self._observational_operands()
         return float(contract(operands, self._find_order(operands, []).steps, []).item())
 
     def may_be_zero(self) -> bool:
-        """Whether some configuration may be impossible under some choice; True if only a large table could tell."""
+        """Whether some configuration may have probability 0 under some choice; True if only a large array could
+        decide it.
+        """
         return not self.is_small or bool((self.table == 0.0).any())
 
     def _rows_in_parts(self, rows: int, choices: Callable[[npt.NDArray[np.intp]], Choices2D]) -> Array:
-        """Rows of a large block, given the choices of some of them."""
+        """Rows of a large block in batches, given the choices of each batch."""
         self._validate_size(rows)
         table, contract_rows = np.empty((rows, self.configurations)), self._row_contraction()
         step = max(1, CONTRACTION_BATCH_SIZE // self._order.largest)
@@ -271,8 +277,8 @@ class Block:
         return table
 
     def _row_contraction(self) -> Callable[[Choices2D], Array]:
-        """From choices to their rows; what does not depend on the choices is made once."""
-        factors = QueryFactors(self._query_factors(), self.knob_names, self.parent_names)
+        """A function from choices to their rows; parts that do not depend on the choices are computed once."""
+        factors = QueryFactors(self._query_factors(), self.manipulable_names, self.parent_names)
 
         def contract_rows(choices: Choices2D) -> Array:
             rows = np.empty((len(choices), self.configurations))
@@ -288,47 +294,49 @@ class Block:
             if layout.values is None or is_looked_up(layout.values):
                 factors.append(
                     Factor(
-                        *layout.observational_operand(self._tables[name]), wide=None if layout.values is None else name
+                        *layout.observational_operand(self._cpts[name]), wide=None if layout.values is None else name
                     )
                 )
             else:
-                array, (_, *axes) = layout.operand_with_choices(self._tables[name])
+                array, (_, *axes) = layout.operand_with_choices(self._cpts[name])
                 factors.append(Factor(array, axes, (name,)))
         return factors
 
     def _contract_query(self, operands: list[Operand]) -> Array:
-        """The rows of asked choices."""
+        """The rows of the requested choices."""
         return contract_in_order(operands, self._order.steps, self._output([QUERY])).reshape(-1, self.configurations)
 
     @cached_property
     def _order(self) -> Order:
-        """It depends on the block alone: were it the number of choices, so would the last bits of their rows."""
+        """The order of contraction, which depends on the block alone. If it depended on the number of choices, the
+        last bits of rows would, too.
+        """
         return self._find_order(self._observational_operands(), self._output([]))
 
     def _observational_operands(self) -> list[Operand]:
-        """The tables if nothing is set."""
+        """The CPTs without interventions."""
         return [
             Operand(np.ones(()), []),
-            *(layout.observational_operand(self._tables[name]) for name, layout in self._layout.items()),
+            *(layout.observational_operand(self._cpts[name]) for name, layout in self._layout.items()),
         ]
 
     @property
     def _factor_names(self) -> tuple[str, ...]:
-        """The variables whose tables are multiplied."""
+        """The variables whose CPTs are multiplied."""
         return (*self.names, *self.effects)
 
     @cached_property
     def _layout(self) -> dict[str, FactorLayout]:
         return {
-            name: build_factor_layout(self.model, name, name in self.knob_names, self.evidence)
+            name: build_factor_layout(self.model, name, name in self.manipulable_names, self.evidence)
             for name in self._factor_names
         }
 
     def _condition_on_effects(self, rows: Array) -> Array:
-        """Joint distributions of z_b and what is known of its effects, as distributions of z_b given that."""
+        """Condition joint distributions of z_b and the known effects on the effects."""
         if not self.effects:
             return rows
-        total = np.cumsum(rows, axis=1)[:, -1:]  # in order, whatever the other rows are
+        total = np.cumsum(rows, axis=1)[:, -1:]  # in order, independently of the other rows
         if not (total > 0.0).all():
             evidence_text = ", ".join(
                 f"{name}={self.model[name].states[code]!r}" for name, code in self.evidence.items()
@@ -353,7 +361,7 @@ class Block:
 
     def _too_large_message(self, place: str, entries: int) -> str:
         return (
-            f"P({', '.join(self.parent_names)} | do({', '.join(self.knob_names)})) needs an array of {entries} "
+            f"P({', '.join(self.parent_names)} | do({', '.join(self.manipulable_names)})) needs an array of {entries} "
             f"numbers ({entries * 8 / 2**30:.3g} GiB) {place}; the limit is {ENTRY_LIMIT} "
             f"({ENTRY_LIMIT * 8 / 2**30:.3g} GiB). Use fewer manipulable variables, fewer actions (max_set=, "
             'actions=), or a smaller adjustment set (adjust="smallest").'
@@ -368,7 +376,9 @@ def find_blocks(model: CausalModel, manipulable: Sequence[str], parents: Sequenc
 
 
 def joint_distribution(blocks: Sequence[Block], shape: tuple[int, ...], rows: Sequence[Array]) -> Array:
-    """The product of blocks' distributions, a row of each at a time: rows, then an axis per variable."""
+    """The product of the blocks' distributions, combined row by row: the first axis are rows, the others
+    variables.
+    """
     product = np.ones((len(rows[0]), 1))
     for row in rows:
         product = (product[:, :, None] * row[:, None, :]).reshape(len(row), -1)
@@ -381,7 +391,7 @@ def joint_distribution(blocks: Sequence[Block], shape: tuple[int, ...], rows: Se
 
 
 class PointMassBlock(Block):
-    """A variable of z whose value is known beforehand: one row, a point mass."""
+    """A variable of z with a known value: one row, a point mass."""
 
     def __init__(self, model: CausalModel, name: str, parents: Sequence[str], code: int) -> None:
         super().__init__(model, [name], (), parents)
@@ -393,12 +403,12 @@ class PointMassBlock(Block):
         table.setflags(write=False)
         return table
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
         return self
 
     def row_builder(self, choices: Choices2D) -> RowBuilder:
         rows = self.rows(choices)
-        return lambda tables: rows
+        return lambda cpts: rows
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        return np.tile(self.table, (len(next(iter(tables.values()))), 1))
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return np.tile(self.table, (len(next(iter(cpts.values()))), 1))

@@ -1,4 +1,4 @@
-"""The blocks of z once something is known: by which variables are known, then by the values that each mentions."""
+"""The blocks of z given a context, cached by the known variables and by the values that each block depends on."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from causalbandits.problem.inference.blocks import Block, PointMassBlock, find_b
 from causalbandits.problem.inference.districts import find_district_blocks
 
 COMPONENT_CACHE_SIZE, BLOCK_CACHE_SIZE = 2**8, 2**12
-"""For so many sets of known variables the graph's parts are remembered, and so many blocks."""
+"""The number of cached sets of known variables with their components, and of cached blocks."""
 
 
 class Component(NamedTuple):
-    """A block before values are known: its variables, and the known ones that its tables mention."""
+    """A block before values are known: its variables, and the known variables in its CPTs."""
 
     names: tuple[str, ...]
     evidence_names: tuple[str, ...]
     evidence_effects: tuple[str, ...]
-    """The known variables that it has causes of."""
+    """The known variables that have a parent in the block."""
 
 
 class ConditionedBlocks:
-    """P(z | do(a), c) by blocks, for any values of any of the variables that may be known beforehand.
+    """P(z | do(a), c) by blocks, for any values of any of the context variables.
 
-    Contexts that differ in nothing that a block mentions share it: 4096 contexts of six blocks may need 24 of them.
+    Contexts with the same values of a block's known variables share the block: 4096 contexts of six blocks may need
+    24 blocks.
     """
 
     def __init__(self, model: CausalModel, manipulable: Sequence[str], parents: Sequence[str]) -> None:
@@ -44,7 +45,7 @@ class ConditionedBlocks:
         )
 
     def __call__(self, evidence: Mapping[str, int]) -> tuple[Block, ...]:
-        """The blocks, in the order of their first parent; refused if what is known is impossible."""
+        """The blocks, in the order of their first parent; raises an error if the evidence has probability 0."""
         if not evidence:
             return find_blocks(self._model, self._manipulable, self._parents)
         evidence_names = frozenset(evidence)
@@ -54,7 +55,7 @@ class ConditionedBlocks:
         return tuple([self._conditioned_block(component, evidence) for component in components])
 
     def _find_components(self, evidence_names: frozenset[str]) -> tuple[Component, ...]:
-        """Every part that holds a parent, and every parent that is known, as a part of its own."""
+        """Every component with a parent, and every known parent as a component of its own."""
         graph, free = self._model.graph, [name for name in self._parents if name not in evidence_names]
         parts = graphs.components_given(graph, free, evidence_names) if free else []
         parts += [{name} for name in self._parents if name in evidence_names]
@@ -86,21 +87,17 @@ class ConditionedBlocks:
             return PointMassBlock(self._model, part.names[0], self._parents, evidence[part.names[0]])
         block = Block(self._model, part.names, self._manipulable, self._parents, evidence, part.evidence_effects)
         if part.evidence_effects:
-            block.row((0,) * len(block.knobs))  # which is refused if what is known is impossible
+            block.row((0,) * len(block.manipulable))  # raises an error if the evidence is impossible
         return block
 
 
-# The blocks of z once something is known, where causes are hidden.
-#
-# What is known beforehand is changed by no action, so that P(z | do(a), c) = P(z, c | do(a)) / P(c): it is computed
-# from
-# what is observed if and only if the joint distribution is. Blocks are found with c among what they tell of, cut at
-# what
-# is known, and each row is divided by its sum.
+# The blocks of z given a context, with unobserved confounders. No action changes the context, so that P(z, c | do(a))
+# / P(c) equals P(z | do(a), c), which is identified if and only if this joint distribution is. Blocks of z and c
+# together are sliced at the known values, and each row is divided by its sum.
 
 
 class ConditionedDistricts:
-    """P(z | do(a), c) by blocks, for any values of any of the variables that may be known beforehand."""
+    """P(z | do(a), c) by blocks, for any values of any of the context variables, with unobserved confounders."""
 
     def __init__(self, latent_model: LatentModel, space: ActionSpace, parents: Sequence[str]) -> None:
         self._latent_model, self._space, self._parents = latent_model, space, tuple(parents)
@@ -110,7 +107,7 @@ class ConditionedDistricts:
         )
 
     def __call__(self, evidence: Mapping[str, int]) -> tuple[Block, ...]:
-        """The blocks, in the order of their first parent; refused if what is known is impossible."""
+        """The blocks, in the order of their first parent; raises an error if the evidence has probability 0."""
         joint = self._joint_blocks(frozenset(evidence))
         if not evidence:
             return joint
@@ -123,11 +120,11 @@ class ConditionedDistricts:
         return tuple(sorted(blocks, key=lambda block: block.parents))
 
     def validate_context(self, context: Sequence[str]) -> None:
-        """Refuse now what could not be computed once the context is known."""
+        """Raise an error now if a distribution is not identified once the context is known."""
         self._joint_blocks(frozenset(context))
 
     def _joint_blocks(self, evidence_names: frozenset[str]) -> tuple[Block, ...]:
-        """The blocks of z and of what is known."""
+        """The joint blocks of z and the known variables."""
         blocks = self._joint_cache.get(evidence_names)
         if blocks is None:
             extra_names = [
@@ -153,14 +150,14 @@ class ConditionedDistricts:
 def build_conditioned_blocks(
     model: CausalModel | LatentModel, space: ActionSpace, parents: Sequence[str]
 ) -> ConditionedBlocks | ConditionedDistricts:
-    """P(z | do(a), c) by blocks, from whichever is known."""
+    """P(z | do(a), c) by blocks, from the CPTs or from the observed variables' distribution."""
     if isinstance(model, LatentModel):
         return ConditionedDistricts(model, space, parents)
     return ConditionedBlocks(model, space.names, parents)
 
 
 class ConditionedBlock(Block):
-    """A block of z and of what is known, cut at what is known."""
+    """A joint block of z and known variables, sliced at the known values."""
 
     def __init__(
         self, joint: Block, manipulable: Sequence[str], parents: Sequence[str], evidence: Mapping[str, int]
@@ -169,7 +166,7 @@ class ConditionedBlock(Block):
         super().__init__(joint.model, names, manipulable, parents)
         self._joint, self._evidence = joint, evidence
         self._evidence_index: tuple[Any, ...] = tuple(evidence.get(name, slice(None)) for name in joint.parent_names)
-        # Their order is that of z in both, so that nothing needs to be transposed.
+        # Both have the order of z, so that no axes need to be transposed.
         assert [name for name in joint.parent_names if name not in evidence] == list(self.parent_names)
 
     @cached_property
@@ -181,18 +178,18 @@ class ConditionedBlock(Block):
     def rows(self, choices: Choices2D) -> Array:
         return self._condition_rows(self._joint.rows(choices))
 
-    def rows_under_models(self, tables: Mapping[str, Array], choices: Sequence[int]) -> Array:
-        return self._condition_rows(self._joint.rows_under_models(tables, choices))
+    def rows_under_models(self, cpts: Mapping[str, Array], choices: Sequence[int]) -> Array:
+        return self._condition_rows(self._joint.rows_under_models(cpts, choices))
 
-    def with_cpts(self, tables: Mapping[str, Array]) -> Block:
-        return self._joint.with_cpts(tables)  # which is refused
+    def with_cpts(self, cpts: Mapping[str, Array]) -> Block:
+        return self._joint.with_cpts(cpts)  # raises an error
 
     def _condition_rows(self, rows: Array) -> Array:
-        """Rows of the joint distribution as distributions of z given what is known; what no action makes stays 0."""
+        """Condition rows of the joint distribution on the evidence; rows of impossible evidence stay 0."""
         if not self._evidence:
             return rows
         sliced = rows.reshape(-1, *self._joint.shape)[:, *self._evidence_index].reshape(len(rows), -1)
-        total = np.cumsum(sliced, axis=1)[:, -1:]  # in order, whatever the other rows are
+        total = np.cumsum(sliced, axis=1)[:, -1:]  # in order, independently of the other rows
         if not (total > 0.0).any():
             evidence_text = ", ".join(
                 f"{name}={self.model[name].states[code]!r}" for name, code in self._evidence.items()

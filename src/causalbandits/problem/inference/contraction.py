@@ -1,7 +1,7 @@
 """Sums of products of arrays with named axes, two arrays at a time, in a precomputed order.
 
 There are two ways: `contract` is fast, by matrix products; `contract_in_order` gives every number the same bits,
-whatever else is computed along with it.
+independently of the size of the batch.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import opt_einsum
 from causalbandits._typing import Array
 
 SLICE_BATCH_SIZE = 2**14
-"""Slices of so many numbers together are multiplied at once, and then added one after the other."""
+"""The number of entries of slices that are multiplied at once, before they are added one after the other."""
 
 
 class Operand(NamedTuple):
-    """An array, and what its axes are."""
+    """An array, and the names of its axes."""
 
     array: Array
     axes: list[Any]
 
 
 Steps = Sequence[tuple[int, ...]]
-"""Which two of the operands that are left are taken next; their product is put last."""
+"""The positions of the next two operands among the remaining ones; their product is appended."""
 
 
 Contraction = Callable[[list[Array]], Array]
-"""From the operands' numbers to the sum of their product."""
+"""A function from the operands' arrays to the sum of their product."""
 
 
 class Order(NamedTuple):
-    """In which order operands are multiplied, and the size of the largest array on the way."""
+    """The order in which operands are multiplied, and the size of the largest intermediate array."""
 
     steps: Steps
     largest: int
 
 
 def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
-    """A greedy order; where an array on the way would be beyond the limit, the best of a search."""
+    """A greedy order; if an intermediate array would exceed the limit, the best order of a random search."""
     numbered = _number_axes(operands, output)
     steps, info = opt_einsum.contract_path(*numbered, optimize="greedy")
     if info.largest_intermediate > limit:
@@ -54,14 +54,14 @@ def find_order(operands: list[Operand], output: list[Any], limit: int) -> Order:
 
 
 def contract(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
-    """The sum of the operands' product over all axes but the output's."""
+    """The sum of the operands' product over all axes except for the output's."""
     return contraction(operands, steps, output)([array for array, _ in operands])
 
 
 def contraction(operands: list[Operand], steps: Steps, output: list[Any]) -> Contraction:
-    """The same, for whatever numbers arrays of these shapes hold."""
+    """A reusable contraction for arrays of these shapes."""
     numbered = _number_axes([Operand(array.shape, axes) for array, axes in operands], output)  # type: ignore[arg-type]
-    # Axes by numbers come in pairs with what they are the axes of; an expression wants them as one text.
+    # Numbered axes come in pairs with their operands; an expression needs them as one text.
     letters = [opt_einsum.get_symbol(i) for i in range(1 + max([0, *(i for axes in numbered[1::2] for i in axes)]))]
     inputs = ",".join("".join(letters[i] for i in axes) for axes in numbered[1:-1:2])
     equation = f"{inputs}->{''.join(letters[i] for i in numbered[-1])}"
@@ -91,19 +91,19 @@ def _pairs(numbered: list[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_blas(flag: str | bool) -> bool:
-    """Whether opt_einsum would take a matrix product: what it plans is done here, without planning it each time."""
+    """Whether opt_einsum would use a matrix product, which is planned here once instead of at every call."""
     return isinstance(flag, str) and "EINSUM" not in flag
 
 
 def _product_by_einsum(equation: str) -> Callable[..., Array]:
     symbols = "".join(sorted(set(equation).difference(",->")))
-    if not symbols.isascii():  # NumPy has no more than the Latin letters, and no step has more axes
+    if not symbols.isascii():  # NumPy accepts Latin letters only, and no step has more axes
         equation = equation.translate({ord(s): opt_einsum.get_symbol(i) for i, s in enumerate(symbols)})
     return lambda *arrays: np.einsum(equation, *arrays)
 
 
 def _product_by_blas(equation: str, summed: str, sizes: dict[str, int]) -> Callable[..., Array]:
-    """As np.tensordot makes it, whose arithmetic of axes takes longer than a small product."""
+    """A matrix product as in np.tensordot, whose handling of axes takes longer than a small product."""
     inputs, output = equation.split("->")
     left, right = inputs.split(",")
     inner = sorted(summed, key=left.index)
@@ -120,7 +120,7 @@ def _product_by_blas(equation: str, summed: str, sizes: dict[str, int]) -> Calla
 
 
 def _number_axes(operands: list[Operand], output: list[Any]) -> list[Any]:
-    """The contraction with axes named by numbers, as opt_einsum wants them."""
+    """The contraction with numbered axes, as opt_einsum expects them."""
     numbers: dict[Any, int] = {}
     named: list[Any] = []
     for array, axes in operands:
@@ -129,10 +129,10 @@ def _number_axes(operands: list[Operand], output: list[Any]) -> list[Any]:
 
 
 def contract_in_order(operands: list[Operand], steps: Steps, output: list[Any]) -> Array:
-    """The same as `contract`, where each number is made by the same additions and multiplications in the same order.
+    """Like `contract`, but each entry results from the same operations in the same order.
 
-    They depend on the steps and on the sizes of the axes that are summed, not on how long the output's are, on which a
-    matrix product's depend too. The first axis of the output is taken for the longest.
+    These depend on the steps and on the sizes of the summed axes, not on the sizes of the output's axes, unlike a
+    matrix product. The first axis of the output is assumed to be the longest.
     """
     remaining = list(operands)
     for step in steps:
@@ -144,7 +144,7 @@ def contract_in_order(operands: list[Operand], steps: Steps, output: list[Any]) 
 
 
 def _product(first_operand: Operand, second_operand: Operand, needed_axes: set[Any], long: Any) -> Operand:
-    """The product of two operands, summed slice by slice over the axes that nothing else needs."""
+    """The product of two operands, summed slice by slice over axes that are not needed afterwards."""
     axes = sorted(
         dict.fromkeys([*first_operand.axes, *second_operand.axes]), key=lambda axis: axis == long
     )  # it makes the inner loops
@@ -169,17 +169,17 @@ def _product(first_operand: Operand, second_operand: Operand, needed_axes: set[A
 
 
 def _batch(slices: Array, start: int, step: int) -> Array:
-    """Some slices along the first axis; along one of size 1 it is the same everywhere."""
+    """Some slices along the first axis; an axis of size 1 is broadcast."""
     return slices if len(slices) == 1 else slices[start : start + step]
 
 
 def _align(operand: Operand, axes: list[Any]) -> Array:
-    """The operand with these axes, of size 1 where it has none."""
+    """The operand with these axes, of size 1 if it lacks one."""
     array = operand.array.transpose([operand.axes.index(axis) for axis in axes if axis in operand.axes])
     sizes = iter(array.shape)
     return array.reshape([next(sizes) if axis in operand.axes else 1 for axis in axes])
 
 
 def _slice(array: Array, index: tuple[int, ...]) -> Array:
-    """At this place of the first axes; along one of size 1 it is the same everywhere."""
+    """The subarray at an index of the first axes; an axis of size 1 is broadcast."""
     return np.asarray(array[tuple([min(i, size - 1) for i, size in zip(index, array.shape, strict=False)])])

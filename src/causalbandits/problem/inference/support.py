@@ -1,7 +1,7 @@
 """Whether an intervention and an observation are possible together, by the zeros of the CPTs.
 
-Only tables with zeros forbid anything, and only among the causes of what was seen. With what is known filled in, they
-are factors of zeros and ones; some values of the other variables must make all of them one.
+Only CPTs with zeros exclude observations, and only among the ancestors of observed variables. At the known values they
+are factors of zeros and ones; some values of the other variables must make all factors one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.problem.inference.contraction import Operand, contract, find_order
 
 LARGEST_FACTOR = 2**20
-"""Where a larger array would be needed to tell, everything counts as possible."""
+"""The largest array; if a larger one would be needed, the observation counts as possible."""
 
 
 def has_support(model: CausalModel, intervened: Mapping[str, int], observed: Mapping[str, int]) -> bool:
-    """Whether P(seen | do(done)) > 0, both given by codes.
+    """Whether P(observed | do(intervened)) > 0, both given by codes.
 
     >>> from causalbandits import Variable
     >>> copy = Variable("b", [0, 1], parents=["a"], table=[[1, 0], [0, 1]])
@@ -38,14 +38,14 @@ def has_support(model: CausalModel, intervened: Mapping[str, int], observed: Map
 
 
 def _support_factor(model: CausalModel, name: str, evidence: Mapping[str, int]) -> Operand:
-    """Where a variable's table is positive, over those of its causes and itself that are not known."""
+    """The positive entries of a variable's CPT, over those of its parents and itself that are not known."""
     axes = (*model[name].parents, name)
     positive = model[name].table[tuple(evidence.get(axis, slice(None)) for axis in axes)] > 0
     return Operand(np.asarray(positive, dtype=np.float64), [axis for axis in axes if axis not in evidence])
 
 
 def _is_satisfiable(factors: list[Operand]) -> bool:
-    """Whether some values make all factors positive: their product, with sums cut at 1, so that none is too large."""
+    """Whether some values make all factors positive: their product, with sums limited to 1 to avoid overflow."""
     if not factors:
         return True
     order = find_order(factors, [], LARGEST_FACTOR)

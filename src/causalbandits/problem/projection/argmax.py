@@ -1,8 +1,8 @@
 """One score per searched action, and the one rule for ties.
 
-Ties are common: before the first round every action's score is the same in exact arithmetic, and actions with
-equal P(z | a) tie for ever. Rounding must not decide, so scores within `TIE` of the best count as equal to it,
-and the first of them, in the order in which they are searched, is chosen.
+Ties are common: before the first round all scores are equal in exact arithmetic, and actions with equal P(z | a) always
+tie. Rounding must not decide, so scores within `TIE` of the best count as equal to it, and the first of them, in the
+order in which they are searched, is chosen.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from causalbandits.errors import PolicyError
 TIE = 1e-12
 
 CLEAR_MARGIN = 1e-9
-"""What is farther from the best than this is so however it is summed."""
+"""A score that is farther than this from the best differs from it for every order of summation."""
 
 
 def tie_threshold(best: Any, scale: Any) -> Any:
-    """The least score that counts as equal to the best; `scale` is the size of the numbers it was made of, 1 at least.
-
-    Compiled, too.
+    """The smallest score that counts as equal to the best; `scale` is the size of the numbers it was made of, at
+    least 1; also compiled.
     """
     return best - TIE * scale
 
@@ -32,7 +31,7 @@ def tie_threshold(best: Any, scale: Any) -> Any:
 class Scores(NamedTuple):
     """`values` of the searched actions; `scale` is the size of the numbers that were averaged into them.
 
-    Of several draws, `values` has a row each and `scale` a number each.
+    With several samples, `values` has one row and `scale` one number for each.
     """
 
     values: Array
@@ -40,11 +39,11 @@ class Scores(NamedTuple):
 
     @classmethod
     def of(cls, values: Array) -> Scores:
-        """Scores that are themselves the numbers they were made from."""
+        """Scores whose scale is the size of their own values."""
         return cls(values, largest_magnitude(values) if values.ndim == 1 else np.abs(values).max(axis=1))
 
     def subtract_costs(self, costs: Array, largest: float | Array) -> Scores:
-        """The same actions when each of them costs something, `largest` at most.
+        """The scores minus the actions' costs; `largest` is the largest cost.
 
         >>> Scores.of(np.array([1., 2.])).subtract_costs(np.array([0., 3.]), 3.)
         Scores(values=array([ 1., -1.]), scale=3.0)
@@ -64,7 +63,8 @@ class Scores(NamedTuple):
         if not (math.isfinite(best) and math.isfinite(scale)):
             _refuse_infinite()
         before, least = values[:top], tie_threshold(best, max(1.0, scale))
-        # Mostly nothing before the top comes near it, and to see that is quicker than to find the first that does.
+        # Usually no earlier score comes near the largest one, and this check is faster than finding the first that
+        # does.
         if top == 0 or before.item(before.argmax()) < least:
             return top
         return int((before >= least).argmax())
@@ -81,12 +81,12 @@ class Scores(NamedTuple):
         return np.flatnonzero(self.values >= tie_threshold(best, max(1.0, scale)))
 
     def validate_finite(self) -> None:
-        """A clear word if some of them are NaN or infinite."""
+        """Raise an error if a score is NaN or infinite."""
         if not (np.isfinite(self.values).all() and np.isfinite(self.scale).all()):
             _refuse_infinite()
 
     def best_positions(self) -> Codes:
-        """The same for every draw.
+        """The best position for every sample.
 
         >>> Scores.of(np.array([[.5, 1., 1. + 1e-15], [3., 2., 1.]])).best_positions().tolist()
         [1, 0]
@@ -98,9 +98,10 @@ class Scores(NamedTuple):
 
 
 def clear_winners(weights: Array, draws: Array) -> Codes | None:
-    """The best action of each draw if no other comes near it, else None. `weights` are P(z | a), a row per action.
+    """The best action of each sample if no other comes near it, else None. `weights` are P(z | a), one row per
+    action.
 
-    The last bits of a matrix product may be any, and for this they do not matter.
+    The last bits of a matrix product are not reproducible, which does not matter here.
     """
     scores = weights @ draws.T
     least = np.maximum.reduce(scores) - CLEAR_MARGIN * max(1.0, largest_magnitude(draws.reshape(-1)))
@@ -111,7 +112,7 @@ def clear_winners(weights: Array, draws: Array) -> Codes | None:
 def largest_magnitude(numbers: Array) -> float:
     """The largest absolute number; NaN if one of them is."""
     sizes = np.abs(numbers)
-    return float(sizes[sizes.argmax()])  # argmax takes a fifth of the time that max does
+    return float(sizes[sizes.argmax()])  # argmax takes a fifth of the time of max
 
 
 def _refuse_infinite() -> NoReturn:

@@ -1,11 +1,9 @@
 """Sums over z of P(z | a)^k x_z for k = 1, 2, 3, and the rows P(z | a) themselves, on the tree of a projection.
 
 A power of a product is the product of the powers, so a tree with its columns squared sums under P^2 as the tree itself
-does under P. Numbers are taken, and rows are given, in the tree's order of configurations (`ordered`).
-
-Levels of all pairs are matrix products here: what they save over sums in order of z, three times the work is done with.
-So are the steps of long lists where most pairs occur.
-The last bits depend on how many actions there are; who compares such sums must not mind them.
+does under P. Arguments and rows are in the tree's order of configurations (`order`). Levels with all pairs are matrix
+products here, which compensates for three times the work; so are the steps of long lists in which most pairs occur. The
+last bits depend on the number of actions, so comparisons of such sums need a tolerance.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from causalbandits.problem.projection.sparse import build_mixed_steps, project_s
 from causalbandits.problem.projection.tree import Level, Projection, Tree
 
 SMALL_MATRIX = 2**14
-"""Where P has so many entries at most, differences from one action are kept as long as that is the one."""
+"""The largest number of entries of P for which the differences from one action are cached."""
 
 
 class PowerSums:
@@ -39,7 +37,7 @@ class PowerSums:
         self._long_list = projection if projection.is_long_list else None
         self._size, self._last_differences = projection.size, _Differences(-1, np.zeros(0), np.zeros(0))
         self.is_small = self._size * math.prod(len(level.columns) for level in self._tree[0]) <= SMALL_MATRIX
-        """Whether P itself is kept, and what else is made of it."""
+        """Whether P itself is cached, and quantities computed from it."""
 
     @cached_property
     def _trees(self) -> list[Tree]:
@@ -59,16 +57,16 @@ class PowerSums:
 
     @cached_property
     def _matrix(self) -> Array:
-        """P, a column per action."""
+        """P, one column per action."""
         return np.ascontiguousarray(np.array([action_row(self._tree, a) for a in range(self._size)]).T)
 
     @cached_property
     def rows(self) -> Array:
-        """P, a row per action."""
+        """P, one row per action."""
         return np.ascontiguousarray(self._matrix.T)
 
     def differences_from(self, b: int) -> _Differences:
-        """How all actions differ from one; of small sets."""
+        """The differences of all actions from one; for small sets."""
         if self._last_differences.b != b:
             column = self._matrix[:, b : b + 1]
             c = self._matrix - column
@@ -78,15 +76,15 @@ class PowerSums:
 
     @property
     def order(self) -> Codes | slice:
-        """Where the configurations of the tree's order stand."""
+        """The positions of the configurations in the tree's order."""
         return slice(None) if self._order is None else self._order
 
     def in_tree_order(self, x: Array) -> Array:
-        """A number per configuration that agrees with what is known, in the order of the tree."""
+        """An index of the configurations that agree with the context, in the order of the tree."""
         return x if self._order is None else x[self._order]
 
     def sums(self, x: Array, power: int) -> Array:
-        """A number per action; of several rows of x, a row each."""
+        """One sum per action; for several rows of x, one row each."""
         if power == 1 and self.is_small:
             return np.asarray(x @ self._matrix)
         if self._long_list is not None:
@@ -98,7 +96,7 @@ class PowerSums:
         levels, node_of_action = self._tree if power == 1 else self._trees[power - 1]
         if len(levels) == 1 and levels[0].parent is None:
             P = levels[0].columns[:, 0]
-            # A product with two rows copies a large matrix, one with a row reads it.
+            # A product with two rows copies a large matrix; a product with one row only reads it.
             sums = x @ P if x.ndim == 1 else np.stack([row @ P for row in x])
         else:
             sums = _multiply_levels(levels, x).reshape(*x.shape[:-1], -1)
@@ -110,7 +108,7 @@ class PowerSums:
 
 
 class _Differences(NamedTuple):
-    """Of c = P(. | a) - P(. | b), a column per action: c^2, and c^3 beside c^2 P(. | b)."""
+    """Powers of c = P(. | a) - P(. | b), one column per action: c^2, and c^3 beside c^2 P(. | b)."""
 
     b: int
     squares: Array

@@ -1,11 +1,11 @@
 """Sums along long lists of actions: each level of a projection's tree is a matrix.
 
-What belongs to a node stays together, so that a step takes y[node before, z_b] with the rest beside it to y[node], and
-what comes out is what the next step takes. A sparse matrix has a row for each node, sums in the order of z as
-`Level.sum_out` does, in the same bits, and copies nothing.
+The entries of a node are contiguous. A step maps y[previous node, z_b] (with the other axes beside it) to y[node],
+which is the input of the next step. A sparse matrix has one row for each node. It sums in the order of z as
+`Level.sum_out` does, with the same bits, and copies nothing.
 
-Who does not mind the last bits takes all pairs of nodes and rows where most of them are nodes, by a matrix product:
-first steps often are such, also where the list is little of all combinations.
+If the last bits do not matter and most pairs of previous nodes and rows are nodes, a matrix product over all pairs is
+faster. This is often so in the first steps, even if the list contains few of all combinations.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 
 DENSE_RATIO = 4
-"""Where there are at most so many pairs for each node, all of them are taken."""
+"""The largest number of pairs per node for which all pairs are computed."""
 
 
 def build_sparse_step(columns: Array, parent: Codes | None, previous_nodes: int) -> Any:
-    """From every node's P(z_b | .), a column each, and its node in the level before; None where that has but one."""
+    """A step from every node's P(z_b | .), one column each, and its parent node; None if the previous level has
+    one node.
+    """
     from scipy.sparse import csr_array
 
     size, nodes = columns.shape
@@ -33,9 +35,9 @@ def build_sparse_step(columns: Array, parent: Codes | None, previous_nodes: int)
 
 
 def build_mixed_steps(parts: Iterable[tuple[Array, Codes]], size: int) -> tuple[list[Any], Codes]:
-    """Products where most pairs are nodes, else sparse matrices, and each action's node in the last of them.
+    """Dense steps if most pairs are nodes, otherwise sparse matrices; and each action's node in the last of them.
 
-    Of each block there are rows P(z_b | .), and which of them each of so many actions has.
+    `parts` has, for each block, the rows P(z_b | .) and the index of each action's row.
     """
     steps: list[Any] = []
     nodes, node = 1, np.zeros(size, dtype=np.intp)
@@ -53,10 +55,12 @@ def build_mixed_steps(parts: Iterable[tuple[Array, Codes]], size: int) -> tuple[
 
 
 def project_steps(steps: Sequence[Any], node_of_action: Codes | None, x: Array) -> Array:
-    """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
+    """From an index in the tree's order of configurations to one number per action; if x has columns, one row for
+    each.
+    """
     y, nodes = x, 1
     for step in steps:
-        if isinstance(step, np.ndarray):  # a row's nodes stand together
+        if isinstance(step, np.ndarray):  # the nodes of a row are contiguous
             size = step.shape[1]
             y = step @ np.ascontiguousarray(y.reshape(nodes, size, -1).transpose(1, 0, 2)).reshape(size, -1)
             nodes *= len(step)

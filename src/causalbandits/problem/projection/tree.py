@@ -1,12 +1,13 @@
-"""From one number per configuration to one per action: sum over z of P(z | a) x_z, block by block.
+"""The projection from an index per configuration to one number per action: sum over z of P(z | a) x_z, block by block.
 
 The sum runs over a tree of the action set. Level b holds the distinct beginnings of actions, cut after block b;
 each step sums one block's configurations out:
 
     y_b[rest, node] = sum_{z_b} y_{b-1}[z_b, rest, parent of node] P(z_b | choice of node).
 
-Two knobs, of which one may be set: s leads to u, which is 1 with probability 0.2 or 0.8, t to v, with 0.4 or 0.6; left
-alone, either knob is a fair coin. The five actions have three beginnings, over which y_1 is still a table of v:
+An example with two variables, one of which may be set: s is the parent of u, which is 1 with probability 0.2 or 0.8; t
+is the parent of v, with 0.4 or 0.6. Unset, s and t are 0 or 1 with equal probability. The five actions have three
+beginnings, for which y_1 still depends on v:
 
     x_z   v=0  v=1               y_1   v=0  v=1               y_2
     u=0    0    1   --+-- s alone      1.0  2.0  --+-- t alone  1.5  do()
@@ -26,13 +27,13 @@ array([1.5, 1.4, 1.6, 0.9, 2.1])
 >>> levels[1].parent.tolist()  # each node's node in the level before
 [0, 0, 0, 1, 2]
 
-So neither the |A| x |Z| matrix is built nor a common beginning computed twice, for products of choices and for
-lists of actions alike. Each output is a sum in the order of z: given P(z | a), the result for an action does not depend
-on which other actions are there (a matrix product's does, in the last bit, and that decides near-ties).
+So the |A| x |Z| matrix is not built, and no common beginning is computed twice, both for products of choices and for
+lists of actions. Each output is a sum in the order of z, so the result for an action does not depend on the other
+actions (a matrix product does, in the last bit, which would decide near-ties).
 
-In NumPy it is the number of steps that counts, not their size: where there are few configurations, small blocks are
-first joined into larger ones. Compiled code goes block by block; the two differ by rounding, which ties absorb.
-Along long lists each step is a sparse matrix (`projection.sparse`), with the same bits in a fifth of the time.
+In NumPy the number of steps determines the time, not their size. So with few configurations, small blocks are first
+joined into larger ones. Compiled code goes block by block; the two differ by rounding, within the tolerance for ties.
+For long lists each step is a sparse matrix (`projection.sparse`), with the same bits in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -50,31 +51,37 @@ from causalbandits.problem.inference import ENTRY_LIMIT, Block
 from causalbandits.problem.projection.sparse import build_sparse_step, project_steps
 
 CELL_LIMIT = 2**24
-"""Beyond this many configurations no table over them is kept."""
+"""The number of configurations beyond which no array of them is stored."""
 
 FEW_CONFIGURATIONS = 2**10
-"""Up to this many configurations blocks are joined, up to the two numbers below of configurations and choices each."""
+"""The largest number of configurations for which blocks are joined, up to the two limits below on configurations
+and choices.
+"""
 JOINED_CONFIGURATIONS, JOINED_CHOICES = 16, 2**10
 
 PRODUCT_BATCH_SIZE = 2**16
-"""Levels of at most this many products are formed at once, larger ones configuration by configuration."""
+"""The largest number of products of a level that are formed at once; larger levels go configuration by
+configuration.
+"""
 
 MANY_PRODUCTS = 2**13
-"""Lists of at least this many products, over all levels, are summed by sparse matrices (`projection.sparse`)."""
+"""The smallest number of products, over all levels, for which lists are summed by sparse matrices
+(`projection.sparse`).
+"""
 
 
 class Level(NamedTuple):
-    """One block's step. A node is a (node of the level before, row of the block's table) pair."""
+    """One block's step. A node is a pair of a node of the previous level and a row of the block's distributions."""
 
     columns: Array
     """P(z_b | row of node), with axes z_b, 1, and: every row if all pairs are nodes, else every node."""
     previous_nodes: int
-    """How many nodes the level before has."""
+    """The number of nodes of the previous level."""
     parent: Codes | None
-    """Each node's node in the level before; None if all pairs are nodes, or there is but one to be the parent."""
+    """Each node's parent in the previous level; None if all pairs are nodes, or if there is only one parent."""
 
     def sum_out(self, y: Array) -> Array:
-        """From y[z_b, rest, node before] to y[rest, node]."""
+        """Sum z_b out, from y[z_b, rest, previous node] to y[rest, node]."""
         size, _, width = self.columns.shape
         if self.parent is None:
             slices = y.reshape(size, -1, 1)
@@ -94,19 +101,19 @@ class Level(NamedTuple):
 
 
 class Branching(NamedTuple):
-    """What a level is like, whatever the distributions are."""
+    """The structure of a level, independent of the distributions."""
 
     previous_nodes: int
     parent: Codes | None
     row: Codes | None
-    """Each node's row of the block's table; None if all pairs of all rows are nodes."""
+    """Each node's row of the block's distributions; None if all pairs with all rows are nodes."""
 
 
 Tree = tuple[list[Level], Codes | None]
-"""The levels, and each action's node in the last one (None where nodes stand in the actions' order)."""
+"""The levels, and each action's node in the last one (None if nodes are in the order of the actions)."""
 
 Groups = tuple[tuple[int, int], ...]
-"""Which blocks are summed out together, from the first to before the last."""
+"""The ranges of blocks that are summed out together: the first block, and the one after the last."""
 
 
 def _weighted_sum(slices: Array, weights: Array) -> Array:
@@ -120,9 +127,9 @@ def _weighted_sum(slices: Array, weights: Array) -> Array:
 class Projection:
     """`projection(x)[a]` = sum over z of P(z | a) x[z], for every action of a set.
 
-    `rows[b]` holds rows P(z_b | .) of block b, and `row_indices[b]` says which of them each action has; None where the
-    actions are all combinations of rows, in order (the last block's moves fastest). `all_pairs` says that they are
-    all combinations, in whatever order. `shape` is the parents'.
+    `rows[b]` has rows P(z_b | .) of block b, and `row_indices[b]` the index of each action's row; None if the actions
+    are all combinations of rows, in order (the last block changes fastest). `all_pairs` states that they are all
+    combinations, in any order. `shape` has the numbers of the parents' values.
     """
 
     def __init__(
@@ -138,20 +145,20 @@ class Projection:
         self.size = math.prod(map(len, rows)) if row_indices is None else len(row_indices[0])
         self._shape, self._blocks, self._all_pairs = shape, blocks, all_pairs or row_indices is None
         self._free_blocks = [b for b, block in enumerate(blocks) if block.point is None]
-        """What is known is looked up, not summed over."""
+        """The blocks that are summed out; blocks with a known value are indexed instead."""
         self._axes = [axis for b in self._free_blocks for axis in blocks[b].parents]
         self._branchings: dict[Groups, tuple[list[Branching], Codes | None]] = {}
-        """What trees are like, also those of the same actions with other rows."""
+        """The structures of trees, also shared by the same actions with other rows."""
 
     def row_of_action(self, block: int) -> Codes:
-        """Which of a block's rows each action has."""
+        """The index of each action's row of a block."""
         if self.row_indices is not None:
             return self.row_indices[block]
         period = math.prod(map(len, self.rows[block + 1 :]))
         return np.arange(self.size) // period % len(self.rows[block])
 
     def with_rows(self, rows: list[Array]) -> Projection:
-        """The same actions, their blocks having other distributions."""
+        """The projection of the same actions with other distributions of their blocks."""
         _ = self._groups, self.cells, self.by_block, self.order_of_cells
         copy = object.__new__(Projection)
         derived = ("tree", "joined_tree", "matrix", "steps")
@@ -160,18 +167,18 @@ class Projection:
         return copy
 
     def restrict_to(self, positions: Codes) -> Projection:
-        """Some of the actions, with the same rows."""
+        """The projection of some of the actions, with the same rows."""
         row_indices = [self.row_of_action(b)[positions] for b in range(len(self.rows))]
         return Projection(self.rows, row_indices, self._shape, self._blocks, all_pairs=False)
 
     @cached_property
     def tree(self) -> Tree:
-        """Block by block."""
+        """The tree, block by block."""
         return self._build_tree(tuple((b, b + 1) for b in range(len(self._free_blocks))))
 
     @cached_property
     def joined_tree(self) -> Tree:
-        """With small blocks joined."""
+        """The tree with small blocks joined."""
         return self._build_tree(self._groups)
 
     @cached_property
@@ -180,7 +187,9 @@ class Projection:
 
     @cached_property
     def matrix(self) -> Array | None:
-        """P(z | a), a column per action, where that is one step, and one whose products are formed at once."""
+        """P(z | a), one column per action, if the tree has one level whose products are formed at once; otherwise
+        None.
+        """
         levels, node_of_action = self.joined_tree
         if len(levels) != 1 or not 1 < self.size <= PRODUCT_BATCH_SIZE // len(levels[0].columns):
             return None
@@ -189,7 +198,7 @@ class Projection:
 
     @cached_property
     def is_long_list(self) -> bool:
-        """Whether actions are a long list over several blocks."""
+        """Whether the actions are a long list over several blocks."""
         levels, products = self.joined_tree[0], 0
         rest = math.prod(len(level.columns) for level in levels)
         for level in levels:
@@ -199,14 +208,14 @@ class Projection:
 
     @cached_property
     def steps(self) -> list[Any]:
-        """Each level of the joined tree as a sparse matrix; of long lists."""
+        """Each level of the joined tree as a sparse matrix; for long lists."""
         return [
             build_sparse_step(level.columns[:, 0], level.parent, level.previous_nodes) for level in self.joined_tree[0]
         ]
 
     @property
     def joined_parts(self) -> Iterator[tuple[Array, Codes]]:
-        """The joined tree's rows, level by level, and which of them each action has; of long lists."""
+        """The rows of the joined tree, level by level, and the index of each action's row; for long lists."""
         for first, last in self._groups:
             row_indices = self._joint_row_indices(self._free_blocks[first:last])
             assert row_indices is not None
@@ -260,7 +269,7 @@ class Projection:
         return branchings, node
 
     def _joint_row_indices(self, group: list[int]) -> Codes | None:
-        """Which of the rows of some blocks together each action has."""
+        """The index of each action's row in the joint rows of some blocks."""
         if self.row_indices is None:
             return None
         row_indices = self.row_indices[group[0]]
@@ -269,7 +278,7 @@ class Projection:
         return row_indices
 
     def _joint_rows(self, first: int, last: int) -> Array:
-        """The rows of some blocks together."""
+        """The joint rows of some blocks."""
         first_block, *other_blocks = self._free_blocks[first:last]
         rows = self.rows[first_block]
         for b in other_blocks:
@@ -279,8 +288,9 @@ class Projection:
 
     @cached_property
     def by_block(self) -> Codes | None:
-        """The configurations that agree with what is known, the parents sorted by block; None if that is all of them,
-        in order."""
+        """The configurations that agree with the context, with the parents sorted by block; None if these are all
+        configurations in order.
+        """
         if self._axes == list(range(len(self._shape))):
             return None
         every = np.arange(math.prod(self._shape)) if self.cells is None else self.cells
@@ -288,12 +298,12 @@ class Projection:
 
     @cached_property
     def cells(self) -> Codes | None:
-        """The configurations that agree with what is known; None where that is all of them."""
+        """The configurations that agree with the context; None if all do."""
         return compatible_configurations(self._shape, self._blocks)
 
     @cached_property
     def order_of_cells(self) -> Codes | None:
-        """These by block, by their places among them; None if they already are."""
+        """The order of `cells` by block, as positions among them; None if they already have it."""
         return None if self._axes == sorted(self._axes) else self._order_by_block()
 
     def _order_by_block(self) -> Codes:
@@ -302,9 +312,9 @@ class Projection:
         return np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1)
 
     def __call__(self, x: Array) -> Array:
-        """A number per action; of an x with several columns, a row for each of them, equal to its own in every bit.
+        """One number per action; if x has columns, one row for each, with the same bits as for the column alone.
 
-        `x` may have only the configurations that agree with what is known.
+        `x` may be restricted to the configurations that agree with the context.
         """
         order = self.by_block
         if order is not None and len(order) == len(x):
@@ -318,18 +328,20 @@ class Projection:
 
 
 def sum_out_tree(tree: Tree, x: Array) -> Array:
-    """From numbers in the tree's order of configurations to one per action; of an x with columns, a row for each."""
+    """From an index in the tree's order of configurations to one number per action; if x has columns, one row for
+    each.
+    """
     levels, node_of_action = tree
     y = x
     for level in levels:
         y = level.sum_out(y)
-    # Columns are one more axis that is never summed out: it ends up before the nodes.
+    # Columns are one more axis that is never summed out; it ends up before the nodes.
     scores = y.reshape(-1) if x.ndim == 1 else y.reshape(x.shape[1], -1)
     return scores if node_of_action is None else scores[..., node_of_action]
 
 
 def compatible_configurations(shape: tuple[int, ...], blocks: Sequence[Block]) -> Codes | None:
-    """The configurations that agree with what is known; None where that is all of them."""
+    """The configurations that agree with the known values; None if all do."""
     known_codes = {block.parents[0]: block.point for block in blocks if block.point is not None}
     if not known_codes:
         return None
@@ -348,9 +360,9 @@ def compatible_configurations(shape: tuple[int, ...], blocks: Sequence[Block]) -
 
 
 def _group_blocks(blocks: Sequence[Block]) -> Groups:
-    """Which blocks are summed out together, from the first to before the last.
+    """The ranges of blocks that are summed out together: the first block, and the one after the last.
 
-    They depend on the problem alone: were it the actions, so would the last bits of their values.
+    They depend on the problem only. If they depended on the actions, the last bits of the actions' values would, too.
     """
     if math.prod(block.configurations for block in blocks) > FEW_CONFIGURATIONS:
         return tuple((b, b + 1) for b in range(len(blocks)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STOP_DELTA = 0.05
 """The delta of a forecast's dotted lines, which show the share of replications that stopped."""
+EMBEDDED_FONTS: dict[Any, Any] = {"pdf.fonttype": 42, "ps.fonttype": 42}
+"""Fonts as TrueType, since many publishers refuse Matplotlib's default, Type 3."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
 
@@ -53,6 +57,8 @@ def plot_run(
         raise CausalBanditsError(f"bounds must be a list of results of theory.bound(...); got {bounds!r}.")
     if bounds and measure != "regret":
         raise CausalBanditsError(f"bounds apply to the regret. Leave out bounds= in a plot of {measure!r}.")
+    if not isinstance(log, bool):
+        raise CausalBanditsError(f"log must be True or False; got {log!r}. It concerns the axis of the measure.")
     if ax is None:
         ax = Figure(figsize=(7, 4.2), dpi=150, layout="constrained").add_subplot()
     intervals = {policy: run.interval(policy, measure=measure) for policy in run.policies}
@@ -65,7 +71,8 @@ def plot_run(
         if zeros:
             mean = np.where(mean == 0, floor, mean)
         dashes = DASHES[(i + i // len(COLOURS)) % len(DASHES)]
-        ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8)
+        legend_label = policy_label(policy).replace("$", r"\$")
+        ax.plot(run.rounds, mean, color=colour, linestyle=dashes, linewidth=1.8, label=legend_label)
         if not math.isnan(lower[-1]):
             ax.fill_between(run.rounds, lower, upper, color=colour, alpha=0.2, linewidth=0)
         ends.append((float(mean[-1]), policy, colour))
@@ -102,7 +109,7 @@ def save_figure(figure: Figure, path: FilePath | None) -> Figure:
     set_fonts(figure)
     if path is not None:
         where, kind = parse_picture_path(path)
-        with open_atomically(where) as file:
+        with open_atomically(where) as file, rc_context(EMBEDDED_FONTS):
             figure.savefig(file, format=kind)
     return figure
 
@@ -146,6 +153,14 @@ def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
         )
 
 
+def _find_name(run: Run, policy: str) -> str:
+    """The name under which a run has a policy; the policy itself where it has several, or did not note them."""
+    ids = {} if run.origin is None or run.origin.ids is None else run.origin.ids
+    horizon = rf"\(horizon={run.horizon}\)|horizon={run.horizon}, |, horizon={run.horizon}(?=\))"
+    names = [name for name, id in ids.items() if policy in (id, re.sub(horizon, "", id))]
+    return names[0] if policy not in run.policies and len(names) == 1 else policy
+
+
 def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str, str]) -> list[tuple[float, str, str]]:
     """Bounds in their policies' colours, clipped to the picture; return the ends of those that stay inside.
 
@@ -154,20 +169,27 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
     if not bounds or run.horizon < 2:
         return []
     low, high = ax.get_ylim()
-    # Space above the regret, so that bounds above it are visible.
-    high = low + 1.15 * (high - low)
+    # Space above the regret, so that bounds above it are visible; a logarithmic scale has space for all of them.
+    if ax.get_yscale() == "log":
+        high = max(high, *(1.3 * float(bound.at(run.horizon)) for bound in bounds))
+    else:
+        high = low + 1.15 * (high - low)
     ax.set_ylim(low, high)
     ends, cut_off = [], []
     for bound in bounds:
         rounds = np.unique(np.append(np.geomspace(2, run.horizon, 400), run.rounds[run.rounds >= 2]))
         values = bound.at(rounds, horizon=run.horizon)
-        colour = colours.get(bound.policy, "0.45")
-        ax.plot(rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False)
-        label = f"{policy_label(bound.policy)} bound{' (assumptions broken)' * bool(bound.broken)}"
+        colour = colours.get(_find_name(run, bound.policy), "0.45")
+        kind = "Bayesian bound" if bound.kind == "Bayesian" else "bound"
+        label = f"{policy_label(bound.policy)} {kind}{' (assumptions broken)' * bool(bound.broken)}"
+        vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""
+        ax.plot(
+            rounds, values, color=colour, linestyle=(0, (4, 3)), linewidth=0.9, scalex=False, scaley=False,
+            label=f"{label}{vacuous}",
+        )  # fmt: skip
         if values[-1] <= high:
-            ends.append((float(values[-1]), label, colour))
+            ends.append((float(values[-1]), f"{label}{vacuous}", colour))
         else:
-            vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""
             cut_off.append((rounds, values, f"{label}: {values[-1]:,.0f} at the end{vacuous}", colour))
     for i, (rounds, values, label, colour) in enumerate(cut_off):
         height = high - (high - low) * (0.03 + 0.05 * i)

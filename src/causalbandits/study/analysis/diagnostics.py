@@ -1,7 +1,8 @@
-"""What outcomes say against the way in which a study goes, from the statistic: as quick after a million.
+"""Misspecification tests computed from the statistic, so that their time does not grow with the number of outcomes.
 
-Rewards of 0 and 1 can be counted again from n and their sum; of others the statistic has only moments, by which claims
-on the mean reward are tested where a scale of the rewards is declared. `study.check()` looks at every outcome.
+Rewards of 0 and 1 can be reconstructed from their number and their sum. For other rewards the statistic has only
+moments, from which claims about the mean reward are tested if a scale of the rewards is declared. `study.check()` uses
+every outcome.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from causalbandits.study.storage import FIXED_POINT_ONE, WAITING_STATUSES, SumTa
 
 
 def check_statistic(session: Session, alpha: float) -> Check:
-    """Every claim of the problem that the statistic can say something of; computed once for each state of it."""
+    """The tests of every claim of the problem that the statistic can test, computed once for each state."""
     if alpha not in session.checks:
         session.checks[alpha] = _test_claims(session, alpha)
     return session.checks[alpha]
@@ -40,7 +41,7 @@ def check_statistic(session: Session, alpha: float) -> Check:
 def _test_claims(session: Session, alpha: float) -> Check:
     table = session.table.without(session.past_table)
     lines = [line for line in (session.table if session.past else table).values() if line.n]
-    # y y = y for 0 and 1 alone; others would have to cancel, in every line, to the last bit.
+    # y y = y holds for 0 and 1 only; other rewards would have to cancel exactly in every row.
     are_binary = all(
         line.squares == line.total * FIXED_POINT_ONE and 0 <= line.total <= line.n * FIXED_POINT_ONE for line in lines
     )
@@ -53,9 +54,9 @@ def _test_claims(session: Session, alpha: float) -> Check:
 
 
 def _group_moments(table: SumTable) -> Iterator[tuple[Outcome, CellMoments]]:
-    """The number of rewards, their sum and their sum of squares for each context, action and configuration.
+    """The number, the sum and the sum of squares of the rewards for each context, action and configuration.
 
-    Rewards are counted from about their mean, so that nothing cancels.
+    Rewards are measured from approximately their mean, to avoid cancellation.
     """
     lines = [line for line in table.values() if line.n]
     pivot = sum(line.total for line in lines) // max(1, sum(line.n for line in lines))
@@ -67,7 +68,10 @@ def _group_moments(table: SumTable) -> Iterator[tuple[Outcome, CellMoments]]:
 
 
 def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int]]:
-    """Outcomes that have a statistic's counts, each with how often it came; all get the same number."""
+    """Outcomes with the counts of a statistic, each with its number of occurrences.
+
+    All outcomes get the same decision number.
+    """
     for (context, action, z), line in table.items():
         ones = line.total // FIXED_POINT_ONE
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
@@ -76,9 +80,10 @@ def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int
 
 
 def count_decisions(session: Session, context: Z | None) -> Counter[Action]:
-    """How many decisions each action has, in the contexts that agree with these codes; cancelled ones do not count.
+    """The number of decisions per action, in the contexts that agree with these codes, without cancelled ones.
 
-    From the statistic, in which expired decisions have their default reward, and from the decisions that wait.
+    It is computed from the statistic, in which expired decisions have their default reward, and from the pending
+    decisions.
     """
     counts = Counter[Action]()
     for (codes, action, _), line in session.table.without(session.past_table).items():
@@ -91,7 +96,7 @@ def count_decisions(session: Session, context: Z | None) -> Counter[Action]:
 
 
 def compare_trusted_past(session: Session) -> RewardComparison:
-    """Own rewards against past ones with trust 1, from the statistic."""
+    """The comparison of own rewards with past ones that have trust 1, from the statistic."""
     policy, comparison = session.fold.policy, RewardComparison()
     trusted = session.log.past_table([batch for batch in session.past if batch.trust == 1.0])
     for table, is_past in ((trusted, True), (session.table.without(session.past_table), False)):
@@ -103,9 +108,9 @@ def compare_trusted_past(session: Session) -> RewardComparison:
 
 
 def stored_cell_moments(session: Session, table: SumTable, *, with_past: bool) -> RewardMoments:
-    """The moments of the rewards of each cell, counted from the mean of all rewards, so that nothing cancels.
+    """The moments of the rewards of each cell, measured from the mean of all rewards to avoid cancellation.
 
-    Sums do not tell how skewed rewards are: that is looked up in the latest of them, past ones included or not.
+    Sums do not show how skewed rewards are; the latest rewards, with or without past ones, are used for that.
     """
     policy, sums = session.fold.policy, dict[Hashable, tuple[int, int, int]]()
     for (context, action, z), line in table.items():
@@ -124,7 +129,7 @@ def stored_cell_moments(session: Session, table: SumTable, *, with_past: bool) -
 
 
 def _latest_rewards(session: Session, moments: RewardMoments, with_past: bool) -> dict[Hashable, Array]:
-    """Rewards of the latest decisions by cell, for a policy that estimates their scale; none for others."""
+    """Rewards of the latest decisions by cell, for a policy that estimates their scale; empty for other policies."""
     policy, rewards = session.fold.policy, dict[Hashable, list[int]]()
     if policy.traits.unit_rewards or not policy.traits.learns_scales:
         return {}
@@ -139,7 +144,10 @@ def _latest_rewards(session: Session, moments: RewardMoments, with_past: bool) -
 
 
 def _add_earlier_outlier(latest: Array, cell: CellMoments, pivot: float) -> Array:
-    """With a large earlier reward where the sum of squares exceeds what the latest rewards explain, at its largest."""
+    """The latest rewards, with one large earlier reward added if the sum of squares is larger than they explain.
+
+    The added reward has the largest possible size.
+    """
     n, total, squares = cell
     if n <= len(latest):
         return latest
@@ -153,8 +161,8 @@ def _add_earlier_outlier(latest: Array, cell: CellMoments, pivot: float) -> Arra
 
 
 EARLIER_OUTLIER = 20.0
-"""Squares of earlier rewards that add up to less than a reward so many standard deviations away are no outlier's."""
+"""The minimum size of an earlier outlier, in standard deviations of the latest rewards."""
 
 
 SHAPE_SAMPLE = 10_000
-"""The shape of the rewards is judged by so many of them, so that a recommendation is as quick after a million."""
+"""The number of rewards from which their shape is estimated; the limit keeps recommendations fast."""

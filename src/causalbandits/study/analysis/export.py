@@ -1,4 +1,4 @@
-"""A study as a table, for whatever comes after: a line for each decision, with what came of it."""
+"""Export of a study as a table with one row per decision, including its outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Exported(NamedTuple):
 
 
 def write_table(log: Log, path: Path) -> Exported:
-    """Write all decisions. The extension says how: .csv, .parquet, or .dsjson for Vowpal Wabbit."""
+    """Write all decisions in the format given by the extension: .csv, .parquet, or .dsjson for Vowpal Wabbit."""
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".dsjson": _write_dsjson}
     write = writers.get(path.suffix.lower())
     if write is None:
@@ -51,7 +51,7 @@ def write_table(log: Log, path: Path) -> Exported:
 
 
 def export_columns(problem: Problem) -> list[str]:
-    """What is written of a decision, whether or not there is one."""
+    """The names of the exported columns."""
     return [
         *("decision", "id", "key", "unit", "arm", "repeats", "asked", "policy"),
         *(f"context_{name}" for name in problem.context),
@@ -61,7 +61,7 @@ def export_columns(problem: Problem) -> list[str]:
 
 
 def export_records(log: Log, rows: list[Row]) -> Iterator[dict[str, Any]]:
-    """What is written of each decision; knobs that were left alone are empty."""
+    """The exported values of each decision; variables without an intervention are empty."""
     policies = {policy.version: policy.record["id"] for policy in log.registers.policies()}
     problem = log.problem
     for row in rows:
@@ -107,7 +107,7 @@ def _write_parquet(log: Log, rows: list[Row], path: Path) -> Exported:
 
 
 def _write_dsjson(log: Log, rows: list[Row], path: Path) -> Exported:
-    """Decisions whose chances are known, with their rewards as costs."""
+    """Write the decisions with known propensities, with their negative rewards as costs."""
     rewarded = [row for row in rows if row.reward is not None]
     known = [row for row in rewarded if row.choice.propensity is not None]
     usable = [row for row in known if row.repeats is None]

@@ -1,34 +1,36 @@
-"""What another way of deciding would have brought, from what this one logged.
+"""Off-policy evaluation: the mean reward of another policy, estimated from the logged outcomes.
 
-A decision's action a was drawn from a known mixture pi over actions (`samples=` of a Thompson policy), and led to z.
-Given z the reward is the same whoever chose, so that outcomes are weighted by configurations, not by actions:
+A decision's action a was drawn from a known mixture pi over actions (`samples=` of a Thompson sampling policy), and
+resulted in z. Given z, the reward does not depend on the policy, so outcomes are weighted by configurations, not by
+actions:
 
     w = P_target(z) / P_pi(z),   P_pi(z) = sum_a pi(a) P(z | a),   likewise for the target's own mixture
 
-    direct   sum_z P_target(z) mean_z                     no weights; right where the tables are, and all z were seen
+    direct   sum_z P_target(z) mean_z                     no weights; correct if the CPTs are, and all z were observed
     ips      mean of w y                                  unbiased, if pi reaches every z that the target reaches
-    snips    sum of w y / sum of w                        hardly biased, and steadier
-    dr       mean of (sum_z P_target(z) m_z + w (y - m_z))    right if either is; m: the means of the outcomes before
+    snips    sum of w y / sum of w                        small bias, lower variance
+    dr       mean of (sum_z P_target(z) m_z + w (y - m_z))    correct if either is; m: the means of earlier outcomes
 
-Weights of configurations vary far less than those of actions: many actions lead to the same z. Weights of actions,
+Weights of configurations vary far less than those of actions, because many actions result in the same z. Weights of
+actions,
 
     w = target(a) / pi(a),
 
-need neither tables nor the parents' values, but chances that are true of every action: a share of the draws is 0 where
-the true chance is small, and the mean of w y is then far off. So they are refused without `min_propensity` (see
-`chances`).
+require neither CPTs nor the parents' values, but exact propensities of every action. A propensity estimated as a share
+of posterior samples is 0 if the true propensity is small, and the mean of w y is then strongly biased. Weights of
+actions are therefore refused without `min_propensity` (see `propensities`).
 
-Decisions whose mixture could not reach all that the target reaches have no weight and are left out. The mixture was
-known before anything happened, so that this does not bias the mean in one context. Over contexts it would: a policy
-loses cover where it is sure. So each context counts by its share of all decisions, and an estimate is None where
-contexts have no outcome with cover; `reasons` names them.
+Decisions whose mixture does not reach everything that the target reaches have no support and are left out. The mixture
+was fixed before the outcome, so this does not bias the mean within one context. It would bias the mean over contexts,
+because a policy loses support where it is certain. Each context therefore counts by its share of all decisions, and an
+estimate is None if too many contexts have no outcome with support; `reasons` names them.
 
-Intervals are at 95%. Weights are known beforehand, so that the variance of w y can be computed without waiting for the
-rare large weight: by the rewards' second moments of each cell, pulled up where a cell was seen little. Quantiles are
-Student's, with degrees of freedom by the kurtosis, and moved by the skewness (Cornish and Fisher). Values beyond those
-seen are allowed for where the problem declares the range of rewards (see `campaign.skewed_rewards`); without, that
-there are none, rare and far larger, is an assumption, and `assumes` says so. Where CPTs were estimated from data, the
-variance of the estimate under draws of them is added.
+Intervals have 95% confidence. Weights are known before the outcomes, so the variance of w y is computed without waiting
+for a rare large weight: from the rewards' second moments in each cell, increased in cells with few outcomes. Quantiles
+are Student's, with degrees of freedom determined by the kurtosis, and shifted by the skewness (Cornish and Fisher). If
+the problem declares the range of rewards, the interval allows for unobserved values (see `campaign.skewed_rewards`).
+Without a range, the absence of rare, far larger rewards is an assumption, stated in `assumes`. If CPTs were estimated
+from data, the variance of the estimate over posterior samples of the CPTs is added.
 """
 
 from __future__ import annotations
@@ -53,16 +55,16 @@ By = Literal["configurations", "actions"]
 LoggedOutcome = tuple[Outcome, bool]
 
 Target = Mapping[str, State] | Iterable[tuple[Mapping[str, State], float]] | Literal["logged"]
-"""An intervention, several with their shares, or what was done."""
+"""An intervention, several interventions with their shares, or "logged" for the logged decisions."""
 
 LARGEST_UNKNOWN_SHARE = 0.05
-"""If more of the target's rewards than this share are of a kind that was not seen, there is no estimate."""
+"""The maximum share of the target's rewards from unobserved cells or contexts; above it there is no estimate."""
 
 UNSEEN_ERROR = 0.01
-"""The probability that values beyond those seen come more often than allowed for, where a range is declared."""
+"""The probability that unobserved values occur more often than allowed for, if a range is declared."""
 
 SMALLEST_EFFECTIVE = 1.0
-"""Outcomes worth fewer of the target's own than this tell nothing; intervals hold down to it."""
+"""The minimum effective sample size; intervals are valid down to it."""
 
 
 class Estimate(NamedTuple):
@@ -128,9 +130,9 @@ def evaluate_target(
     by: By,
     context_counts: Mapping[Z | None, int] | None = None,
 ) -> Evaluation:
-    """The mean reward of a target, from logged outcomes, each with whether its chances are those of every action.
+    """The mean reward of a target, from logged outcomes, each with whether its propensities cover every action.
 
-    Contexts count by how many decisions were made in each: those of the outcomes, if no counts are given.
+    Contexts are weighted by the given numbers of decisions, by default by those of the outcomes.
     """
     if not isinstance(by, str) or by not in ("configurations", "actions"):
         raise CausalBanditsError(unknown_name_message("weighting", by, ("configurations", "actions")))
@@ -240,7 +242,7 @@ ActionMixture = tuple[tuple[Action, float], ...]
 
 
 class _CellDistributions(ABC):
-    """The chances of cells (configurations, or actions) under a mixture of actions, in a context."""
+    """The probabilities of cells (configurations or actions) under a mixture of actions, in a context."""
 
     size: int
     has_means_by_context: bool
@@ -250,12 +252,15 @@ class _CellDistributions(ABC):
     def __call__(self, context: Z | None, mixture: ActionMixture) -> Array: ...
 
     def draws(self, context: Z | None, action: Action) -> Array | None:
-        """The chances under draws of estimated CPTs, a row each, the same for all actions; None where nothing is."""
+        """The probabilities under posterior samples of estimated CPTs, one row each; None if no CPT is estimated.
+
+        The samples are the same for all actions.
+        """
         return None
 
     @abstractmethod
     def cell(self, outcome: Outcome) -> int:
-        """Where an outcome belongs."""
+        """The cell of an outcome."""
 
 
 class _ConfigurationDistributions(_CellDistributions):
@@ -306,9 +311,9 @@ def _logging_mixture(outcome: Outcome) -> ActionMixture:
 
 
 class _WeightedLog:
-    """Outcomes with their weights. Decisions that did not reach all that the target reaches have no cover.
+    """Outcomes with their weights. Decisions that do not reach everything that the target reaches have no support.
 
-    Rows of `means` are for all contexts, or for each, where a cell's mean reward depends on the context.
+    The rows of `means` are shared by all contexts, or one per context if a cell's mean reward depends on the context.
     """
 
     def __init__(
@@ -323,7 +328,7 @@ class _WeightedLog:
         self.contexts, self.context_shares = contexts, shares
         self.decisions = len(sample)
         self.targets = np.array([distributions(context, mixture) for context in contexts])
-        """P_target(cell), a row for each context."""
+        """P_target(cell), one row for each context."""
         self.rewards = np.array([outcome.reward for outcome in sample])
         self.context = np.array([positions[outcome.context] for outcome in sample])
         self.cell = np.array([distributions.cell(outcome) for outcome in sample])
@@ -353,9 +358,9 @@ class _WeightedLog:
         self.unknown_share = max(0.0, 1.0 - float(shares[has_cover].sum())) if not has_cover.all() else 0.0
         known_shares = np.where(has_cover, shares, 0.0) / max(shares[has_cover].sum(), 1e-300)
         self.factors = known_shares / np.maximum(1, self.n_covered)
-        """By which an outcome of a context counts, so that contexts have their shares."""
+        """The weight of an outcome of each context, which gives contexts their shares."""
         self.squares = self.factors[:, None] ** 2 * squares
-        """Expected sums of (factor times weight) squared, by context and cell: known before outcomes are."""
+        """Expected sums of (factor times weight) squared, by context and cell, which do not depend on the outcomes."""
         self.effective = 1.0 / max(float(self.squares.sum()), 1e-300)
         self.is_binary = _are_binary(self.rewards)
         self.range = 1.0 if self.is_binary else float(np.ptp(self.rewards))
@@ -369,9 +374,9 @@ class _WeightedLog:
     def _draw_cpts(
         self, distributions: _CellDistributions, mixture: ActionMixture, logged_weights: list[dict[Action, Array]]
     ) -> None:
-        """What the target's mean is, and what weights make of the logged outcomes, under draws of estimated CPTs.
+        """Sample the target's distribution and the weighted logged distribution from the posterior of estimated CPTs.
 
-        Draws in rows, all contexts together; None where CPTs are exact, or play no part.
+        One row per sample, with all contexts combined; None if CPTs are exact or not used.
         """
         self.drawn_targets: Array | None = None
         self.drawn_weighted: Array | None = None
@@ -388,24 +393,27 @@ class _WeightedLog:
             self.drawn_weighted = factor * weighted + (0.0 if self.drawn_weighted is None else self.drawn_weighted)
 
     def cpt_variance(self, values: Array, is_weighted: bool) -> float:
-        """The variance that estimated CPTs add to a mean of cells' values: of the model's, or of weighted outcomes."""
+        """The variance that estimated CPTs add to a mean of cell values.
+
+        `is_weighted`: for a mean of weighted outcomes instead of the model's mean.
+        """
         if self.drawn_targets is None or self.drawn_weighted is None:
             return 0.0
         difference = self.drawn_targets - self.drawn_weighted if is_weighted else self.drawn_targets
         return float((difference @ values[0]).var())
 
     def second_moments(self, reference: Array) -> Array:
-        """Mean squares of rewards about `reference` by cell, pulled up where a cell was seen little."""
+        """Mean squares of rewards around `reference` by cell, increased in cells with few outcomes."""
         squares = np.zeros(self.count.shape)
         np.add.at(squares, (self.row, self.cell), (self.rewards - reference[self.row, self.cell]) ** 2)
-        if self.is_binary:  # as if a 0 and a 1 had been seen in each cell
+        if self.is_binary:  # as if one 0 and one 1 had been observed in each cell
             return np.asarray((squares + reference**2 + (1 - reference) ** 2) / (self.count + 2))
         well_seen = self.count >= 5
         prior = max(squares.sum() / len(self.rewards), (squares[well_seen] / self.count[well_seen]).max(initial=0.0))
         return np.asarray((squares + 2 * prior) / (self.count + 1))
 
     def earlier_means(self) -> tuple[Array, Array]:
-        """For each outcome sum_z P_target(z) m_z and its own cell's m, by the outcomes that came before it."""
+        """For each outcome, sum_z P_target(z) m_z and its own cell's m, computed from earlier outcomes."""
         expected, own = np.zeros(len(self.rewards)), np.zeros(len(self.rewards))
         count, total, everything = np.zeros(self.count.shape), np.zeros(self.count.shape), 0.0
         for k, reward in enumerate(self.rewards.tolist()):
@@ -418,9 +426,9 @@ class _WeightedLog:
         return expected, own
 
     def unseen_allowance(self, reward_range: tuple[float, float] | None) -> tuple[float, float]:
-        """How far below and above rewards in a declared range can move the target's mean that are beyond those seen.
+        """The largest shift of the target's mean downwards and upwards by unobserved rewards in the declared range.
 
-        A range that is not wide, compared to how much rewards vary, has no room for such.
+        0 if the range is not wide compared to the variation of the rewards.
         """
         if reward_range is None or self.is_binary:
             return 0.0, 0.0
@@ -438,12 +446,12 @@ class _WeightedLog:
 
     @property
     def unknown_range(self) -> float:
-        """How much the rewards of contexts without cover can move the mean."""
+        """The largest shift of the mean by the rewards of contexts without support."""
         return self.unknown_share * self.range
 
 
 def _reasons(problem: Problem, log: _WeightedLog, by: By) -> dict[str, str]:
-    """Why estimates are not available, by their names."""
+    """The reasons why estimates are not available, by name of the estimate."""
     reasons = {}
     unseen = float(log.context_shares @ np.where(log.count[log.rows] > 0, 0.0, log.targets).sum(axis=1))
     if unseen > LARGEST_UNKNOWN_SHARE:
@@ -534,7 +542,10 @@ def _doubly_robust(log: _WeightedLog) -> Estimate:
 def _estimate(
     mean: float, deviations: Array, variance: float = 0.0, widening: float = 0.0, cpt_variance: float = 0.0
 ) -> Estimate:
-    """An estimate from the parts that outcomes have in its error; `variance`, if it is larger than what they show."""
+    """An estimate from the contributions of the outcomes to its error.
+
+    `variance` is used if it is larger than the empirical variance.
+    """
     from scipy.special import stdtrit
 
     n, squares = len(deviations), float((deviations**2).sum())
@@ -552,4 +563,4 @@ def _estimate(
 
 
 SKEWNESS_FACTOR = (2 * 1.96**2 + 1) / 6
-"""By how much of the skewness the quantile of a studentised mean moves, at 95%."""
+"""The shift of the 95% quantile of a studentised mean per unit of skewness."""

@@ -1,4 +1,4 @@
-"""What a study has to show, from the statistic and a few counts: never from every decision."""
+"""Reports about a study, computed from the statistic and a few counts, never from all decisions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from causalbandits.study.storage import (
 from causalbandits.study.tell import IncompleteOutcomes, Stranded, find_incomplete
 
 MAX_CONFIGURATIONS, MAX_PREDICTED = 2**16, 5
-"""Where there are more, it is not said where an action leads; so many are named."""
+"""The maximum number of configurations for which predictions are made, and of predicted configurations per decision."""
 
 
 class OutcomeSummary(NamedTuple):
@@ -51,7 +51,7 @@ class OutcomeSummary(NamedTuple):
 
 
 def summary(n: int, total: int, squares: int) -> OutcomeSummary:
-    """From exact sums.
+    """The summary of outcomes from exact sums.
 
     >>> from causalbandits.study.storage import to_fixed_point
     >>> summary(4, to_fixed_point(2.0), to_fixed_point(1.0) * to_fixed_point(1.0) * 2)
@@ -62,7 +62,7 @@ def summary(n: int, total: int, squares: int) -> OutcomeSummary:
     mean = from_fixed_point(total) / n
     if n == 1:
         return OutcomeSummary(1, mean, None)
-    # In whole numbers, so that nothing cancels.
+    # In integer arithmetic, to avoid cancellation.
     variation = squares_from_fixed_point(n * squares - total * total) / n
     return OutcomeSummary(n, mean, (max(0.0, variation) / (n - 1) / n) ** 0.5)
 
@@ -149,11 +149,12 @@ class StudyReport(NamedTuple):
 
 
 def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyReport:
-    """How things stand; within a transaction."""
+    """The current summary of a study; within a transaction."""
     held_statuses = (IS_HELD,) if session.rules.hold_until_window else ()
     statuses = IS_OPEN, *held_statuses, IS_TOLD, IS_EXPIRED, IS_CANCELLED
     counts = {status: 0 if status == IS_TOLD else session.log.count(status) for status in statuses}
-    counts[IS_TOLD] = session.n_decisions - sum(counts.values())  # mostly all but a few, and a page counts each second
+    # Most decisions have this status, and pages are refreshed every second, so it is not counted.
+    counts[IS_TOLD] = session.n_decisions - sum(counts.values())
     table = session.table
     totals = [sum(column) for column in zip(*_moment_sums(table), strict=True)] or [0, 0, 0]
     by_action = _sum_by(table, 1)
@@ -184,7 +185,7 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
 
 
 def explain_decision(session: Session, row: Row) -> dict[str, Any]:
-    """A decision in words that JSON has."""
+    """A decision as a JSON-ready mapping."""
     action, propensity, support = row.choice
     eligible = row.eligible(session.problem)
     return {
@@ -218,9 +219,12 @@ def explain_decision(session: Session, row: Row) -> dict[str, Any]:
 
 
 def predicted_configurations(session: Session, row: Row) -> list[dict[str, Any]]:
-    """Where a decision's action leads, the likeliest first, and what was known of these configurations by then."""
+    """The likeliest configurations of a decision's action, with the rewards' number and mean at decision time.
+
+    Empty if CPTs between the action and the parents are unknown: their probabilities are not a prediction.
+    """
     conditioned = session.problem.condition_codes(row.context)
-    if not conditioned.parents or conditioned.configurations > MAX_CONFIGURATIONS:
+    if not conditioned.parents or conditioned.unknown_cpts or conditioned.configurations > MAX_CONFIGURATIONS:
         return []
     probabilities = conditioned.parent_distribution(row.choice.action).reshape(-1)
     sums_by_z = _sum_by(table_at(session.log, row.events), 2)
@@ -242,7 +246,7 @@ def predicted_configurations(session: Session, row: Row) -> list[dict[str, Any]]
 
 
 def is_reproducible(session: Session, row: Row) -> bool:
-    """Whether a decision is the same again, from what had been told when it was made."""
+    """Whether the replay of a decision, from the outcomes known when it was made, gives the same decision."""
     with suppress_warnings():
         replayed = replay_decision(
             session.log,
@@ -257,7 +261,7 @@ def is_reproducible(session: Session, row: Row) -> bool:
 
 
 def statistic_records(session: Session, limit: int) -> list[dict[str, Any]]:
-    """The statistic's lines, JSON-ready, the most frequent first; ties in the order of `statistic_key`."""
+    """The rows of the statistic, JSON-ready, the most frequent first; ties in the order of `statistic_key`."""
     problem = session.problem
     records = [
         {
@@ -273,24 +277,24 @@ def statistic_records(session: Session, limit: int) -> list[dict[str, Any]]:
 
 
 def statistic_key(record: Mapping[str, Any]) -> str:
-    """A text by which the lines of a statistic can be sorted: it differs for each, and does not change."""
+    """A unique, stable sort key for a row of a statistic."""
     return json.dumps([record["context"], record["action"], record["parents"]])
 
 
 def mode_record(log: Log, mode: ModeRecord) -> dict[str, Any]:
-    """A mode, JSON-ready."""
+    """A mode as a JSON-ready mapping."""
     record = mode._asdict()
     record["baseline"] = None if mode.baseline is None else dict(log.action(mode.baseline).intervention)
     return record
 
 
 def policy_change(policy: PolicyRecord) -> dict[str, Any]:
-    """A policy, since when it has decided and who chose it, JSON-ready."""
+    """A policy with the time and the author of its introduction, as a JSON-ready mapping."""
     return {**policy._asdict(), "policy": policy.record["id"]}
 
 
 def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
-    """An event, JSON-ready; that of a round of the past with the `trust_past` it was learnt with."""
+    """An event as a JSON-ready mapping; an event of a past row includes its `trust_past`."""
     batch = next((batch for batch in past if batch.covers(event.decision)), None)
     return {
         "id": event.id,

@@ -1,4 +1,4 @@
-"""How a study went: a few points of it, however long it is."""
+"""The history of a study, from a limited number of points."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from causalbandits.study.session import Session
 from causalbandits.study.storage import from_fixed_point
 
 MAX_POINTS, SAMPLE_SIZE, MAX_ACTIONS = 60, 600, 6
-"""So many points of the mean; so many decisions that shares are taken of; so many actions that are named."""
+"""The maximum numbers of points of the mean, of decisions sampled for action shares, and of named actions."""
 
 
 class Segment(NamedTuple):
-    """A part of the history: up to which event and when, how many outcomes came to count, and their mean."""
+    """A segment of the history: its last event and time, the number of added outcomes, and their mean."""
 
     event: int
     at: float
     outcomes: int
     mean: float | None
     so_far: float | None
-    """The mean of all that counts by then."""
+    """The mean of all outcomes that count at the end of the segment."""
 
 
 class History(NamedTuple):
@@ -41,7 +41,7 @@ class History(NamedTuple):
 
 
 def build_history(session: Session) -> History:
-    """From at most `MAX_POINTS` events and `SAMPLE_SIZE` decisions; within a transaction."""
+    """The history from at most `MAX_POINTS` events and `SAMPLE_SIZE` decisions; within a transaction."""
     outcome_kind = "held" if session.rules.hold_until_window else "outcome"
     return History(
         _segments(session),
@@ -51,7 +51,7 @@ def build_history(session: Session) -> History:
 
 
 def _evenly_spaced(size: int) -> list[int]:
-    """At most `SAMPLE_SIZE` numbers below a size, evenly spread; the first is 0."""
+    """At most `SAMPLE_SIZE` evenly spaced numbers below a size; the first is 0."""
     return sorted({size * k // SAMPLE_SIZE for k in range(SAMPLE_SIZE)}) if size else []
 
 

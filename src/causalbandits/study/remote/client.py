@@ -1,4 +1,4 @@
-"""A study at the other end of HTTP: the same `ask` and `tell`. Needs nothing but the standard library."""
+"""The client of a study over HTTP, with the same `ask` and `tell`; uses only the standard library."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from causalbandits.study.storage import Verification
 from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt, RemovedOutcome
 
 ACTIONS_PER_PAGE = 1000
-"""The most actions that the service sends at once."""
+"""The maximum number of actions per response of the service."""
 
 EligibleInterventions = Iterable[Mapping[str, State]]
-"""Eligible interventions; a function cannot travel."""
+"""Eligible interventions; a function cannot be sent over HTTP."""
 
 
 PAGE_LIMIT = 1000
-"""Items that are asked for at once."""
+"""The number of items requested per page."""
 
 
 class RemoteStudy:
@@ -177,7 +177,7 @@ class RemoteStudy:
         return _decode(response) if n is None else [_decode(item) for item in response["items"]]
 
     def _fall_back(self, body: dict[str, Any], error: CausalBanditsError) -> Decision:
-        """The fallback, if it is eligible; whether the service has decided, is settled later."""
+        """The fallback, if it is eligible; `settle` later checks whether the service made a decision."""
         fallback, eligible = self._fallback, body["eligible"]
         assert fallback is not None
         self._unsettled.append(body)
@@ -216,7 +216,7 @@ class RemoteStudy:
         return len(self._unsettled)
 
     def _cancel_if_available(self, body: dict[str, Any]) -> bool:
-        """Whether the service answered; a question that it refuses left nothing to cancel."""
+        """Whether the service answered; if it rejects the request, there is nothing to cancel."""
         try:
             response = self._transport.send_if_available("POST", "/decisions", body)
             if not isinstance(response, Unavailable):
@@ -280,7 +280,7 @@ class RemoteStudy:
         """
         response = self._transport.send("POST", "/outcomes", {"items": [dict(outcome) for outcome in outcomes]})
         if self._unsettled:
-            self.settle(limit=1)  # the service is back
+            self.settle(limit=1)  # the service is available again
         return [_decode_receipt(item) for item in response["items"]]
 
     def correct(self, decision: Decision | Id, *, reward: float, observed: Observed = None) -> Receipt:
@@ -452,7 +452,7 @@ class RemoteStudy:
         return Recommendations(pairs, [(item["share"], item["why"]) for item in response["refused"]])
 
     def _decode_recommendation(self, record: Mapping[str, Any]) -> Recommendation:
-        """A recommendation that asks the service for its table."""
+        """A recommendation whose table is requested from the service."""
         recommendation = decode_recommendation(self.problem, record)
         body = {
             "context": dict(recommendation.context) or None,
@@ -502,7 +502,7 @@ class RemoteStudy:
         return list(itertools.islice(self._pages("/events", after), limit))
 
     def _pages(self, path: str, cursor: int | str | None = None) -> Iterator[dict[str, Any]]:
-        """The items of a list, page by page."""
+        """The items of a list, fetched page by page."""
         query: str | None = f"?limit={PAGE_LIMIT}" + (
             "" if cursor is None else f"&cursor={quote(str(cursor), safe='')}"
         )
@@ -598,7 +598,7 @@ def connect(
 
 
 def _decision_path(id: Id, command: str = "") -> str:
-    """The address of a decision: by its id; or by its number or its key, which digits alone would not tell."""
+    """The path of a decision: by its id, or by its number or key with a parameter that distinguishes them."""
     if isinstance(id, str) and parse_id("d", id) is not None:
         return f"/decisions/{id}{command}"
     return f"/decisions/-{command}?{'key' if isinstance(id, str) else 'number'}={quote(str(id), safe='')}"

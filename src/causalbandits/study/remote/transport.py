@@ -1,4 +1,4 @@
-"""Requests to a service, sent again where that helps. Needs nothing but the standard library."""
+"""Requests to a service, with retries; uses only the standard library."""
 
 from __future__ import annotations
 
@@ -19,57 +19,62 @@ from causalbandits.errors import CausalBanditsError, StorageError, TellError, sh
 from causalbandits.study.remote.wire import decode_problem
 
 INITIAL_WAIT, MAX_WAIT = 0.1, 2.0
-"""Seconds between two tries, if the service cannot be reached or is busy: they double up to the second number, and each
-pause is drawn from the upper half, so that clients do not come back all at once."""
+"""The first and the maximum wait between two attempts, in seconds, if the service is unreachable or busy.
+
+The wait doubles up to the maximum. Each pause is drawn from the upper half, so that clients do not return all at once.
+"""
 
 RETRIED_STATUSES = (429, 502, 503, 504)
-"""Busy, or not there for now."""
+"""The HTTP statuses of a service that is busy or temporarily unavailable."""
 
 CHUNK = 2**16
 MAX_TIMEOUT = 86_400.0
 
 Timeout = float | tuple[float, float]
-"""Seconds for a call in all, or for connecting and for the call in all."""
+"""The timeout in seconds of a whole call, or a pair for connecting and for the whole call."""
 
 
 class Unavailable(NamedTuple):
-    """A service that could not be reached, or was busy, for as long as the caller waits; the error says why."""
+    """A service that was unreachable or busy for the whole timeout; the error has the reason."""
 
     error: CausalBanditsError
 
 
 class Response(NamedTuple):
-    """An answer of the service."""
+    """A response of the service."""
 
     status: int
     content: Any
     retry_after: float | None
-    """The seconds after which the service wants the request again; None where it does not say."""
+    """The number of seconds after which the service asks for a retry; None without a Retry-After header."""
 
 
 class _DeadlineReader(io.RawIOBase):
-    """What a socket receives until a deadline, however small the pieces are in which it comes."""
+    """The bytes that a socket receives until a deadline, regardless of the size of the pieces."""
 
     def __init__(self, received_from: socket.socket, file: Any, deadline: float) -> None:
         self._socket, self._file, self._deadline = received_from, file, deadline
 
     def readable(self) -> bool:
-        """It is there to be read."""
+        """True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Wait for some bytes, as long as there is time left."""
+        """Read some bytes, waiting at most until the deadline."""
         self._socket.settimeout(_remaining(self._deadline))
         return self._socket.recv_into(buffer)
 
     def close(self) -> None:
-        """Let go of the socket, which stays open as long as its file does."""
+        """Release the socket, which stays open as long as its file does."""
         self._file.close()
         super().close()
 
 
 class _DeadlineResponse(http.client.HTTPResponse):
-    """A response whose head and body come before a deadline; a time-out of the socket counts from byte to byte."""
+    """A response whose head and body must arrive before a deadline.
+
+    The timeout of a socket alone would restart with every received byte.
+    """
 
     def __init__(self, received_from: socket.socket, *args: Any, deadline: float, **options: Any) -> None:
         super().__init__(received_from, *args, **options)
@@ -94,22 +99,23 @@ class Transport:
         self._connections: list[http.client.HTTPConnection] = []
 
     def close(self) -> None:
-        """Close the connections, of all threads."""
+        """Close the connections of all threads."""
         while self._connections:
             self._connections.pop().close()
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer; what is refused there, or is not answered in time, is raised here."""
+        """The response; raises an error if the service rejects the request or does not answer in time."""
         answer = self.send_if_available(method, path, body)
         if isinstance(answer, Unavailable):
             raise answer.error
         return answer
 
     def send_if_available(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer, or `Unavailable` after the timeout; what is refused there is raised here.
+        """The response, or `Unavailable` after the timeout; raises an error if the service rejects the request.
 
-        A request is sent again until the timeout: a service that is restarted is back in seconds, not in tries. Where
-        the service says when (`Retry-After`), not before that, and not at all where that is after the timeout.
+        A request is retried until the timeout rather than for a number of attempts, because a restarted service is back
+        within seconds. If the service sends `Retry-After`, the retry waits at least that long, and is omitted if that
+        exceeds the timeout.
         """
         content = None if body is None else _encode_body(body)
         wait, deadline = INITIAL_WAIT, time.monotonic() + self._timeout
@@ -135,7 +141,7 @@ class Transport:
             wait = min(MAX_WAIT, 2.0 * wait)
 
     def _drop_connection(self) -> None:
-        """This thread's connection is of no more use."""
+        """Close this thread's connection, which is no longer usable."""
         connection, self._local.connection = getattr(self._local, "connection", None), None
         if connection is not None:
             connection.close()
@@ -160,9 +166,9 @@ class Transport:
         parts = []
         while part := response.read1(CHUNK):
             parts.append(part)
-        if response.length:  # the connection ended first, of which read1 says nothing
+        if response.length:  # the connection ended early, which read1 does not report
             raise http.client.IncompleteRead(b"".join(parts), response.length)
-        response.read()  # there is nothing left; it ends the exchange, so that the connection can be used again
+        response.read()  # reads no more data, but completes the exchange, so that the connection can be reused
         retry_after = _parse_retry_after(response.headers.get("Retry-After"), time.time())
         try:
             return Response(response.status, json.loads(b"".join(parts)), retry_after)
@@ -173,7 +179,7 @@ class Transport:
 
 
 def _parse_retry_after(header: str | None, now: float) -> float | None:
-    """The seconds that `Retry-After` names, or until the moment that it names (RFC 9110); None where it names neither.
+    """The seconds of `Retry-After`, or those until its date (RFC 9110); None if it has neither.
 
     >>> _parse_retry_after("3", 0.0), _parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT", 2.0)
     (3.0, 5.0)
@@ -191,7 +197,7 @@ def _parse_retry_after(header: str | None, now: float) -> float | None:
 
 
 def _remaining(deadline: float) -> float:
-    """The seconds that are left; a timeout if there are none."""
+    """The remaining seconds; raises a TimeoutError if there are none."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError("timed out")
@@ -199,7 +205,7 @@ def _remaining(deadline: float) -> float:
 
 
 def _parse_timeout(timeout: object) -> tuple[float, float]:
-    """Seconds for connecting and for a call in all, from one number or both."""
+    """The timeouts in seconds for connecting and for the whole call, from one number or both."""
     pair = timeout if isinstance(timeout, tuple) else (timeout, timeout)
     if len(pair) != 2 or not all(is_real(seconds) and 0 < seconds <= MAX_TIMEOUT for seconds in pair):
         raise CausalBanditsError(
@@ -213,10 +219,10 @@ def _parse_url(url: object) -> SplitResult:
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts and parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"):
-            _ = parts.port  # which may be none
+            _ = parts.port  # may raise a ValueError
             return parts
     except ValueError:
-        pass  # refused below
+        pass  # the error below is raised
     raise CausalBanditsError(
         f"The address of a study must have the form http://127.0.0.1:8000/campaign; got {short_repr(url)}."
     )

@@ -1,4 +1,4 @@
-"""Answers in JSON: a service encodes what a study says, and a client decodes the same objects."""
+"""The JSON format of responses: a service encodes the objects of a study, and a client decodes them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SPELLINGS = (
     ("see check()", "see the misspecification test"),
     ("learn(rows, reward=...)", "`causalbandits study learn`"),
 )
-"""Texts that name Python, and the same for those who call the service without it."""
+"""Texts that mention Python, and their equivalents for users of other interfaces."""
 
 OPERATION = re.compile(r"\b(correct|retract|cancel)\((\d+)[^()]*\)")
-"""A call in a message that changes the outcome of a decision: every interface has an operation of this name."""
+"""A call in a message that changes the outcome of a decision; every interface has an operation with this name."""
 
 RECOMMENDATION_FIELDS = tuple(
     part.name for part in fields(Recommendation) if part.name not in ("ranking", "intervention")
 )
 
 PROBLEM_TYPE_PREFIX = "/problems/"
-"""A problem's `type` is this and its name; the service documents it there."""
+"""The prefix of a problem's `type`, followed by its name; the service documents it at that path."""
 
 ERRORS_BY_PROBLEM_TYPE: dict[str, type[CausalBanditsError]] = {
     "invalid-value": errors.CausalBanditsError,
@@ -55,18 +55,24 @@ ERRORS_BY_PROBLEM_TYPE: dict[str, type[CausalBanditsError]] = {
     "budget-exhausted": errors.BudgetError,
     "storage-unavailable": errors.StorageError,
 }
-"""The error that a client raises for each type of problem details; of two for one error, the service takes the last."""
+"""The error that a client raises for each type of problem details.
+
+If two types have the same error, the service uses the last one.
+"""
 
 
 def decode_problem(status: int, body: Any) -> CausalBanditsError:
-    """The error that problem details (RFC 9457) describe; of any other body, an error that names the status."""
+    """The error for problem details (RFC 9457); for any other body, an error with the HTTP status."""
     content = body if isinstance(body, dict) else {}
     name = str(content.get("type", "")).removeprefix(PROBLEM_TYPE_PREFIX)
     return ERRORS_BY_PROBLEM_TYPE.get(name, CausalBanditsError)(str(content.get("detail", f"HTTP {status}")))
 
 
 def encode_recommendation(recommendation: Recommendation) -> dict[str, Any]:
-    """A recommendation, JSON-ready; a client in Python needs no `stop`, `stop_reason` and `text`."""
+    """A recommendation as a JSON-ready mapping.
+
+    `stop`, `stop_reason` and `text` are for clients in other languages.
+    """
     runner_up, past = recommendation.runner_up, recommendation.past
     certainty = recommendation.certainty._asdict()
     return {
@@ -104,7 +110,7 @@ def decode_recommendation(problem: Problem, record: Mapping[str, Any]) -> Recomm
 
 
 def without_python(value: Any) -> Any:
-    """A text for people who do not write Python; other values as they are."""
+    """A text without Python expressions; other values are returned unchanged."""
     for python, plain in SPELLINGS:
         value = value.replace(python, plain) if isinstance(value, str) else value
     return value
@@ -117,7 +123,7 @@ def _with_python(text: str) -> str:
 
 
 def encode_action_table(table: ActionTable) -> dict[str, Any]:
-    """The ranking of all actions, or a page of it, JSON-ready."""
+    """The ranking of all actions, or a page of it, as a JSON-ready mapping."""
     return {
         "items": table.to_dicts(),
         "total": table.n_ranked,
@@ -140,7 +146,7 @@ def decode_action_table(record: Mapping[str, Any]) -> ActionTable:
 
 
 def encode_recommendations(recommendations: Recommendations) -> dict[str, Any]:
-    """Recommendations for contexts, JSON-ready."""
+    """Recommendations for contexts as a JSON-ready mapping."""
     return {
         "contexts": [
             {"share": share, **encode_recommendation(recommendation)} for share, recommendation in recommendations
@@ -150,7 +156,7 @@ def encode_recommendations(recommendations: Recommendations) -> dict[str, Any]:
 
 
 def encode_evidence(evidence: Evidence) -> dict[str, Any]:
-    """Evidence, JSON-ready."""
+    """Evidence as a JSON-ready mapping."""
     return {
         "claims": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.claims],
         "alarms": [{name: _encode_number(value) for name, value in item._asdict().items()} for item in evidence.alarms],
@@ -172,7 +178,7 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
 
 
 INFINITE = ("inf", "-inf")
-"""JSON has no such numbers."""
+"""JSON does not have these numbers."""
 
 
 def _encode_number(value: Any) -> Any:

@@ -1,12 +1,12 @@
 """The database of a study, SQLite or PostgreSQL: an append-only event log and tables that are materialised from it.
 
-store, sqlite, postgres, location    what a study asks of a database, its two implementations, and how one is opened
-schema                               the tables, and their version
-rows, encoding                       rows as objects; how they are written: codes as text, a checksum for every row
-log                                  decisions, events and the head row
-registers, statistic                 the smaller tables; the materialised statistic and its snapshots
-exact_sums                           sums of rewards in fixed-point arithmetic
-integrity                            replay of the event log, and its comparison with what is stored
+- store, sqlite, postgres, location: the interface to a database, its two implementations, and how to open one.
+- schema: the tables and their version.
+- rows, encoding: rows as objects, and their encoding with codes as text and a checksum per row.
+- log: decisions, events and the head row.
+- registers, statistic: the smaller tables; the materialised statistic and its snapshots.
+- exact_sums: sums of rewards in fixed-point arithmetic.
+- verification: replay of the event log, and its comparison with the stored state.
 """
 
 from causalbandits.study.storage.encoding import Chains

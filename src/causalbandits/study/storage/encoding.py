@@ -1,10 +1,11 @@
-"""How a row is written: codes as text, and a checksum over its columns and over the row before it.
+"""The encoding of rows: codes as text, and a checksum over a row's columns and the previous row.
 
-What disks, copies and people change behind a study's back is noticed by `verify`. The checksum covers the columns that
-are written once and never change. What does change is compared with what the events say: a decision's status and
-outcome, the statistic, and the head row, which has a checksum of its own as well, because every transaction begins
-with it. The head row has the last checksum of each chain of rows, so that no row can be changed, added or removed by
-itself. Its own checksum is a keyed hash where the study is signed: whoever lacks the key cannot write another head row.
+`verify` detects changes that disks, copies or people made outside of the study. The checksum covers the columns that
+are written once and never change. Columns that change (a decision's status and outcome, the statistic, the head row)
+are compared with the state derived from the events. The head row also has a checksum of its own, because every
+transaction begins with it. It contains the last checksum of each chain of rows, so that no single row can be changed,
+added or removed undetected. The head row's checksum is a keyed hash if the study is signed: without the key, no valid
+head row can be written.
 """
 
 from __future__ import annotations
@@ -31,15 +32,17 @@ CHECKSUMMED_COLUMNS = {
     "removals": "number, key, told, at, who",
     "head": "decisions, events, policy, mode, counted, collected, early, chains",
 }
-"""The columns that a row's checksum covers, by table: those that never change, and all of the head row, whose checksum
-changes with it."""
+"""The columns that a row's checksum covers, by table.
+
+These are the columns that never change, and all columns of the head row, whose checksum changes with them.
+"""
 
 MUTABLE_FACTS = ("version", "checksum")
-"""Facts that the checksum does not cover."""
+"""Facts that are not covered by the checksum."""
 
 
 def encode_codes(codes: Iterable[int] | None) -> str:
-    """Codes as text; empty where there are none.
+    """Codes as text; empty if there are none.
 
     >>> encode_codes((0, -1, 2)), encode_codes(None)
     ('0,-1,2', '')
@@ -49,12 +52,14 @@ def encode_codes(codes: Iterable[int] | None) -> str:
 
 @lru_cache(maxsize=2**14)
 def decode_codes(text: str | None) -> Z | None:
-    """The codes that `encode_codes` wrote; None where there are none."""
+    """The codes that `encode_codes` encoded; None if there are none."""
     return tuple(map(int, text.split(","))) if text else None
 
 
 def checksum(values: Any, previous: str = "", key: bytes = b"") -> str:
-    """A hash of a row's values and of the checksum before it, the same for 1 and 1.0: a database may keep either.
+    """A hash of a row's values and of the previous checksum.
+
+    1 and 1.0 have the same hash, because a database may store either.
 
     >>> checksum((1, "a", None, 0.5)) == checksum((1.0, "a", None, 0.5)) != checksum((1, "a", None, 0.5), "c3")
     True
@@ -74,30 +79,30 @@ def facts_checksum(facts: Mapping[str, Any]) -> str:
 
 
 CHAINED_REGISTERS = {"policies": "version", "modes": "version", "past": "first DESC", "removals": "number"}
-"""The smaller tables whose rows each cover the one before, as those of decisions and events do, and their order."""
+"""The smaller tables whose rows are chained like those of decisions and events, with the order of their rows."""
 
 
 def chain_name(table: str, number: int = 0) -> str:
-    """The chain that a row of a table belongs to: rounds of the past are numbered from -1 downwards."""
+    """The chain to which a row of a table belongs; past rounds, which have negative numbers, have their own chain."""
     return "past rounds" if table == "decisions" and number < 0 else table
 
 
 class Chains:
-    """The last checksum of each chain of rows, and a digest of the early outcomes, which come and go.
+    """The last checksum of each chain of rows, and a digest of the early outcomes, which are not chained.
 
-    A row's checksum covers that of the row before; the first one's covers that of the study's facts.
+    A row's checksum covers that of the previous row; the checksum of the first row covers that of the study's facts.
     """
 
     def __init__(self, first: str, key: bytes = b"") -> None:
         self.first, self.key = first, key
         self.last: dict[str, str] = {}
         self.early = 0
-        """The exclusive or of the checksums of all early outcomes: the same in any order."""
+        """The exclusive or of the checksums of all early outcomes, which does not depend on their order."""
 
     def append(self, store: Store, table: str, values: Sequence[Any], *uncovered: Any) -> str:
-        """Append a row: what the checksum covers, the checksum, and what it does not cover; the checksum.
+        """Append a row of checksummed values, the checksum, and uncovered values; returns the checksum.
 
-        Nothing is changed here if the database fails.
+        If the database fails, the chains do not change.
         """
         name = chain_name(table, values[0])
         row_checksum = checksum(values, self.last.get(name, self.first))
@@ -108,24 +113,24 @@ class Chains:
         return row_checksum
 
     def change_early(self, *checksums: str) -> None:
-        """Follow rows of early outcomes that were added, or removed."""
+        """Update the digest after early outcomes were added or removed."""
         for row_checksum in checksums:
             self.early ^= int(row_checksum, 16)
 
     def encode(self) -> str:
-        """As the head row has it."""
+        """The chains as text for the head row."""
         return json.dumps({**self.last, "early": f"{self.early:x}"}, sort_keys=True)
 
     def restore(self, text: str) -> None:
-        """Go on where the head row says."""
+        """Restore the chains from the head row."""
         record = json.loads(text)
         self.early = int(record.pop("early"), 16)
         self.last = record
 
     def intact_rows(self, table: str, rows: Iterable[Any], errors: list[str]) -> Iterator[Any]:
-        """Rows of a chain, covered columns first and checksum last, that are as they were written.
+        """The rows of a chain with a correct checksum; covered columns come first, the checksum last.
 
-        The others go to `errors`, in words; the last checksum is remembered, for `encode`.
+        The other rows are described in `errors`. The last checksum is stored for `encode`.
         """
         n_columns = CHECKSUMMED_COLUMNS[table].count(",") + 1
         for row in rows:
@@ -138,7 +143,7 @@ class Chains:
 
 
 def find_corrupt_rows(store: Store, table: str, key: bytes = b"") -> list[str]:
-    """Rows of a table without a chain whose checksum is wrong, in words."""
+    """Descriptions of the rows with a wrong checksum in a table without a chain."""
     rows = store.query(f"SELECT {CHECKSUMMED_COLUMNS[table]}, checksum FROM {table}")
     return [
         f"checksum mismatch in a row of {table}: {row[0]!r:.80}"
@@ -155,7 +160,7 @@ Result = TypeVar("Result")
 def report_corruption(
     method: Callable[Concatenate[Reader, Parameters], Result],
 ) -> Callable[Concatenate[Reader, Parameters], Result]:
-    """Decorate a method that decodes rows of `self.store`: what cannot be decoded was damaged, and is reported so."""
+    """Decorate a method that decodes rows of `self.store`, to report rows that cannot be decoded as corrupted."""
 
     @wraps(method)
     def read_or_report(reader: Reader, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:

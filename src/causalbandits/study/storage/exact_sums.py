@@ -1,7 +1,7 @@
 """Exact sums of rewards per (context, action, configuration), in fixed-point arithmetic.
 
-A reward is stored as the nearest multiple of 2^-40, a whole number of steps. Sums of whole numbers are exact, so that
-no order, repetition, correction or retraction of outcomes can change a bit of them.
+A reward is stored as the nearest multiple of 2^-40, an integer number of steps. Sums of integers are exact, so they do
+not depend on the order, repetition, correction or retraction of outcomes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from causalbandits.problem import Action
 from causalbandits.study.storage.encoding import encode_codes
 
 FRACTION_BITS = 40
-"""Rewards are kept in steps of 2^-40, about 1e-12."""
+"""The number of fractional bits; the step is 2^-40, about 1e-12."""
 
 FIXED_POINT_ONE = 2**FRACTION_BITS
-"""A reward of 1."""
+"""A reward of 1, in steps."""
 
 MAX_FIXED_POINT = 2**62
-"""What fits a database's whole numbers."""
+"""The largest number of steps, within the range of a database's integers."""
 
 
 def to_fixed_point(reward: float) -> int:
-    """The nearest whole number of steps.
+    """The nearest number of steps to a reward.
 
     >>> to_fixed_point(1.0) == 2**40, to_fixed_point(0.1) / 2**40
     (True, 0.1...)
@@ -43,17 +43,19 @@ def to_fixed_point(reward: float) -> int:
 
 
 def from_fixed_point(number: int) -> float:
-    """The reward of so many steps, or a sum of rewards, to the nearest floating-point number."""
+    """The reward, or the sum of rewards, of a number of steps, as the nearest floating-point number."""
     return float(number / FIXED_POINT_ONE)
 
 
 def squares_from_fixed_point(number: int) -> float:
-    """A sum of squares of steps as one of rewards."""
+    """A sum of squared rewards from a sum of squared steps."""
     return float(number / 2 ** (2 * FRACTION_BITS))
 
 
 def squares_around_mean(n: int, total: int, squares: int) -> float:
-    """The sum of squares of rewards around their mean, from sums of steps: no digit is lost before the last division.
+    """The sum of squares of rewards around their mean, from sums in steps.
+
+    All operations before the final division are exact.
 
     >>> steps = [to_fixed_point(reward) for reward in (1e6 + 1, 1e6 + 2, 1e6 + 6)]
     >>> squares_around_mean(3, sum(steps), sum(step * step for step in steps))
@@ -63,11 +65,11 @@ def squares_around_mean(n: int, total: int, squares: int) -> float:
 
 
 Key = tuple[Z | None, Action, Z | None]
-"""Context, action, configuration (None where the parents' values were lost)."""
+"""Context, action, configuration (None if the parents' values were lost)."""
 
 
 class ExactSums(NamedTuple):
-    """Exact sums of the outcomes of one action, in one context, that led to one configuration; in steps."""
+    """Exact sums, in steps, of the outcomes of one action in one context with one configuration."""
 
     n: int = 0
     total: int = 0
@@ -75,7 +77,7 @@ class ExactSums(NamedTuple):
     successes: int = 0
 
     def plus(self, reward: int, successes: int, sign: int) -> ExactSums:
-        """With one outcome more (sign 1) or less (-1)."""
+        """The sums with one outcome more (sign 1) or less (sign -1)."""
         return ExactSums(
             self.n + sign,
             self.total + sign * reward,
@@ -84,7 +86,7 @@ class ExactSums(NamedTuple):
         )
 
     def minus(self, other: ExactSums) -> ExactSums:
-        """Without some of the outcomes."""
+        """The sums without those of some of the outcomes."""
         return ExactSums(*(current - removed for current, removed in zip(self, other, strict=True)))
 
 
@@ -92,24 +94,24 @@ NO_SUMS = ExactSums()
 
 
 class SumTable(dict[Key, ExactSums]):
-    """(context, action, z) -> exact sums; only what occurred."""
+    """A mapping (context, action, z) -> exact sums, with the keys that occurred."""
 
     def change(self, outcome: Outcome, sign: int) -> Key:
-        """Add an outcome (1), or take it back (-1); the key that has changed."""
+        """Add an outcome (1) or remove it (-1); returns the changed key."""
         key = outcome.context, outcome.action, (outcome.z or None)
         self.count(key, to_fixed_point(outcome.reward), to_fixed_point(outcome.successes), sign)
         return key
 
     def count(self, key: Key, reward: int, successes: int, sign: int) -> None:
-        """The same, in steps."""
+        """Add (1) or remove (-1) an outcome whose reward is in steps."""
         self[key] = self.get(key, NO_SUMS).plus(reward, successes, sign)
 
     def without(self, other: SumTable) -> SumTable:
-        """A table without the outcomes of another, which is a part of it."""
+        """The table without the outcomes of another table, which is contained in it."""
         return SumTable({key: line.minus(other[key]) if key in other else line for key, line in self.items()})
 
     def totals(self, is_informative: Callable[[Action, Z | None], bool]) -> OutcomeSums:
-        """Sums in floating point of what a policy learns from, in the order of the keys, however they came about."""
+        """Floating-point sums of the outcomes that a policy learns from, in the order of the keys."""
         totals = OutcomeSums()
         for key in sorted((k for k, line in self.items() if line.n), key=_sort_key):
             context, action, z = key
@@ -128,7 +130,7 @@ def _sort_key(key: Key) -> tuple[Z, Z, Z]:
 
 
 def encode_rows(table: SumTable) -> Iterator[tuple[str, str, str, int, str, str, str]]:
-    """A table as the database's rows, in a fixed order."""
+    """The rows of a table for the database, in a fixed order."""
     for key in sorted((k for k, line in table.items() if line.n), key=_sort_key):
         context, action, z = key
         n, total, squares, successes = table[key]

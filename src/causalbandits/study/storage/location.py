@@ -1,4 +1,4 @@
-"""Which database a location names: a path is a file of SQLite, postgresql://... a schema in PostgreSQL."""
+"""Databases by location: a path is an SQLite file, postgresql://... a schema in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Location = str | os.PathLike[str]
 
 
 def open_store(location: Location) -> Store:
-    """The database of a study."""
+    """The database of an existing study."""
     if isinstance(location, str) and is_postgres_url(location):
         return Postgres(location, new=False)
     return SQLite(parse_path(location, "campaign.db"), new=False)
@@ -24,7 +24,10 @@ def open_store(location: Location) -> Store:
 
 @contextmanager
 def new_store(location: Location) -> Iterator[Store]:
-    """The database of a new study, to be written in a transaction: there whole when the block ends, or not at all."""
+    """The database of a new study, written in one transaction.
+
+    It exists completely at the end of the block, or not at all.
+    """
     if isinstance(location, str) and is_postgres_url(location):
         with closing(Postgres(location, new=True)) as server, server.transaction():
             yield server
@@ -34,7 +37,7 @@ def new_store(location: Location) -> Iterator[Store]:
     temporary = temporary_path(path)
     try:
         with closing(SQLite(temporary, new=True)) as file:
-            file.path = path  # which errors name
+            file.path = path  # the path for error messages
             with file.transaction():
                 yield file
         if not move_if_free(temporary, path):
@@ -45,14 +48,14 @@ def new_store(location: Location) -> Iterator[Store]:
 
 
 def location_name(location: Location) -> str:
-    """The name of the study at a location: its file's name, or what its address says."""
+    """The name of the study at a location: the name of its file, or the name in its address."""
     if isinstance(location, str) and is_postgres_url(location):
         return study_name(location)
     return parse_path(location, "campaign.db").stem
 
 
 def default_keys_path(location: Location) -> Path:
-    """Where the API keys of a study are stored, unless another file is named: beside its file, or here."""
+    """The default file for the API keys of a study: next to its file, or in the current directory."""
     if isinstance(location, str) and is_postgres_url(location):
         return Path("keys.json")
     return parse_path(location, "campaign.db").with_name("keys.json")
@@ -60,7 +63,7 @@ def default_keys_path(location: Location) -> Path:
 
 @contextmanager
 def close_on_error(store: Store) -> Iterator[Store]:
-    """Close a database if the block fails."""
+    """Close a database if the block raises an error."""
     try:
         yield store
     except BaseException:

@@ -1,7 +1,7 @@
-"""The event log of a study: its decisions, the events that tell of their outcomes, and the head row.
+"""The event log of a study: its decisions, the events that report their outcomes, and the head row.
 
-An event is appended and never changed. With it, in the same transaction, changes what is derived from the events: what
-counts as the decision's outcome (columns of `decisions`), a line of the statistic, the head row.
+An event is appended and never changed. The same transaction updates the state derived from the events: the decision's
+current outcome (columns of `decisions`), a row of the statistic, and the head row.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ from causalbandits.study.storage.statistic import StatisticTable
 from causalbandits.study.storage.store import Store
 
 SUPPORT_CACHE_SIZE = 2**12
-"""So many decoded supports are cached: the same ones come again and again."""
+"""The number of decoded supports that are cached, because the same ones recur."""
 
 
 ROWS_PER_QUERY = 10_000
-"""The size of a batch."""
+"""The number of rows per batch."""
 
 NUMBERS_PER_QUERY = 500
-"""So many rows are looked up at once; SQLite allows for 999 values in a statement, and more since 3.32."""
+"""The number of rows per lookup; SQLite before 3.32 allows 999 values in a statement."""
 
 
 class Log:
-    """Decisions, events and the head row of a study; it has the other tables as `registers` and `statistic`."""
+    """Decisions, events and the head row of a study; the other tables are in `registers` and `statistic`."""
 
     def __init__(self, store: Store, problem: Problem, seeds: DecisionSeeds, chains: Chains) -> None:
         self.store, self.problem, self._seeds, self.chains = store, problem, seeds, chains
@@ -89,7 +89,7 @@ class Log:
 
     @report_corruption
     def head(self) -> Head:
-        """The head row, if its checksum is right."""
+        """The head row; raises an error if its checksum is wrong."""
         *values, stored_checksum = self.store.query_one(self.HEAD)
         if stored_checksum != checksum(values, key=self.chains.key):
             raise ValueError("checksum mismatch in the head row")
@@ -97,7 +97,7 @@ class Log:
         return Head(decisions, events, policy, mode, counted, int(collected), early, chains)
 
     def latest_time(self, head: Head) -> float:
-        """When the last decision or event was recorded; 0 before the first."""
+        """The time of the last decision or event; 0 before the first."""
         sql = "SELECT asked FROM decisions WHERE number = ? UNION ALL SELECT at FROM events WHERE number = ?"
         times = self.store.query(sql, (head.decisions - 1, head.events))
         return max((float(seconds) for (seconds,) in times), default=0.0)
@@ -120,7 +120,7 @@ class Log:
     DECISION = f"{CHECKSUMMED_COLUMNS['decisions']}, status, told_at, z, reward, observed, missing, checksum"
 
     WITHOUT_PROPENSITIES = DECISION.replace("support", "NULL")
-    """Decoding the support takes longer than all the rest, and few callers need it."""
+    """The columns without the support; decoding it takes longer than all other columns, and few callers need it."""
 
     def decision(self, number: int, *, with_propensities: bool = True) -> Row | None:
         """A decision by its number."""
@@ -138,12 +138,12 @@ class Log:
     def decisions(
         self, where: str = "TRUE", parameters: Iterable[Any] = (), order: str = "number", limit: int = 2**62
     ) -> Iterator[Row]:
-        """Decisions that fulfil a condition in SQL, which is written in this package, never by a user."""
+        """Decisions that satisfy an SQL condition, which must be written in this package, never by a user."""
         sql = f"SELECT {self.DECISION} FROM decisions WHERE {where} ORDER BY {order} LIMIT ?"
         return map(self._decode_row, self.store.query(sql, (*parameters, limit)))
 
     def decisions_by_number(self, numbers: Iterable[int], *, with_propensities: bool = True) -> dict[int, Row]:
-        """Decisions with these numbers, in few queries: each is a round trip to the server, with a lock held."""
+        """Decisions with these numbers, in few queries, because each is a round trip to the server with a lock held."""
         columns = self.DECISION if with_propensities else self.WITHOUT_PROPENSITIES
         ordered, rows = sorted(numbers), dict[int, Row]()
         for start in range(0, len(ordered), NUMBERS_PER_QUERY):
@@ -153,18 +153,21 @@ class Log:
         return rows
 
     def intact_decisions(self, chains: Chains, broken: list[str]) -> Iterator[Row]:
-        """Decisions whose checksum is right, rounds of the past first; the others go to `broken`, in words."""
+        """Decisions with a correct checksum, past rounds first; the others are described in `broken`."""
         sql = f"SELECT {self.DECISION} FROM decisions"
         rows = itertools.chain(self._rows_by_number(sql, 0, -1), self._rows_by_number(sql, -1, 1))
         return map(self._decode_row, chains.intact_rows("decisions", rows, broken))
 
     def intact_events(self, chains: Chains, broken: list[str]) -> Iterator[LogEvent]:
-        """Events whose checksum is right; the others go to `broken`, in words."""
+        """Events with a correct checksum; the others are described in `broken`."""
         rows = self._rows_by_number(self.EVENT, -(2**62), 1)
         return map(self._decode_event, chains.intact_rows("events", rows, broken))
 
     def _rows_by_number(self, sql: str, last: int, step: int) -> Iterator[Any]:
-        """All rows of a query after a number, upwards or downwards, in batches: a million at once are a gigabyte."""
+        """All rows of a query after a number, upwards or downwards, in batches.
+
+        A million rows at once would take a gigabyte.
+        """
         condition = "number > ? ORDER BY number" if step > 0 else "number < ? ORDER BY number DESC"
         while batch := self.store.query(f"{sql} WHERE {condition} LIMIT ?", (last, ROWS_PER_QUERY)):
             yield from batch
@@ -197,7 +200,7 @@ class Log:
     def _decode_propensities(
         self, text: str | None, context: Z | None, request: str
     ) -> tuple[Support | None, PropensityMixture | None]:
-        """The support of a decision with its propensities, and how they were mixed, if they were."""
+        """The support of a decision with its propensities, and their mixture if there is one."""
         if text is None:
             return None, None
         if text.startswith("["):
@@ -221,7 +224,8 @@ class Log:
     def _encode_propensities(self, row: Row) -> str | None:
         if row.mixture is not None:
             policy_support, floor, actions, holdout, baseline = row.mixture
-            # Which actions meet chance constraints may be learnt, so that it cannot be derived again.
+            # If CPTs are learned, the set of actions that satisfy chance constraints cannot be derived again, so it is
+            # stored.
             is_listed = not floor or self.problem.constrained_variables
             choices_list = [list(action.choices) for action in actions] if is_listed else None
             record = {"drawn": encode_support(policy_support), "floor": floor, "among": choices_list}
@@ -231,7 +235,7 @@ class Log:
         return None if row.choice.support is None else json.dumps(encode_support(row.choice.support))
 
     def add_decision(self, row: Row) -> Row:
-        """Append a decision; the same with its checksum."""
+        """Append a decision; returns it with its checksum."""
         names = encode_codes(row.context), encode_codes(row.choice.action.choices)
         would = None if row.would is None else encode_codes(row.would.choices)
         values = (
@@ -241,7 +245,7 @@ class Log:
         return row._replace(checksum=self.chains.append(self.store, "decisions", values, row.status))
 
     def latest_of_unit(self, unit: str) -> Row | None:
-        """A unit's latest decision that was carried out, and was not made in the shadow."""
+        """A unit's latest decision that was carried out and was not made in shadow mode."""
         sql = (
             f"SELECT {self.WITHOUT_PROPENSITIES} FROM decisions WHERE unit = ? AND status || '' <> ? AND would IS NULL "
             "ORDER BY number DESC LIMIT 1"
@@ -250,13 +254,13 @@ class Log:
         return None if row is None else self._decode_row(row)
 
     def revealing_decision(self, unit: str, before: int) -> int | None:
-        """A unit's first decision in its arm, before the decision of this number."""
+        """The number of a unit's first decision in its arm, before the decision with this number."""
         sql = "SELECT min(number) FROM decisions WHERE unit = ? AND number < ? AND arm IS NOT NULL"
         number = self.store.query_one(sql, (unit, before))[0]
         return None if number is None else int(number)
 
     def overdue_decisions(self, statuses: Iterable[str], now: float, limit: int) -> list[Row]:
-        """The first decisions of these statuses whose window has passed, in their order: a few lookups in an index."""
+        """The first decisions with these statuses whose window has passed, in order; uses a few lookups in an index."""
         rows = [
             row
             for status in statuses
@@ -265,13 +269,13 @@ class Log:
         return sorted(sorted(rows, key=lambda row: (row.due, row.number))[:limit], key=lambda row: row.number)
 
     def earliest_due(self, statuses: Iterable[str]) -> float | None:
-        """The earliest end of the window of a decision of these statuses; None where there is none."""
+        """The earliest end of a window of decisions with these statuses; None if there is none."""
         dues = [self.store.query_one("SELECT min(due) FROM decisions WHERE status = ?", (s,))[0] for s in statuses]
         return min((float(due) for due in dues if due is not None), default=None)
 
     @report_corruption
     def arm_rewards(self) -> Iterator[tuple[str, str | None, int, Action]]:
-        """The arm, the unit, the reward, in steps, and the action of each decision with an outcome that counts."""
+        """The arm, the unit, the reward in steps, and the action of each decision with an outcome that counts."""
         sql = "SELECT number, arm, unit, reward, choices FROM decisions"
         condition = "arm IS NOT NULL AND reward IS NOT NULL AND number > ? ORDER BY number LIMIT ?"
         last = -1
@@ -282,25 +286,25 @@ class Log:
             last = batch[-1][0]
 
     def missing_variables(self, row: Row, current: CurrentOutcome) -> tuple[str, ...]:
-        """The variables that the outcome of a decision lacks, if one counts; none for rounds of the past."""
+        """The variables missing from a decision's outcome, if one counts; none for past rounds."""
         if current.reward is None or row.number < 0:
             return ()
         return missing_variables(self.problem, row.choice.action, row.context, current.z, current.observed)
 
     def incomplete_counts(self) -> dict[tuple[str, ...], int]:
-        """How many outcomes that count lack which variables, whether or not the policy needs these."""
+        """The number of outcomes that count by their missing variables, whether or not the policy needs these."""
         sql = "SELECT missing, count(*) FROM decisions WHERE missing IS NOT NULL GROUP BY missing ORDER BY missing"
         return {tuple(json.loads(missing)): int(n) for missing, n in self.store.query(sql)}
 
     def incomplete_decisions(self, missing: Iterable[tuple[str, ...]], limit: int) -> list[Row]:
-        """The first decisions whose outcome lacks one of these sets of variables."""
+        """The first decisions whose missing variables are one of these sets."""
         texts = [json.dumps(names) for names in missing]
         placeholders = ", ".join("?" * len(texts))
         condition = f"missing IS NOT NULL AND missing IN ({placeholders})"
         return list(self.decisions(condition, texts, limit=limit)) if texts else []
 
     def charged_actions(self, before: int) -> list[tuple[Action, Z | None, int]]:
-        """How often each action was decided in each context before a decision; cancelled or not."""
+        """The number of decisions per action and context before a decision, including cancelled ones."""
         sql = (
             "SELECT choices, context, count(*) FROM decisions WHERE number >= 0 AND number < ? "
             "GROUP BY choices, context"
@@ -311,7 +315,7 @@ class Log:
         ]
 
     def last_events(self, up_to: int) -> list[tuple[int, str]]:
-        """For each decision that was ever cancelled, the kind of the last event that says whether it still is."""
+        """For each decision that was ever cancelled, the kind of the last event that determines whether it still is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
             "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
@@ -320,12 +324,12 @@ class Log:
         return [tuple(row) for row in self.store.query(sql, (up_to, up_to))]
 
     def contexts(self) -> list[tuple[Z | None, int]]:
-        """Contexts with outcomes that count, or may come, each with the number of such a decision."""
+        """Contexts with outcomes that count or may arrive, each with the number of such a decision."""
         sql = "SELECT context, max(number) FROM decisions WHERE number >= 0 AND status <> ? GROUP BY context"
         return [(decode_codes(context), number) for context, number in self.store.query(sql, (IS_CANCELLED,))]
 
     def context_counts(self) -> dict[Z | None, int]:
-        """How many decisions were made in each context; those that were cancelled, or repeat one, do not count."""
+        """The number of decisions per context, without cancelled and repeated ones."""
         sql = (
             "SELECT context, count(*) FROM decisions WHERE number >= 0 AND status <> ? AND repeats IS NULL "
             "GROUP BY context"
@@ -333,40 +337,40 @@ class Log:
         return {decode_codes(context): n for context, n in self.store.query(sql, (IS_CANCELLED,))}
 
     def count(self, status: str | None = None) -> int:
-        """How many decisions there are, of a status or of any."""
+        """The number of decisions with a status, or of all decisions."""
         if status is None:
             return int(self.store.query_one("SELECT coalesce(max(number) + 1, 0) FROM decisions")[0])
         return int(self.store.query_one("SELECT count(*) FROM decisions WHERE status = ?", (status,))[0])
 
     def by_action(self, status: str) -> dict[Action, int]:
-        """How many decisions of a status each action has."""
+        """The number of decisions per action with a status."""
         sql = "SELECT choices, count(*) FROM decisions WHERE status = ? GROUP BY choices"
         return {self._decode_action(choices): n for choices, n in self.store.query(sql, (status,))}
 
     def by_context_and_action(self, statuses: Sequence[str]) -> Iterator[tuple[Z | None, Action, int]]:
-        """Contexts and actions with how many decisions of some statuses they have."""
+        """The number of decisions per context and action with some statuses."""
         marks = ", ".join("?" * len(statuses))
         sql = f"SELECT context, choices, count(*) FROM decisions WHERE status IN ({marks}) GROUP BY context, choices"
         for context, choices, n in self.store.query(sql, tuple(statuses)):
             yield decode_codes(context), self._decode_action(choices), n
 
     def first_open(self, n_closed: int | None = None) -> int | None:
-        """The first decision whose outcome does not count yet, searched from the number `n_closed` on."""
+        """The first decision without an outcome that counts, searched from the number `n_closed` on."""
         if n_closed is None:
             row = self.store.query_one("SELECT min(number) FROM decisions WHERE status IN (?, ?)", WAITING_STATUSES)
-        else:  # an expression, so that the way is by number from there on, and not through all that wait
+        else:  # an expression, so that the search uses the index on numbers, not the one on statuses
             sql = "SELECT number FROM decisions WHERE number >= ? AND status || '' IN (?, ?) ORDER BY number LIMIT 1"
             row = self.store.query_one(sql, (n_closed, *WAITING_STATUSES))
         return None if row is None or row[0] is None else int(row[0])
 
     def oldest_open(self, n_closed: int) -> float | None:
-        """When the first decision without an outcome was asked for, searched from the number `n_closed` on."""
+        """The time of the first decision without an outcome, searched from the number `n_closed` on."""
         sql = "SELECT asked FROM decisions WHERE number >= ? AND status || '' = ? ORDER BY number LIMIT 1"
         row = self.store.query_one(sql, (n_closed, IS_OPEN))
         return None if row is None else float(row[0])
 
     def extreme_rewards(self) -> list[int]:
-        """The smallest and the largest reward that counts, or is held; empty where there are none."""
+        """The smallest and the largest reward that counts or is held; empty if there are none."""
         row = self.store.query_one(
             "SELECT min(reward), max(reward) FROM (SELECT reward FROM decisions UNION ALL SELECT e.reward FROM events "
             "e JOIN decisions d ON d.number = e.decision WHERE d.status = 'held' AND e.kind = 'held') told"
@@ -374,15 +378,15 @@ class Log:
         return [int(reward) for reward in row if reward is not None]
 
     def past_count(self) -> int:
-        """How many rounds of the past were learnt; they have numbers below 0."""
+        """The number of past rows that were learned; they have negative numbers."""
         return -int(self.store.query_one("SELECT coalesce(min(number), 0) FROM decisions WHERE number < 0")[0])
 
     def past_batches(self, events: int = 2**62) -> list[PastBatch]:
-        """The batches of rows of the past after so many events."""
+        """The batches of past rows after `events` events."""
         return self.registers.past_batches(events)
 
     def past_table(self, batches: Iterable[PastBatch] | None = None) -> SumTable:
-        """The statistic of the rounds of the past, all or those of some batches."""
+        """The statistic of past rows, of all batches or of some."""
         ranges = [(-(2**62), -1)] if batches is None else [(b.first - b.rows + 1, b.first) for b in batches]
         table, columns = SumTable(), "context, choices, z, reward"
         # Only rewards between 0 and 1 are binarised, row by row.
@@ -398,14 +402,14 @@ class Log:
         return table
 
     def has_past_rows(self, request: str) -> bool:
-        """Whether rounds of the past with this hash were learnt before."""
+        """Whether past rows with this hash have been learned."""
         row = self.store.query_one("SELECT 1 FROM decisions WHERE number < 0 AND request = ? LIMIT 1", (request,))
         return row is not None
 
     # Events
 
     def newest_event(self) -> int:
-        """How many events there are; they are numbered from 1."""
+        """The number of events; they are numbered from 1."""
         return int(self.store.query_one("SELECT coalesce(max(number), 0) FROM events")[0])
 
     EVENT = f"SELECT {CHECKSUMMED_COLUMNS['events']}, checksum FROM events"
@@ -442,7 +446,7 @@ class Log:
 
     def events_by_number(self, numbers: Sequence[int]) -> Iterator[LogEvent]:
         """Events with these numbers."""
-        if not numbers:  # PostgreSQL knows no empty list
+        if not numbers:  # PostgreSQL does not allow an empty list
             return iter(())
         placeholders = ", ".join("?" * len(numbers))
         return map(
@@ -451,7 +455,7 @@ class Log:
         )
 
     def delays(self, numbers: Sequence[int], kind: str) -> list[float]:
-        """How long outcomes took, in seconds, for events of a kind among these."""
+        """The delays of outcomes in seconds, for the events of a kind among these."""
         placeholders = ", ".join("?" * len(numbers))
         sql = (
             "SELECT e.at - d.asked FROM events e JOIN decisions d ON d.number = e.decision "
@@ -469,7 +473,7 @@ class Log:
         return [(number, self._decode_action(choices)) for number, choices in rows]
 
     def add_event(self, event: LogEvent, current: CurrentOutcome, missing: tuple[str, ...]) -> None:
-        """Append an event, and update what counts as its decision's outcome and the variables that it lacks."""
+        """Append an event, and update its decision's current outcome and missing variables."""
         number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at, by, _ = event
         values = (
             *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
@@ -490,8 +494,8 @@ class Log:
             ),
         )
 
-    def was_told_late(self, number: int, z: Z | None, reward: int | None) -> bool:
-        """Whether the same outcome was recorded before as late."""
+    def is_late_duplicate(self, number: int, z: Z | None, reward: int | None) -> bool:
+        """Whether the same outcome has been recorded as late."""
         sql = "SELECT z, reward FROM events WHERE decision = ? AND kind = 'late'"
         return (_encode_optional_codes(z), reward) in [tuple(row) for row in self.store.query(sql, (number,))]
 
@@ -507,7 +511,7 @@ class Log:
         return Outcome(action, z or (), reward_value, successes, row.number, propensity, support, observed, row.context)
 
     def binarise(self, reward: int, number: int) -> int:
-        """A reward as a success or a failure (randomised rounding), both in steps."""
+        """A reward replaced by a Bernoulli draw (randomised rounding), both in steps."""
         return (
             to_fixed_point(self._seeds.binarise(from_fixed_point(reward), number))
             if 0 < reward < FIXED_POINT_ONE
@@ -515,31 +519,31 @@ class Log:
         )
 
     def changes(self, event: LogEvent, row: Row) -> Iterator[tuple[Outcome, int]]:
-        """The outcomes that an event takes back (-1) and adds (1)."""
+        """The outcomes that an event removes (-1) and adds (1)."""
         if event.kind in CHANGING_KINDS and event.was_reward is not None:
             yield self.build_outcome(row, event.was_z, event.was_reward, None), -1
         if event.kind in COUNTING_KINDS and event.reward is not None:
             yield self.build_outcome(row, event.z, event.reward, event.observed), 1
 
     def outcomes(self) -> Iterator[Outcome]:
-        """All outcomes that count, in the order in which they were first told."""
+        """All outcomes that count, in the order of their first reports."""
         return (outcome for _, outcome in self.outcomes_after(-1))
 
     def outcomes_after(self, after: int) -> Iterator[tuple[int, Outcome]]:
-        """Outcomes that count and were first told after an event, in that order, each with the event that told it."""
+        """Outcomes that count and were first reported after an event, each with its first event, in that order."""
         for row in self.decisions("reward IS NOT NULL AND told_at > ?", (after,), order="told_at"):
             assert row.reward is not None
             assert row.told_at is not None
             yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
 
-    def numbers_told_after(self, after: int) -> list[int]:
-        """The decisions whose outcome counts and was first told after an event, in that order."""
+    def numbers_reported_after(self, after: int) -> list[int]:
+        """The decisions with an outcome that counts and was first reported after an event, in that order."""
         sql = "SELECT number FROM decisions WHERE reward IS NOT NULL AND told_at > ? ORDER BY told_at"
         return [int(number) for (number,) in self.store.query(sql, (after,))]
 
     @report_corruption
     def latest_rewards(self, limit: int, *, with_past: bool) -> dict[tuple[Z | None, Action, Z | None], list[int]]:
-        """The rewards of the latest decisions that have one, in steps, by context, action and configuration."""
+        """The rewards of the latest decisions with a reward, in steps, by context, action and configuration."""
         sql = (
             "SELECT context, choices, z, reward FROM decisions WHERE reward IS NOT NULL AND number >= ? "
             "ORDER BY number DESC LIMIT ?"
@@ -554,9 +558,9 @@ class Log:
         }
 
     def logged_outcomes(self) -> Iterator[tuple[Outcome, bool]]:
-        """Outcomes of decisions that count, each with whether every action had a known, positive propensity.
+        """The outcomes that count, each with whether every action had a known, positive propensity.
 
-        A decision that repeats an earlier one of its unit is no draw: its propensities are left out.
+        A decision that repeats an earlier one of its unit is not a random draw, so its propensities are omitted.
         """
         for row in self.decisions("reward IS NOT NULL AND number >= 0", order="told_at"):
             assert row.reward is not None

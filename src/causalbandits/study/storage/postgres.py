@@ -1,8 +1,8 @@
-"""A study in PostgreSQL, for many hosts: `postgresql://user@host/database?study=campaign`. Needs psycopg.
+"""A study in PostgreSQL, for many hosts: `postgresql://user@host/database?study=campaign`. Requires psycopg.
 
-Each study has a schema of its own. One writer at a time (an advisory lock for each transaction), and a commit returns
-when it is on disk (`synchronous_commit=on`). A lost connection is opened again: silently before a transaction; within
-one the transaction fails, and the same call may be repeated.
+Each study has its own schema. There is one writer at a time (an advisory lock for each transaction), and a commit
+returns when it is on disk (`synchronous_commit=on`). A lost connection is reopened: silently before a transaction.
+Within a transaction, the transaction fails, and the same call may be repeated.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ SCHEMES = ("postgresql", "postgres")
 CONNECT_SECONDS = 10
 
 LOCK_SECONDS = 5.0
-"""So long another host's transaction is waited for. One takes milliseconds: a longer wait is for a host that hangs."""
+"""The maximum waiting time for another host's transaction, in seconds.
+
+A transaction takes milliseconds, so a longer wait indicates a host that hangs.
+"""
 
 IDLE_SECONDS = 20.0
-"""So long a host may hold a transaction without a word; then the server ends it, and the others go on."""
+"""The number of seconds after which the server ends an idle transaction of a host, so that others can continue."""
 
 STATEMENT_SECONDS = 120.0
-"""So long a statement may take; those of verification, which take longest, take seconds."""
+"""The maximum duration of a statement, in seconds; the longest statements, those of verification, take seconds."""
 
 NETWORK_SECONDS = 15
-"""So long a server may leave bytes without an acknowledgement, or a probe without an answer: then its host is gone."""
+"""The number of seconds after which a host is considered lost if it does not acknowledge bytes or keepalive probes."""
 
 NETWORK_SETTINGS = {
     "keepalives_idle": NETWORK_SECONDS,
@@ -42,15 +45,18 @@ NETWORK_SETTINGS = {
     "keepalives_count": 3,
     "tcp_user_timeout": NETWORK_SECONDS * 1000,
 }
-"""Without them, a lost connection is noticed after a quarter of an hour only. The address may have others."""
+"""Without these settings, a lost connection is noticed only after about 15 minutes.
+
+The address of the study may override them.
+"""
 
 TIME = "extract(epoch FROM clock_timestamp())::float8"
 LOCK = f"SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), 0)), {TIME}"
-"""One writer at a time; and the server's time, so that to know it takes no round trip of its own."""
+"""The lock for one writer at a time, combined with the server's time to save a round trip."""
 
 
 class Postgres:
-    """One connection, shared by the threads of a process: one of them at a time."""
+    """A connection shared by the threads of a process, used by one thread at a time."""
 
     def __init__(self, address: str, *, new: bool, read_only: bool = False) -> None:
         self._address, self._read_only = address, read_only
@@ -69,7 +75,7 @@ class Postgres:
                 else f"There is no study at {self.path}. Create one: Study.create({self.path!r}, problem, policy)."
             )
         if new:
-            self.query(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')  # of a name that was checked
+            self.query(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')  # the name is validated
 
     def _connect(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
@@ -100,7 +106,7 @@ class Postgres:
     _is_interrupted = False
 
     def interrupt(self) -> None:
-        """Make the query that runs, and all later ones, fail; from another thread."""
+        """Make the current query and all later ones fail; called from another thread."""
         self._is_interrupted = True
         if not self._is_lost:
             assert self._connection is not None
@@ -118,7 +124,7 @@ class Postgres:
                 self._connection.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """The rows that a query finds."""
+        """The rows of a query."""
         with self.lock:
             self.raise_if_interrupted()
             try:
@@ -129,7 +135,7 @@ class Postgres:
                     raise self._storage_error(error) from error
             except self._psycopg.Error as error:
                 raise self._storage_error(error) from error
-            try:  # nothing is under way, so that nothing was lost but the connection
+            try:  # no transaction is open, so only the connection was lost
                 return self._execute(sql, parameters)
             except self._psycopg.Error as error:
                 raise self._storage_error(error) from error
@@ -147,50 +153,50 @@ class Postgres:
         return storage_error(self.path, error, is_busy=is_busy, busy_seconds=LOCK_SECONDS)
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row that a query finds; None if there is none."""
+        """The first row of a query; None if there is none."""
         rows = self.query(sql, parameters)
         return rows[0] if rows else None
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that changes something; within a transaction."""
+        """Execute a statement that changes the database; within a transaction."""
         if self._read_only:
             raise read_only_error(self.path)
         self.changes += 1
         self.query(sql, parameters)
 
     def reader(self) -> Postgres:
-        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
+        """Another, read-only connection, which sees committed data and never blocks a writer."""
         return Postgres(self._address, new=False, read_only=True)
 
     def integrity_errors(self) -> list[str]:
-        """Nothing: a server checks its pages itself."""
+        """An empty list: the server checks its pages itself."""
         return []
 
     def refuse_full_disk(self) -> None:
-        """Nothing: the disk is the server's, which says so when it cannot write."""
+        """Nothing to do: the disk belongs to the server, which reports its own write errors."""
 
     def checkpoint(self) -> bool:
-        """Nothing: a server has no file of its own for each study."""
+        """True: there is no file for each study."""
         return True
 
     _in_transaction = False
     _time: float | None = None
-    """The server's time, from when it is first asked for in a transaction."""
+    """The server's time, fixed when it is first needed in a transaction."""
 
     def now(self) -> float:
-        """The server's time, the same within a transaction: the clocks of hosts differ."""
+        """The server's time, constant within a transaction; it is used because the clocks of hosts differ."""
         seconds = self._time if self._time is not None else float(self.query_one(f"SELECT {TIME}")[0])
         self._time = seconds if self._in_transaction else None
         return seconds
 
     @property
     def is_writing(self) -> bool:
-        """Whether a transaction is under way, be its connection lost."""
+        """Whether a transaction is open, even if its connection is lost."""
         return self._in_transaction
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
+        """An atomic transaction, on disk when the block ends; a nested one is part of the outer one."""
         with self.lock:
             if self._in_transaction:
                 yield
@@ -218,7 +224,7 @@ class Postgres:
             ) from error
 
     def _roll_back(self) -> None:
-        """What the server undoes by itself where the connection is gone."""
+        """Roll back the transaction; if the connection is lost, the server does so itself."""
         if not self._is_lost:
             try:
                 self._execute("ROLLBACK", ())
@@ -228,12 +234,12 @@ class Postgres:
 
 
 def is_postgres_url(location: object) -> bool:
-    """Whether this names a database of PostgreSQL, not a file."""
+    """Whether a location is the URL of a PostgreSQL database rather than a file."""
     return isinstance(location, str) and location.split("://")[0] in SCHEMES and "://" in location
 
 
 def _parse_url(address: str) -> tuple[str, str, str]:
-    """What psycopg needs to know, the study's name, and the address without a password, for people."""
+    """The connection string for psycopg, the study's name, and the address without a password, for messages."""
     try:
         parts: SplitResult = urlsplit(address)
         host = parts.netloc.rpartition("@")[2]

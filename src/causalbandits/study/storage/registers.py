@@ -1,4 +1,4 @@
-"""The smaller tables of a study: its policies, modes, batches of the past, and outcomes before their decision."""
+"""The smaller tables of a study: its policies, modes, batches of past rows, and early outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Registers:
 
     @report_corruption
     def early_outcome(self, key: str) -> Any:
-        """The stored outcome of a decision that was not made yet, or None."""
+        """The stored outcome of a decision that has not been made; None if there is none."""
         row = self.store.query_one("SELECT told FROM early WHERE key = ?", (key,))
         return None if row is None else json.loads(row[0])
 
@@ -40,7 +40,7 @@ class Registers:
 
     @report_corruption
     def save_early_outcome(self, key: str, parts: Any, at: float) -> None:
-        """Store an outcome until its decision is made, in the place of one that is stored."""
+        """Store an outcome until its decision is made, replacing an already stored one."""
         values = key, json.dumps(parts), at
         replaced, row_checksum = self._early_checksums(key), checksum(values, key=self._chains.key)
         self.store.execute(
@@ -59,13 +59,13 @@ class Registers:
 
     @report_corruption
     def add_removal(self, key: str, parts: Any, at: float, by: str) -> None:
-        """Record that a stored outcome was removed, when, and by whom."""
+        """Record the removal of a stored outcome, with its time and author."""
         (last,) = self.store.query_one("SELECT coalesce(max(number), 0) FROM removals")
         self._chains.append(self.store, "removals", (int(last) + 1, key, json.dumps(parts), at, by))
 
     @report_corruption
     def removals(self, after: int, limit: int) -> list[tuple[int, str, Any, float, str]]:
-        """Removed outcomes in order: each number after `after`, with the key, the outcome, the time and the name."""
+        """Removed outcomes in order: each number after `after`, with the key, the outcome, the time and the author."""
         sql = "SELECT number, key, told, at, who FROM removals WHERE number > ? ORDER BY number LIMIT ?"
         return [
             (int(number), key, json.loads(told), float(at), by)
@@ -80,7 +80,7 @@ class Registers:
         return [stored for (stored,) in self.store.query("SELECT checksum FROM early WHERE key = ?", (key,))]
 
     def early_count(self) -> int:
-        """How many early outcomes still wait for their decision."""
+        """The number of early outcomes without a decision."""
         sql = "SELECT count(*) FROM early e WHERE NOT EXISTS (SELECT 1 FROM decisions d WHERE d.key = e.key)"
         return int(self.store.query_one(sql)[0])
 
@@ -88,13 +88,13 @@ class Registers:
 
     @report_corruption
     def policies(self) -> list[PolicyRecord]:
-        """All policies that have decided, in order."""
+        """All policies of the study so far, in order."""
         rows = self.store.query(f"SELECT {CHECKSUMMED_COLUMNS['policies']} FROM policies ORDER BY version")
         return [PolicyRecord(version, json.loads(record), *rest) for version, record, *rest in rows]
 
     @report_corruption
     def policy(self, version: int) -> PolicyRecord:
-        """The policy of a version, if its checksum is right."""
+        """The policy with a version number; raises an error if its checksum is wrong."""
         columns = f"{CHECKSUMMED_COLUMNS['policies']}, checksum"
         sql = f"SELECT {columns} FROM policies WHERE version IN (?, ?) ORDER BY version"
         *before, (*values, stored_checksum) = self.store.query(sql, (version - 1, version))
@@ -109,11 +109,11 @@ class Registers:
         version, record, *rest = policy
         self._chains.append(self.store, "policies", (version, json.dumps(record), *rest))
 
-    # Batches of the past
+    # Batches of past rows
 
     @report_corruption
     def past_batches(self, events: int = 2**62) -> list[PastBatch]:
-        """The batches of rows of the past that were learnt by the time of so many events, in order."""
+        """The batches of past rows that were learned by the time of an event, in order."""
         rows = self.store.query(
             "SELECT first, n_rows, trust, request FROM past WHERE since_event < ? ORDER BY first DESC", (events,)
         )
@@ -127,7 +127,7 @@ class Registers:
 
     @report_corruption
     def modes(self) -> list[ModeRecord]:
-        """All modes that the study has been in, in order."""
+        """All modes of the study so far, in order."""
         rows = self.store.query(f"{self.MODE} ORDER BY version")
         return [_decode_mode(row) for row in rows]
 
@@ -135,16 +135,16 @@ class Registers:
 
     @report_corruption
     def mode(self, version: int) -> ModeRecord:
-        """The mode of a version."""
+        """The mode with a version number."""
         return _decode_mode(self.store.query_one(f"{self.MODE} WHERE version = ?", (version,)))
 
     @report_corruption
     def latest_mode(self) -> ModeRecord:
-        """The mode that the study is in."""
+        """The current mode."""
         return _decode_mode(self.store.query_one(f"{self.MODE} ORDER BY version DESC LIMIT 1"))
 
     def add_mode(self, mode: ModeRecord) -> None:
-        """Append a mode, which holds from now on."""
+        """Append a mode, which applies from now on."""
         version, name, baseline, *rest = mode
         values = version, name, None if baseline is None else encode_codes(baseline), *rest
         self._chains.append(self.store, "modes", values)

@@ -18,26 +18,29 @@ CONTROL, TREATED = "control", "treated"
 """The arms of a study with a control group."""
 
 IS_PAST = "past"
-"""A round of the past, which was not decided here; numbered from -1 downwards."""
+"""The status of a past row that the study did not decide; these rows are numbered from -1 downwards."""
 
 WAITING_STATUSES = (IS_OPEN, IS_HELD)
-"""Statuses in which no outcome counts yet."""
+"""The statuses without an outcome that counts."""
 
 COUNTING_KINDS = ("outcome", "correct", "expire", "past")
-"""Kinds of events after which an outcome counts."""
+"""The kinds of events after which an outcome counts."""
 
 CHANGING_KINDS = (*COUNTING_KINDS, "retract", "cancel")
-"""Kinds that change what counts; after the last two nothing does. `parents`, `held` and `late` change nothing."""
+"""The kinds of events that change which outcome counts; after "retract" and "cancel", none does.
+
+`parents`, `held` and `late` change nothing.
+"""
 
 REOPENING_KINDS = ("retract", "held")
-"""Kinds after which the decision waits again, or still."""
+"""The kinds of events after which the decision is waiting for its outcome to count."""
 
 STATUS_AFTER = {"expire": IS_EXPIRED, "cancel": IS_CANCELLED, "retract": IS_OPEN, "held": IS_HELD, "past": IS_PAST}
-"""The status after an event of a kind; told, after others that count. `parents` and `late` change nothing."""
+"""The status after an event of a kind; "told" for other kinds that count, unchanged after `parents` and `late`."""
 
 
 class CurrentOutcome(NamedTuple):
-    """A decision's status, and what counts as its outcome."""
+    """A decision's status, and its outcome that counts."""
 
     status: str = IS_OPEN
     told_at: int | None = None
@@ -47,46 +50,46 @@ class CurrentOutcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of `decisions`: a decision, and what counts as its outcome by now."""
+    """A row of `decisions`: a decision, and its outcome that counts at present."""
 
     number: int
     key: str | None
     request: str
-    """The request: the context's codes, and the eligible actions' choices, as JSON."""
+    """The request: the context's codes and the eligible actions' choices, as JSON."""
     choice: Choice
     context: Z | None
     policy: int
     events: int
-    """How many events there had been."""
+    """The number of events before the decision."""
     asked: float
     due: float | None
     status: str = IS_OPEN
     told_at: int | None = None
-    """The event by which its outcome was first told."""
+    """The event that first reported its outcome."""
     z: Z | None = None
     reward: int | None = None
-    """In steps; None while nothing counts."""
+    """The reward in steps; None if no outcome counts."""
     observed: Mapping[str, int] | None = None
     mode: int = 1
-    """Which mode the study was in, by its version."""
+    """The version of the study's mode."""
     would: Action | None = None
-    """What the policy would have done, where something else was done."""
+    """The action that the policy would have chosen, if another one was carried out."""
     mixture: PropensityMixture | None = None
-    """How propensities were mixed, where there is a floor or a control group."""
+    """The mixture of propensities, if there is a floor or a control group."""
     missing: tuple[str, ...] = ()
-    """The parents and the variables of `problem.must_observe` whose values the outcome that counts lacks."""
+    """The parents and the variables of `problem.must_observe` that are missing from the outcome that counts."""
     unit: str | None = None
-    """The visitor, patient or machine that the decision is for."""
+    """The visitor, patient or machine for which the decision was made."""
     arm: str | None = None
-    """`CONTROL` or `TREATED`, where there is a control group."""
+    """`CONTROL` or `TREATED`; None without a control group."""
     repeats: int | None = None
-    """The unit's earlier decision whose action was done again: no draw."""
+    """The unit's earlier decision whose action was repeated, without a random draw."""
     checksum: str = ""
-    """A hash of all that is written once of it, and of the decision before."""
+    """A hash of the columns that are written once, and of the previous decision."""
 
     @property
     def id(self) -> str:
-        """Its name outside of the study, by its number and its checksum."""
+        """The public id of the decision, made of its number and its checksum."""
         return encode_id("d", self.number, self.checksum)
 
     @property
@@ -95,13 +98,13 @@ class Row(NamedTuple):
         return CurrentOutcome(self.status, self.told_at, self.z, self.reward, self.observed)
 
     def eligible(self, problem: Problem) -> list[Action] | None:
-        """The actions that the decision was narrowed to; None if it was not."""
+        """The eligible actions of the decision; None if they were not restricted."""
         _, choices_list, *_ = json.loads(self.request)
         return None if choices_list is None else [decode_action(problem, choices) for choices in choices_list]
 
 
 class LogEvent(NamedTuple):
-    """A row of `events`: something that was told of a decision."""
+    """A row of `events`: a report about a decision."""
 
     number: int
     decision: int
@@ -111,18 +114,18 @@ class LogEvent(NamedTuple):
     observed: Mapping[str, int] | None
     was_z: Z | None
     was_reward: int | None
-    """What counted before."""
+    """The reward that counted before the event; `was_z` is the configuration."""
     counted: int
     collected: int
-    """How many outcomes count by then, and their sum, in steps."""
+    """The number of outcomes that count after the event is `counted`; `collected` is their sum in steps."""
     at: float
     by: str | None = None
-    """Who made it, where it is a correction, a retraction or a cancellation."""
+    """The author of a correction, a retraction or a cancellation."""
     checksum: str = ""
 
     @property
     def id(self) -> str:
-        """Its name outside of the study, by its number and its checksum."""
+        """The public id of the event, made of its number and its checksum."""
         return encode_id("e", self.number, self.checksum)
 
 
@@ -140,25 +143,25 @@ def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:
 
 
 class Head(NamedTuple):
-    """The head row: what a process asks first in every transaction, to see whether anything has changed since."""
+    """The head row, which a process reads first in every transaction to detect changes by others."""
 
     decisions: int
     events: int
     policy: int
-    """The version of the policy that decides."""
+    """The version of the current policy."""
     mode: int
-    """The version of the mode that the study is in."""
+    """The version of the current mode."""
     counted: int
     collected: int
-    """How many outcomes count, and their sum, in steps."""
+    """The sum of the rewards that count, in steps; `counted` is their number."""
     early: int
-    """How many outcomes are stored that came before their decision."""
+    """The number of stored outcomes that arrived before their decision."""
     chains: str = ""
     """The last checksum of each chain of rows."""
 
 
 class PolicyRecord(NamedTuple):
-    """A policy, since when it has decided, and who chose it."""
+    """A policy, the time since when it decides, and the author of the change."""
 
     version: int
     record: dict[str, Any]
@@ -169,12 +172,12 @@ class PolicyRecord(NamedTuple):
 
 
 class ModeRecord(NamedTuple):
-    """A mode, since when, who chose it and why."""
+    """A mode, the time since when it applies, and the author and the reason of the change."""
 
     version: int
     mode: str
     baseline: Z | None
-    """The choices of the action that is played in the shadow."""
+    """The choices of the action that is carried out in shadow mode."""
     since_decision: int
     since_event: int
     at: float

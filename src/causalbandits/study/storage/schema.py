@@ -1,24 +1,24 @@
 """The tables of a study, their version, and migrations from one version to the next.
 
-    facts       what the study is: problem, seed, rules, budget; never changed once it has begun
-    policies    which policy decides, since when, and who chose it
-    modes       how decisions come about (online, shadow, ...), since when, who chose that and why
-    decisions   each decision, its unit and arm, what counts as its outcome by now, and which variables that lacks
-    events      the event log: what was told of decisions, in the order in which it came; all else is derived from it.
-                Each has who made it, where it is a correction, a retraction or a cancellation, and how many outcomes
-                count by then, with their sum, so that a timeline is a few lookups
-    statistic   materialised: (context, action, z) -> n and sums, changed in the same transaction as the events
-    snapshots   the statistic as it was, every so many events, so that old decisions are replayed from the nearest
-    past        rounds of the past that were learnt together: how many, how far they are trusted, and since when
-    early       outcomes that came before their decision, and wait for it
-    removals    early outcomes that were removed, when, and by whom
-    head        one row: how many decisions, events and early outcomes there are, which policy and mode are current,
-                the sums after the last event, and the last checksum of each chain of rows. Updated in the same
-                transaction as what it describes, so that one SELECT tells a process whether others changed anything
-    versions    which versions of these tables the study has had, and since when
+- facts: the problem, seed, rules and budget, which never change after the creation of the study.
+- policies: the policies that decide, with time and author.
+- modes: the modes of the study (online, shadow, ...), with time, author and reason.
+- decisions: each decision, its unit and arm, its outcome that counts, and the variables missing from it.
+- events: the event log of reports about decisions, in order of arrival; all other state is derived from it. Each event
+  has the author of a correction, a retraction or a cancellation. It also has the number of outcomes that count and
+  their sum, so that a timeline takes a few lookups.
+- statistic: materialised (context, action, z) -> n and sums, updated in the same transaction as the events.
+- snapshots: copies of the statistic at regular numbers of events, from which old decisions are replayed.
+- past: the batches of past rows that were learned, with their number, trust and time.
+- early: outcomes that arrived before their decision and wait for it.
+- removals: early outcomes that were removed, with time and author.
+- head: one row with the numbers of decisions, events and early outcomes, the current policy and mode, the sums after
+  the last event, and the last checksum of each chain of rows. It is updated in the same transaction as the data that it
+  describes, so one SELECT shows whether other processes changed anything.
+- versions: the versions of these tables that the study has had, with time.
 
-Codes are written as text, "0,2,1"; sums pass 64 bits, so that they are whole numbers written as text, never added by
-the database.
+Codes are stored as text, "0,2,1". Sums may exceed 64 bits, so they are integers stored as text, which the database
+never adds.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
     ),
 )
-"""The statements that create the tables of the oldest version that is read, and that lead from each to the next."""
+"""The statements that create the tables of the oldest supported version, and those that migrate to each next version.
+"""
 
 OLDEST_VERSION = 8
 """No release has written older tables."""
@@ -157,11 +158,11 @@ SCHEMA_VERSION = OLDEST_VERSION + len(MIGRATIONS) - 1
 
 
 def migrate(store: Store, now: float) -> None:
-    """Bring a study's tables up to date, all of them or none; nothing is done where they are."""
+    """Migrate a study's tables to the current version, atomically; does nothing if they are current."""
     if _stored_version(store) == SCHEMA_VERSION:
         return
     with store.transaction():
-        before = _stored_version(store)  # another process may have been first
+        before = _stored_version(store)  # another process may have migrated them
         if before > SCHEMA_VERSION:
             raise StateError(
                 f"{store.path} was written by a newer version of this library: its schema has version {before}, and "
@@ -183,13 +184,13 @@ def _stored_version(store: Store) -> int:
 
 
 def load_facts(store: Store) -> dict[str, Any]:
-    """The facts of a study; refused where the database is none, is damaged, or has an older version."""
+    """The facts of a study; raises an error if the database is not a study, is damaged, or has an older version."""
     try:
         facts = {name: json.loads(text) for name, text in store.query("SELECT name, value FROM facts")}
         if facts["format"] != STUDY_FORMAT or not isinstance(facts["version"], int) or facts["version"] < 1:
             raise ValueError(f"its format is {(facts['format'], facts['version'])!r:.100}")
     except (StateError, KeyError, ValueError, TypeError, RecursionError) as error:
-        kind = StorageError if isinstance(error, StorageError) else StateError  # the first may be tried again
+        kind = StorageError if isinstance(error, StorageError) else StateError  # a StorageError may be retried
         raise kind(f"{store.path} is not a study, or is corrupted: {error}") from None
     if facts["version"] < OLDEST_VERSION:
         raise StateError(
@@ -203,7 +204,7 @@ def load_facts(store: Store) -> dict[str, Any]:
 
 
 def save_facts(store: Store, facts: Mapping[str, Any], now: float) -> str:
-    """Create the tables, and store the facts; their checksum. Within a transaction."""
+    """Create the tables and store the facts, within a transaction; returns the facts' checksum."""
     _migrate_from(store, OLDEST_VERSION - 1, now)
     all_facts = {"format": STUDY_FORMAT, "version": SCHEMA_VERSION, **facts}
     own_checksum = facts_checksum(all_facts)

@@ -1,7 +1,7 @@
-"""A study in a file of SQLite, which as many processes as you like may open.
+"""A study in an SQLite file, which any number of processes may open.
 
-What is acknowledged is on disk (`synchronous=FULL`), one writer at a time (`BEGIN IMMEDIATE`), and readers never wait
-for it (write-ahead log).
+Acknowledged data are on disk (`synchronous=FULL`). There is one writer at a time (`BEGIN IMMEDIATE`), and readers never
+wait for it (write-ahead log).
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from causalbandits.errors import StateError, StorageError
 from causalbandits.study.storage.store import BUSY_SECONDS, interruption_error, read_only_error, storage_error
 
 APPLICATION_ID = 0x63617562
-"""By this number SQLite's files say that they are ours ("caub")."""
+"""The application id of a study's SQLite file ("caub")."""
 
 
 MIN_FREE_BYTES = 2**20
-"""A request for 1,000 decisions writes up to so much. A disk with less room is full, though a row may still fit."""
+"""The number of bytes that a request for 1,000 decisions may write.
+
+A disk with less space counts as full, even if a row would still fit.
+"""
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""The latter where SQLite's own words quote damaged text."""
+"""UnicodeDecodeError is raised if a message of SQLite quotes damaged text."""
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse a place for a new study where a file is that has any content."""
+    """Raise an error if a non-empty file exists at the path of a new study, or if its folder does not exist."""
+    if not path.parent.is_dir():
+        raise StateError(f"There is no folder {path.parent} for the study. Create it, or choose another folder.")
     if path.exists() and path.stat().st_size:
         raise StateError(f"{path} exists already. Open the study to continue it, or choose another name.")
 
 
 class SQLite:
-    """One connection, shared by the threads of a process: one of them at a time."""
+    """A connection shared by the threads of a process, used by one thread at a time."""
 
     def __init__(self, path: Path, *, new: bool, read_only: bool = False) -> None:
         self.path, self.lock, self._read_only = path, threading.RLock(), read_only
@@ -46,7 +51,8 @@ class SQLite:
             refuse_existing(path)
         try:
             if new and path.parent.is_dir():
-                path.touch(0o600)  # which -wal and -shm get as well: it may hold what people did
+                # The file may contain personal data; -wal and -shm inherit its mode.
+                path.touch(0o600)
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -69,25 +75,25 @@ class SQLite:
         return storage_error(self.path, error, is_busy=is_busy)
 
     def refuse_full_disk(self) -> None:
-        """Raise an error where there is no room for what a request may write."""
+        """Raise an error if the disk has less space than a request may need."""
         try:
             free = shutil.disk_usage(self.path.parent).free
-        except OSError as error:  # its folder is gone
+        except OSError as error:  # the folder is missing
             raise self._storage_error(error) from error
         if free < MIN_FREE_BYTES:
             raise StorageError(f"{self.path}: its disk has {free} bytes left, and a request may need {MIN_FREE_BYTES}.")
 
     def checkpoint(self) -> bool:
-        """Move what is committed into the database's own file, without waiting; whether all of it is there.
+        """Move committed data into the database file without waiting; returns whether all of them were moved.
 
-        SQLite does so when the last connection is closed; another process may have one for weeks.
+        SQLite does so when the last connection is closed, but another process may keep one open for weeks.
         """
         if self._read_only or self.is_writing:
-            return True  # the connection that writes does it, or has nothing committed that is new
+            return True  # the writing connection does it, or nothing new is committed
         with self.lock:
             try:
                 ((_, in_wal, moved),) = self._open_connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            except SQLITE_ERRORS:  # a full disk, for one: the log beside the file still has all of it
+            except SQLITE_ERRORS:  # such as a full disk; the -wal file still has all data
                 return False
         return bool(in_wal == moved)
 
@@ -98,7 +104,7 @@ class SQLite:
             self._connection.close()
 
     def interrupt(self) -> None:
-        """Make the query that runs, and all later ones, fail; from another thread."""
+        """Make the current query and all later ones fail; called from another thread."""
         self._is_interrupted = True
         if not self._is_closed:
             self._connection.interrupt()
@@ -115,7 +121,7 @@ class SQLite:
         return self._connection
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """The rows that a query finds."""
+        """The rows of a query."""
         with self.lock:
             self.raise_if_interrupted()
             try:
@@ -125,12 +131,12 @@ class SQLite:
                 raise self._storage_error(error) from error
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row that a query finds; None if there is none."""
+        """The first row of a query; None if there is none."""
         rows = self.query(sql, parameters)
         return rows[0] if rows else None
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that changes something; within a transaction."""
+        """Execute a statement that changes the database; within a transaction."""
         if self._read_only:
             raise read_only_error(self.path)
         with self.lock:
@@ -140,29 +146,29 @@ class SQLite:
                 raise self._storage_error(error) from error
 
     def reader(self) -> SQLite:
-        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
+        """Another, read-only connection, which sees committed data and never blocks a writer."""
         return SQLite(self.path, new=False, read_only=True)
 
     def now(self) -> None:
-        """None: SQLite has no time but this computer's."""
+        """None: SQLite has no clock of its own."""
 
     def integrity_errors(self) -> list[str]:
-        """What SQLite itself finds wrong with the file, in words; nothing, if all is well."""
+        """The errors that SQLite's integrity check finds in the file; empty if there are none."""
         return [text for (text,) in self.query("PRAGMA integrity_check(5)") if text != "ok"]
 
     @property
     def changes(self) -> int:
-        """How many rows this connection has changed so far."""
+        """The number of rows that this connection has changed."""
         return self._open_connection.total_changes
 
     @property
     def is_writing(self) -> bool:
-        """Whether a transaction is under way."""
+        """Whether a transaction is open."""
         return self._open_connection.in_transaction
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
+        """An atomic transaction, on disk when the block ends; a nested one is part of the outer one."""
         with self.lock:
             if self.is_writing:
                 yield
@@ -172,7 +178,7 @@ class SQLite:
                 yield
                 self.query("COMMIT")
             except BaseException:
-                if self.is_writing:  # if not, SQLite has undone it itself, as where the disk is full
+                if self.is_writing:  # otherwise SQLite has rolled back itself, for example on a full disk
                     self._is_interrupted, was_interrupted = False, self._is_interrupted
                     self.query("ROLLBACK")
                     self._is_interrupted = was_interrupted

@@ -1,6 +1,6 @@
 """The materialised statistic: exact sums for each (context, action, configuration) that occurred, and snapshots.
 
-A snapshot is the whole statistic after some event, so that an old state is replayed from the nearest one.
+A snapshot is a copy of the whole statistic after some event, from which later states are replayed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from causalbandits.study.storage.store import Store
 
 
 class StatisticTable:
-    """(context, action, z) -> sums, row by row, and snapshots."""
+    """The table (context, action, z) -> sums, and its snapshots."""
 
     def __init__(self, store: Store, action: Callable[[Iterable[int]], Action]) -> None:
         self.store, self._action = store, action
@@ -73,5 +73,5 @@ class StatisticTable:
 
 
 def encode_snapshot(table: SumTable) -> str:
-    """A statistic as text: the same for the same sums."""
+    """A statistic as text; equal sums give equal texts."""
     return json.dumps([list(line) for line in encode_rows(table)])

@@ -1,4 +1,4 @@
-"""The interface to a database: statements with parameters, transactions of one writer, errors in words."""
+"""The interface to a database: statements with parameters, transactions with one writer, and error messages."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from typing import Any, Protocol
 from causalbandits.errors import StorageError
 
 BUSY_SECONDS = 30.0
-"""So long another process's transaction is waited for."""
+"""The maximum waiting time for another process's transaction, in seconds."""
 
 
 class Store(Protocol):
-    """A database as a study uses it: statements with `?` for values, in transactions of one writer at a time."""
+    """A database as a study uses it: statements with `?` for values, in transactions with one writer at a time."""
 
     path: Any
-    """Where it is, for messages."""
+    """The location of the database, for messages."""
     lock: Any
-    """Held by the one thread that uses it."""
+    """A lock held by the thread that uses the database."""
 
     @property
     def changes(self) -> int:
-        """Grows with every change that is tried."""
+        """A counter that grows with every attempted change."""
 
     @property
     def is_writing(self) -> bool:
-        """Whether a transaction is under way."""
+        """Whether a transaction is open."""
 
     def now(self) -> float | None:
-        """The database's own time, in seconds since 1970; None where it has none but this computer's."""
+        """The database's own time, in seconds since 1970; None if it has no clock of its own."""
 
     def interrupt(self) -> None:
-        """Make the query that runs, and all later ones, fail; from another thread."""
+        """Make the current query and all later ones fail; called from another thread."""
 
     def raise_if_interrupted(self) -> None:
-        """Raise an error after `interrupt`: for loops over many rows that were read."""
+        """Raise an error after `interrupt`; for loops over many rows that were read."""
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """The rows that a query finds."""
+        """The rows of a query."""
 
     def query_one(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row that a query finds; None if there is none."""
+        """The first row of a query; None if there is none."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
-        """A statement that changes something; within a transaction."""
+        """Execute a statement that changes the database; within a transaction."""
 
     def integrity_errors(self) -> list[str]:
-        """What the database itself finds wrong, in words."""
+        """The errors that the database's own integrity check finds; empty if there are none."""
 
     def reader(self) -> Store:
-        """Another connection, read-only: it sees what is committed, and no writer waits for it."""
+        """Another, read-only connection, which sees committed data and never blocks a writer."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All of what is done within, or nothing of it; on disk when it ends. One within another is a part of it."""
+        """An atomic transaction, on disk when the block ends; a nested one is part of the outer one."""
 
     def checkpoint(self) -> bool:
-        """Move what is committed into the database's own file, without waiting; whether all of it is there."""
+        """Move committed data into the database file without waiting; returns whether all of them were moved."""
 
     def refuse_full_disk(self) -> None:
-        """Raise an error where there is no room for what a request may write."""
+        """Raise an error if the disk has less space than a request may need."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 def storage_error(path: object, error: Exception, *, is_busy: bool, busy_seconds: float = BUSY_SECONDS) -> StorageError:
-    """What a database's driver raised, in words; `is_busy` where another process held the lock for too long."""
+    """The StorageError for an error of a database driver; `is_busy` if another process held the lock for too long."""
     if is_busy:
         return StorageError(
             f"{path} has been locked by another process for {busy_seconds:g} seconds. Nothing was changed. Try again."
@@ -75,7 +75,7 @@ def storage_error(path: object, error: Exception, *, is_busy: bool, busy_seconds
 
 
 def read_only_error(path: object) -> StorageError:
-    """That something was to be written through a connection that only reads."""
+    """The error of a write through a read-only connection."""
     return StorageError(
         f"{path}: this connection is read-only. Nothing was changed. Use the study from which the connection was "
         "created."
@@ -83,7 +83,7 @@ def read_only_error(path: object) -> StorageError:
 
 
 def interruption_error(path: Any) -> StorageError:
-    """The error of a read that nobody waits for any more."""
+    """The error of a read that was interrupted because its result is no longer needed."""
     return StorageError(
         f"{path}: the service is stopping and interrupted the request. Nothing was changed. Repeat the request."
     )

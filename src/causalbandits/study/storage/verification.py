@@ -1,5 +1,4 @@
-"""Replay of the event log from its beginning, and verification that the stored state equals the replayed one, bit for
-bit."""
+"""Replay of the event log from its beginning, and verification of the stored state, bit for bit."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from causalbandits.study.storage.statistic import encode_snapshot
 from causalbandits.study.storage.store import Store
 
 MAX_DIFFERENCES = 10
-"""So many differences are named."""
+"""The maximum number of differences that are listed."""
 
 
 class Verification(NamedTuple):
@@ -56,7 +55,7 @@ NO_OUTCOME, NO_PAST_OUTCOME = CurrentOutcome(), CurrentOutcome(IS_PAST)
 
 
 class Replay:
-    """The state of a study after some events, derived from them alone."""
+    """The state of a study after some events, derived from the events alone."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Replay:
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
         self.sums = 0, 0
-        """How many outcomes count, and their sum, in steps."""
+        """The number of outcomes that count, and their sum in steps."""
         for self.events, event in enumerate(events, 1):
             self.apply(event)
             if event.number != self.events:
@@ -80,11 +79,11 @@ class Replay:
                 self.differences.append(f"the snapshot after event {event.number} differs from the log")
 
     def outcome_of(self, number: int) -> CurrentOutcome:
-        """What counts as the outcome of a decision."""
+        """The outcome of a decision that counts."""
         return self._outcomes_by_decision.get(number, NO_OUTCOME if number >= 0 else NO_PAST_OUTCOME)
 
     def apply(self, event: LogEvent) -> None:
-        """Apply one more event."""
+        """Apply the next event."""
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} refers to decision {event.decision}, which does not exist")
@@ -104,7 +103,7 @@ class Replay:
             self.table.count(key, outcome.reward, self._log.binarise(outcome.reward, row.number), sign)
 
     def _compare_sums(self, event: LogEvent) -> None:
-        """Compare the sums that an event states with those derived."""
+        """Compare the sums in an event with the derived sums."""
         expected, stated = self.sums, (event.counted, event.collected)
         if event.kind in CHANGING_KINDS:
             reward = event.reward if event.kind in COUNTING_KINDS else None
@@ -115,19 +114,19 @@ class Replay:
         self.sums = expected
 
     def outcomes(self) -> Iterable[Outcome]:
-        """Outcomes that count, in the order in which they were first told."""
-        first_told = [
+        """Outcomes that count, in the order of their first reports."""
+        first_reports = [
             (outcome.told_at or 0, number)
             for number, outcome in self._outcomes_by_decision.items()
             if outcome.reward is not None
         ]
-        for _, number in sorted(first_told):
+        for _, number in sorted(first_reports):
             outcome = self._outcomes_by_decision[number]
             assert outcome.reward is not None
             yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
 
     def frontier(self, n_decisions: int) -> int:
-        """The number of the first decision that waits for its outcome, of the first `n_decisions`."""
+        """The number of the first decision without an outcome that counts, among the first `n_decisions`."""
         waiting = (
             number
             for number in self.rows
@@ -138,7 +137,10 @@ class Replay:
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Millions of rows without reference cycles: the collector's search for cycles would take a fifth of the time."""
+    """Disable the garbage collector during a replay.
+
+    Millions of rows have no reference cycles, and the search for cycles would take a fifth of the time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -150,7 +152,7 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 @_pause_garbage_collection()
 def verify_log(log: Log) -> Verification:
-    """Replay the log, and compare the result with what is stored, bit for bit."""
+    """Replay the log, and compare the result with the stored state, bit for bit."""
     errors = log.store.integrity_errors()
     if not errors:
         chains = Chains(log.chains.first)
@@ -188,7 +190,7 @@ def verify_log(log: Log) -> Verification:
 
 
 def _find_corrupt_registers(log: Log, chains: Chains) -> list[str]:
-    """Rows of the other tables that are not as they were written, in words; `chains` follows those that are chained."""
+    """Descriptions of the changed rows in the other tables; `chains` is updated with those that are chained."""
     errors: list[str] = []
     for table in CHECKSUMMED_COLUMNS:
         if table in ("decisions", "events"):
@@ -200,13 +202,13 @@ def _find_corrupt_registers(log: Log, chains: Chains) -> list[str]:
         else:
             key = log.chains.key if table in ("head", "early") else b""
             errors += find_corrupt_rows(log.store, table, key)
-    if not errors:  # else a checksum may be no number
+    if not errors:  # otherwise a checksum may not be a number
         chains.change_early(*(stored for (stored,) in log.store.query("SELECT checksum FROM early")))
     return errors
 
 
 def _head_differences(log: Log, replay: Replay, n_decisions: int, chains: Chains) -> list[str]:
-    """Where the head row differs from the tables that it describes, in words."""
+    """Descriptions of the differences between the head row and the tables."""
     if _row_count(log.store, "head") != 1:
         return ["the head row is missing"]
     head = log.head()
