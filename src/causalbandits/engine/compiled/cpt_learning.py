@@ -130,7 +130,7 @@ def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismA
     sizes = [[size for _, size in mechanism.causes] for mechanism in mechanisms]
     entries = [learned.first_entry(mechanism.name) for mechanism in mechanisms]
     return MechanismArrays(
-        manipulable=arrays.as_ints([-1 if m.knob is None else m.knob for m in mechanisms]),
+        manipulable=arrays.as_ints([-1 if m.position is None else m.position for m in mechanisms]),
         sizes=arrays.as_ints([len(problem.model[m.name].states) for m in mechanisms]),
         causes=arrays.build_ragged([[place[cause] for cause, _ in m.causes] for m in mechanisms], np.int64),
         strides=arrays.build_ragged(
