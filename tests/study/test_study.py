@@ -522,7 +522,7 @@ def test_who_only_looks_neither_waits_nor_keeps_waiting_and_changes_nothing(tmp_
         assert reader.recommend() == study.recommend()
         other = {**told, "reward": 0.5}
         for change in (reader.ask, lambda: correct(reader, other), lambda: reader.set_mode("paused")):
-            with pytest.raises(CausalBanditsError, match="only looks"):
+            with pytest.raises(CausalBanditsError, match="is read-only"):
                 change()
         assert (reader.n_outcomes, reader.n_decisions, reader.mode) == (1, 1, "online")
         reader.close()

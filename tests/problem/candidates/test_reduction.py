@@ -221,7 +221,7 @@ def test_least_squares_stop_at_a_budget_of_work_and_what_is_undecided_is_kept(mo
 
 def test_the_report_says_what_went_and_why():
     text = repr(cb.zoo.email_campaign().problem.reduction())
-    assert text.startswith("80 actions -> 12 that can be the best for some reward.")
+    assert text.startswith("80 actions -> 12 that can be optimal for some reward.")
     assert (
         "do(product=Acrobat XI Pro, purpose=Promo) has the same effect as do(product=Photoshop, purpose=Promo)" in text
     )
