@@ -387,7 +387,7 @@ def with_problem_options(command: Callable[..., None], *, inspecting: bool = Fal
         command(target, **values)
 
     options = {entry: _option_annotation(option) for entry, option in OPTIONS.items()} | {"parameter": Parameter}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what Typer reads
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by Typer
         [
             inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=Model),
             *(

@@ -386,7 +386,7 @@ class Environment(Cached):
         return self.means if lists_all_actions else self.mean.of_actions(situation.candidates.projection)
 
     def _is_beyond_listing(self) -> bool:
-        """Whether blocks are chosen independently, in so many combinations that only each block can be enumerated."""
+        """Whether blocks are chosen independently, with too many combinations to enumerate."""
         space = self.problem.actions
         return space.is_free and space.size > LISTED and self.problem.candidates.size > ENUMERATION_LIMIT
 
