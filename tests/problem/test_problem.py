@@ -514,7 +514,10 @@ def test_the_cheapest_separator_turns_1024_configurations_into_3():
 
 def test_where_nothing_observable_separates_it_says_what_to_observe():
     model = chain_through(3)
-    with pytest.raises(ProblemError, match=r"separates the interventions from the reward 'y'\. Observing 'm' as well would be sufficient"):
+    with pytest.raises(
+        ProblemError,
+        match=r"separates the interventions from the reward 'y'\. Observing 'm' as well would be sufficient",
+    ):
         Problem(model, manipulable=["x"], reward="y", adjust="smallest", can_observe=["z0", "z1"], optional=True)
 
 

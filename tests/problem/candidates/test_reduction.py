@@ -227,7 +227,7 @@ def test_the_report_says_what_went_and_why():
     )
     assert "do() = 0.5 do(send_time=morning) + 0.3 do(send_time=evening) + 0.2 do(send_time=afternoon)" in text
     text = repr(cb.zoo.lower_bound(3, 0.1).problem.reduction())
-    assert "Without effect on the reward's parents, so left alone: X2, X3." in text
+    assert "Not set, because they have no effect on the reward's parents: X2, X3." in text
 
 
 def test_eligible_actions_may_be_ones_that_are_not_searched():
