@@ -45,7 +45,10 @@ def top_level():
 
 def shown(kind):
     """The public attributes that `dir` shows of an object of this class."""
-    names = dir(kind) if kind.__dir__ is object.__dir__ else kind.__dir__(object.__new__(kind))
+    concrete = kind
+    while inspect.isabstract(concrete):
+        concrete = concrete.__subclasses__()[0]
+    names = dir(kind) if kind.__dir__ is object.__dir__ else kind.__dir__(object.__new__(concrete))
     return [name for name in names if not name.startswith("_")]
 
 

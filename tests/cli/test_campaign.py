@@ -232,7 +232,7 @@ def test_a_contradiction_names_the_commands_that_resolve_it(tmp_path: Path) -> N
     command = [sys.executable, "-m", "causalbandits.cli", "tell", str(file), "0", "0"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "Change it by causalbandits study correct FILE 0 REWARD" in done.stderr
+    assert "To change it, use causalbandits study correct FILE 0 REWARD" in done.stderr
     assert "correct(" not in done.stderr
 
 

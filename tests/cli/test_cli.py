@@ -119,7 +119,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"environment": None}, "The manipulable variables are missing: manipulable = "),
+        ({"environment": None}, "The manipulable variables are missing, for example manipulable = "),
         (
             {"environment": '{ zoo = "e_campaign" }'},
             r"Unknown example environment: 'e_campaign'\. Did you mean 'email_campaign'\?",
@@ -148,7 +148,7 @@ GOOD = {
         ({"policies": "{ own = { policy = [3] } }"}, r"\[policies\] own: expected a table of options"),
         ({"policies": "{ c-ucb = { noise = 3 } }"}, r"\[policies\] c-ucb: Unknown option of 'c-ucb': 'noise'"),
         ({"policy": "{ c-ucb = {} }"}, "Unknown entry 'policy'. Did you mean 'policies'"),
-        ({"simulation": "{ horizon = "}, "is no TOML file: .*line"),
+        ({"simulation": "{ horizon = "}, "is not a TOML file: .*line"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_way_out(tmp_path, changed, message):

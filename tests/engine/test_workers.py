@@ -93,6 +93,6 @@ def test_where_no_cache_can_be_written_it_compiles_for_this_process_only(monkeyp
         assert np.array_equal(
             play_compiled(env, cb.policies.CausalUCB(horizon=50), env.problem, rounds, 0, 0), expected
         )
-        assert kernel_cache.kernel("settled").stats.cache_path is None
+        assert kernel_cache.kernel("ucb").stats.cache_path is None
     finally:
         kernel_cache.kernel.cache_clear()

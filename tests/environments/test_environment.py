@@ -359,7 +359,7 @@ def test_a_sampler_that_gives_no_reward_is_refused_with_the_place(sample, messag
 
 def test_only_actions_of_the_problem_can_be_pulled():
     env = Environment(small_problem(max_set=1), BernoulliReward(MEAN))
-    with pytest.raises(InterventionError, match="at most 1 variables may be set at once"):
+    with pytest.raises(InterventionError, match="an action sets at most 1 variables"):
         env.pull({"A": "lo", "U": 0})
     with pytest.raises(InterventionError, match=r"Unknown manipulable variable 'B'. .*Known: 'A', 'U'"):
         env.mean_reward({"B": 1})

@@ -363,7 +363,7 @@ def test_bad_tables_are_refused(change, message):
 def test_bad_models_are_refused():
     with pytest.raises(ModelError, match="hidden must be variables of the model"):
         cb.LatentModel.from_model(reversal(), hidden=[("channel", "sale")])
-    with pytest.raises(ModelError, match="A LatentModel takes a CausalGraph and tables"):
+    with pytest.raises(ModelError, match="A LatentModel takes a CausalGraph and CPTs"):
         cb.LatentModel(reversal(), {})
     with pytest.raises(ModelError, match="has no values of"):
         cb.LatentModel(cb.CausalGraph({"y": ["x"]}), {"x": [1.0], "y": [[1.0]]})

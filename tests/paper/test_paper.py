@@ -81,7 +81,7 @@ def test_the_true_scales():
     table = cb.Environment(problem, cb.rewards.GaussianReward(np.linspace(0, 1, 16).reshape(problem.shape), sd=0.3))
     assert noise_scales(table) == pytest.approx((0.3, np.sqrt(0.09 + 0.25)))
     own = cb.Environment(problem, cb.rewards.CustomReward(lambda *z: 0.0, lambda *z: 0.0))
-    with pytest.raises(CausalBanditsError, match="is not known"):
+    with pytest.raises(CausalBanditsError, match="is unknown"):
         noise_scales(own)
 
 

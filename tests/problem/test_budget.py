@@ -320,7 +320,7 @@ def test_a_budget_is_written_in_a_file_and_said_in_the_report(tmp_path):
     assert np.array_equal(run.regret("c-ts(prior=beta)"), again.regret("c-ts(prior=beta)"))
     page = (tmp_path / "out" / "report.md").read_text()
     assert "costs on product" in page
-    assert "0.5 may be spent" in page
+    assert "the budget is 0.5" in page
     for wrong in ("-1", "true", '"much"', "inf"):
         path.write_text("\n".join([*lines, f"budget = {wrong}", "[policies]", '"c-ts(prior=beta)" = {}']))
         with pytest.raises(cb.CausalBanditsError, match=r"\[simulation\] budget: expected a positive number"):

@@ -283,7 +283,7 @@ def test_what_comes_after_the_reward_is_no_context():
     model = CausalModel(
         [*segmented().variables.values(), Variable("thanks", [0, 1], parents=["reward"], table=np.eye(2))]
     )
-    with pytest.raises(ProblemError, match="comes after the reward 'reward': reward -> thanks"):
+    with pytest.raises(ProblemError, match="is an effect of the reward 'reward': reward -> thanks"):
         Problem(
             model,
             manipulable=["purpose"],

@@ -164,7 +164,7 @@ def test_cpts_that_are_known_are_not_marginalised():
     with pytest.raises(ProblemError, match=r"there is prior knowledge of P\(m \| k, u\),"):
         cb.Problem(fitted, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True)
     exact = cb.CausalModel(fitted.variables.values())
-    with pytest.raises(ProblemError, match="the CPTs of this model are known"):
+    with pytest.raises(ProblemError, match="The CPTs of this model are known"):
         cb.Problem(exact, manipulable=["k"], reward_parents=["m"], can_observe=["m"], optional=True)
     projected = cb.fit(exact.causal_graph.projected(["k", "m"]), {name: rows[name] for name in "km"})  # the way out
     assert (

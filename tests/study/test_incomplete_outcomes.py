@@ -190,8 +190,8 @@ def test_an_outcome_that_lacks_a_variable_of_a_learned_cpt_is_incomplete_and_tea
         assert "does not update the CPTs, because the value of 'b'" in receipt.why
         assert study.statistic.count.sum() == 1
         assert study.model.posterior.counts["c"].sum() == 0
-        said = "1 of 1 outcomes lacks the value of 'b', and teaches nothing of the CPTs: send it as observed"
-        assert said in study.recommend().caveats
+        said = "1 of 1 outcomes lacks the value of 'b', so it updates the mean rewards only, not the CPTs"
+        assert any(caveat.startswith(said) for caveat in study.recommend().caveats)
         assert study.tell(id, reward=None, observed={"b": 1}).status == "applied"
         assert study.model.posterior.counts["c"].sum() == 1
         assert not study.report().incomplete

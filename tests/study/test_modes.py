@@ -250,7 +250,7 @@ def test_paused_and_closed_studies_decide_nothing_and_take_outcomes(tmp_path: Pa
             other.ask()
         seen = ENV.pull(second.action, np.random.default_rng(0))
         assert study.tell(second.id, reward=seen.reward, observed=seen.parents).status == "applied"
-        with pytest.raises(StudyModeError, match="stays so"):
+        with pytest.raises(StudyModeError, match="is closed permanently"):
             study.set_mode("online")
         assert [one["mode"] for one in other.modes()] == ["online", "paused", "online", "closed"]
         assert study.report().mode == "closed"

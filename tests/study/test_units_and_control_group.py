@@ -218,7 +218,7 @@ def test_evaluation_leaves_repeated_decisions_out(tmp_path: Path) -> None:
         assert study.evaluate("logged").outcomes == study.n_outcomes
         exported = study.export(tmp_path / "log.dsjson")
         assert (exported.decisions, exported.repeated) == (400, repeats)
-        assert "that repeat an earlier decision of their unit" in str(exported)
+        assert "that repeat an earlier decision of the unit" in str(exported)
 
 
 def test_a_share_of_units_is_the_control_group_in_every_process(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_arms_are_compared_by_reward_less_cost(tmp_path: Path) -> None:
         counts = study.counts()
         assert counts["control_cost_sum"] == pytest.approx(0.5 * len(net["control"]))
         assert "difference of reward less cost: " in str(found)
-        assert "without costs: difference: " in str(found)
+        assert "without costs, difference: " in str(found)
     with cb.Study.open(tmp_path / "study.db") as again:
         assert again.report().holdout == found
 

@@ -66,9 +66,9 @@ def rank_actions(
             mean, lower, upper = recommendation.mean, recommendation.lower, recommendation.upper
             probability = recommendation.probability
         else:
-            estimates = [_estimate(policy, problem, own, action, incumbent, recommendation) for own in beliefs]
+            estimates = [_estimate(policy, problem, belief, action, incumbent, recommendation) for belief in beliefs]
             mean, bounds = estimates[0].mean, [estimate.bounds for estimate in estimates]
-            lower, upper = min(own.lower for own in bounds), max(own.upper for own in bounds)
+            lower, upper = min(bound.lower for bound in bounds), max(bound.upper for bound in bounds)
             probability = None if probabilities is None else float(probabilities[position])
         rows.append(
             ActionRow(
@@ -182,9 +182,14 @@ def _note(
             f"The runner-up is row {rank}. According to the graph, the actions between it and the best action cannot "
             "be optimal for any mean rewards."
         )
-    least = min(MIN_COVERAGE, max((own.seen for own in incumbents if own.seen is not None), default=0.0))
-    net = {own.action: own.mean - problem.cost(own.action) for own in incumbents}
-    if any(own.seen is not None and own.seen < least and net[own.action] > net[ranked[0]] + TIE for own in incumbents):
+    least = min(
+        MIN_COVERAGE, max((incumbent.seen for incumbent in incumbents if incumbent.seen is not None), default=0.0)
+    )
+    net = {incumbent.action: incumbent.mean - problem.cost(incumbent.action) for incumbent in incumbents}
+    if any(
+        incumbent.seen is not None and incumbent.seen < least and net[incumbent.action] > net[ranked[0]] + TIE
+        for incumbent in incumbents
+    ):
         notes.append(
             f"Rows with a coverage below {least:.1%} come last, although the means of some are larger: their estimates "
             "rest on the prior."

@@ -191,7 +191,7 @@ class DoubtedPast(NamedTuple):
 
     @property
     def is_unlikely(self) -> bool:
-        """Whether own rewards are evidence against past ones: the posterior probability is below half of the prior."""
+        """Whether own rewards are evidence against past ones: the belief is below half of min(0.5, prior)."""
         return self.belief < min(0.5, self.trust) / 2
 
     @property

@@ -42,11 +42,11 @@ def validate_batch_size(n: object) -> None:
         raise CausalBanditsError(f"n, the number of decisions, must be an integer from 1 to {BATCH_LIMIT}; got {n!r}.")
 
 
-def warn_of_repetition(policy: AnyPolicy, n: int, way_out: str, stacklevel: int) -> None:
+def warn_of_repetition(policy: AnyPolicy, n: int, remedy: str, stacklevel: int) -> None:
     """Warn that a batch repeats a single action because the policy is deterministic."""
     warn(
         f"ask({n}): the policy {policy.id!r} is deterministic, so that a batch repeats one action until an outcome "
-        f"is reported. {way_out}, or choose a randomised policy, such as 'c-ts(prior=main-effects)'.",
+        f"is reported. {remedy}, or choose a randomised policy, such as 'c-ts(prior=main-effects)'.",
         BatchWarning,
         stacklevel=stacklevel + 1,
     )
@@ -341,7 +341,7 @@ def _encode_observed(problem: Problem, action: Action, observed: Mapping[str, St
                 f"{name!r} is the reward: give it as reward=..., and leave it out of observed. Nothing was changed."
             )
         if not isinstance(name, str) or name not in problem.graph.parents:
-            known = [own for own in problem.graph.parents if own != problem.reward]
+            known = [variable for variable in problem.graph.parents if variable != problem.reward]
             raise TellError(f"observed: {unknown_name_message('variable', name, known)} Nothing was changed.")
     codes = {name: problem.variable(name).code(value) for name, value in observed.items()}
     set_values = {name: value for name, value in action.intervention.items() if name in observed}

@@ -45,14 +45,14 @@ def _parse_names(text: str) -> list[str]:
 
 def _parse_manipulable(arguments: Sequence[str]) -> list[str] | dict[str, list[State] | None]:
     """Names or, if values are given for some of them, the allowed values of each; None means all values."""
-    values_by_knob: dict[str, list[State] | None] = {}
+    values_by_variable: dict[str, list[State] | None] = {}
     for text in arguments:
         entries = _parse_values(text, "--manipulable") if "=" in text else dict.fromkeys(_parse_names(text))
         for name, values in entries.items():
-            if name in values_by_knob:
+            if name in values_by_variable:
                 raise CausalBanditsError(f"--manipulable: expected every name once; {name!r} occurs twice.")
-            values_by_knob[name] = values
-    return values_by_knob if any(values_by_knob.values()) else list(values_by_knob)
+            values_by_variable[name] = values
+    return values_by_variable if any(values_by_variable.values()) else list(values_by_variable)
 
 
 def _parse_values(text: str, flag: str) -> dict[str, list[State] | None]:
@@ -387,7 +387,7 @@ def with_problem_options(command: Callable[..., None], *, inspecting: bool = Fal
         command(target, **values)
 
     options = {entry: _option_annotation(option) for entry, option in OPTIONS.items()} | {"parameter": Parameter}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what Typer reads
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by Typer
         [
             inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=Model),
             *(

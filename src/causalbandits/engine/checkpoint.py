@@ -62,7 +62,7 @@ class Checkpoint:
             raise StateError(f"{self._folder} is the checkpoint of another run{self._difference(stored)}")
 
     def _difference(self, stored: Any) -> str:
-        """How the folder's run is another one, as far as `run.json` tells, and what to do."""
+        """The differences between the folder's run in `run.json` and this one, with a remedy."""
         names = stored.get("policies") if isinstance(stored, dict) else None
         if isinstance(names, list) and names != list(self._plan.policies):
             listed, wanted = (short_repr(names)[1:-1], short_repr(list(self._plan.policies))[1:-1])

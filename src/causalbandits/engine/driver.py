@@ -73,7 +73,7 @@ def play(
     instead of their numbers, and of z it observes the parents in its own problem. `watch` is called at each checkpoint.
     With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs.
     """
-    world, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
+    env_rng, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(policy_seed)
     moments, statistic = Moments(env, policy, problem), policy.init(problem)
     fixed_moment = None if env.problem.context else moments.unconditional
@@ -91,7 +91,7 @@ def play(
     trajectory, checkpoints = Trajectory(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
-        situation, here = fixed_moment or moments.sample(world)
+        situation, here = fixed_moment or moments.sample(env_rng)
         if tracker is None:
             believed_action, propensity, support = policy.decide(policy.feasible(situation, statistic), statistic, rng)
         else:
@@ -99,9 +99,9 @@ def play(
             tracker.charge(problem.cost(believed_action), situation.context_codes)
         action = believed_action if true_actions is None else true_actions[believed_action]
         if policy.traits.learns_cpts:
-            observed, z, reward = here.draw_all(action.choices, world)
+            observed, z, reward = here.draw_all(action.choices, env_rng)
         else:
-            observed, (z, reward) = None, here.draw(action.choices, world)
+            observed, (z, reward) = None, here.draw(action.choices, env_rng)
         if parent_axes is not None:
             z = tuple([z[axis] for axis in parent_axes])
         if must_check:

@@ -203,11 +203,11 @@ class Plan:
                     f"The believed problem has {name!r} as context, and the environment's problem does not: "
                     f"{list(env.problem.context)}."
                 )
-        believed_knobs, true_knobs = self.believed.manipulable, env.problem.manipulable
-        if believed_knobs != true_knobs:
+        believed, expected = self.believed.manipulable, env.problem.manipulable
+        if believed != expected:
             raise ProblemError(
-                f"The believed problem must have the environment's manipulable variables, {list(true_knobs)}, in the "
-                f"same order; it has {list(believed_knobs)}."
+                f"The believed problem must have the environment's manipulable variables, {list(expected)}, in the "
+                f"same order; it has {list(believed)}."
             )
         if self.believed.costs is not None and env.problem.costs is None:
             raise ProblemError(
@@ -229,7 +229,7 @@ class Plan:
                 f"The believed problem observes {', '.join(map(repr, undrawn))}, and the environment does not draw it. "
                 "Create the environment with Environment.from_model(..., shown=[...]), or leave the variable out."
             )
-        for name in (*believed_knobs, *self.believed.parents, *observed, *self.believed.context):
+        for name in (*believed, *self.believed.parents, *observed, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states
             if believed_states != true_states:
                 raise ProblemError(
@@ -243,7 +243,7 @@ class Plan:
     def origin(self) -> Origin:
         """The settings that determine the numbers of each policy, without replications, rounds and seed."""
         env = self.environment(0)
-        world = {
+        environment = {
             "environment": env.fingerprint,
             "drawn": None if isinstance(self.source, Environment) else code_hash(self.source),
         }
@@ -262,7 +262,7 @@ class Plan:
             for name, policy in self.policies.items()
         }
         ids = {name: policy.id for name, policy in self.policies.items()}
-        return Origin(_short_hash(world), policies, ids)
+        return Origin(_short_hash(environment), policies, ids)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -287,9 +287,9 @@ class _Observer:
         self._env, self._policy, self._tolerance, self._allowance = env, policy, tolerance, allowance
         recommends = [name for name in ("simple regret", "error probability") if name in measures]
         self._moments = weigh_moments(Moments(env, policy, problem), env) if recommends else []
-        worlds = [] if allowance is None else [moment.env for _, moment in self._moments]
+        environments = [] if allowance is None else [moment.env for _, moment in self._moments]
         self._best = {
-            world.problem.context_codes: float(affordable_means(world, allowance or 0.0).max()) for world in worlds
+            env.problem.context_codes: float(affordable_means(env, allowance or 0.0).max()) for env in environments
         }
         """The best action that the budget pays for in every round, given the context."""
         self.values: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}

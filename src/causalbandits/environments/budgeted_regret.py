@@ -44,15 +44,15 @@ class BudgetedRegret:
             context_frequencies(env.problem, (0,) * len(env.problem.context)) if env.problem.context else None
         )
         codes = (None,) if self._frequencies is None else self._frequencies.codes
-        worlds = [env.condition_codes(context_codes) for context_codes in codes]
-        cheapest = largest_cheapest_cost([_situation(world) for world in worlds])
+        environments = [env.condition_codes(context_codes) for context_codes in codes]
+        cheapest = largest_cheapest_cost([_situation(each) for each in environments])
         if cheapest > allowance * (1 + SLACK):
             raise BudgetError(
                 f"The cheapest action costs {cheapest:g}, and the budget has {allowance:g} per round: the budget does "
                 "not last for all rounds. Pass a larger budget or a shorter horizon."
             )
         self._allowance = max(allowance, cheapest)
-        self._best: BoundedCache[Z | None, float] = BoundedCache(max(len(worlds), CONTEXT_CACHE_SIZE))
+        self._best: BoundedCache[Z | None, float] = BoundedCache(max(len(environments), CONTEXT_CACHE_SIZE))
         self._regrets: BoundedCache[tuple[int, Z | None], float] = BoundedCache(MEAN_CACHE_SIZE)
         if self._frequencies is None:
             values, costs = _means_and_costs(env)
@@ -61,7 +61,10 @@ class BudgetedRegret:
             """The largest mean reward of a round."""
         else:
             shares = self._frequencies.frequencies({}).tolist()
-            self._menus = [Menu(share, *_means_and_costs(world)) for share, world in zip(shares, worlds, strict=True)]
+            self._menus = [
+                Menu(share, *_means_and_costs(environment))
+                for share, environment in zip(shares, environments, strict=True)
+            ]
             mixtures = solve_knapsack(self._menus, self._allowance)
             for context_codes, mixture, menu in zip(codes, mixtures, self._menus, strict=True):
                 self._best.store(context_codes, mixture.mean(menu.values))

@@ -32,7 +32,8 @@ class Mechanism(NamedTuple):
     """The mechanism of a variable: its intervention, or its distribution given its parents."""
 
     name: str
-    knob: int | None
+    position: int | None
+    """The position among the manipulable variables; None for other variables."""
     causes: tuple[tuple[str, int], ...]
     cdfs: list[list[float]]
     """For every configuration of the parents, the cumulative distribution of the variable."""
@@ -51,15 +52,15 @@ class AncestralSampler:
         """Sample the reward's parents, the constrained variables and their ancestors."""
         codes: dict[str, int] = {}
         known_codes = self._problem.context_codes_by_name
-        for name, knob, causes, cdfs in self.mechanisms:
+        for name, position, causes, cdfs in self.mechanisms:
             if name in known_codes:
                 codes[name] = known_codes[name]
                 continue
-            if name in self._causes_of_known:
+            if name in self._ancestors_of_known:
                 codes[name] = bisect_right(self._conditional_cdf(name, {**codes, **known_codes}), rng.random())
                 continue
-            if knob is not None and choices[knob]:
-                codes[name] = choices[knob] - 1
+            if position is not None and choices[position]:
+                codes[name] = choices[position] - 1
                 continue
             row = 0
             for cause, size in causes:
@@ -73,12 +74,12 @@ class AncestralSampler:
         key = name, tuple(known_codes.items())
         cdf = self._conditional_cdfs.get(key)
         if cdf is None:
-            block = self._causes_of_known[name](known_codes)[0]
+            block = self._ancestors_of_known[name](known_codes)[0]
             cdf = self._conditional_cdfs.store(key, cumulative_probabilities(block.table[0]).tolist())
         return cdf
 
     @cached_property
-    def _causes_of_known(self) -> dict[str, ConditionedBlocks]:
+    def _ancestors_of_known(self) -> dict[str, ConditionedBlocks]:
         """The ancestors of known variables that are not manipulable: by name, the conditional distribution of each."""
         model, known_codes = self._problem.model, self._problem.context_codes_by_name
         return {
@@ -91,12 +92,12 @@ class AncestralSampler:
     def mechanisms(self) -> list[Mechanism]:
         """The mechanisms of the reward's parents, of constrained variables and of their ancestors, in causal order."""
         problem = self._problem
-        model, knobs = problem.model, problem.manipulable
+        model, manipulable = problem.model, problem.manipulable
         on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.constrained_variables))
         return [
             Mechanism(
                 name,
-                knobs.index(name) if name in knobs else None,
+                manipulable.index(name) if name in manipulable else None,
                 tuple((cause, len(model[cause].states)) for cause in model[name].parents),
                 [
                     cumulative_probabilities(row).tolist()
@@ -385,7 +386,7 @@ class Environment(Cached):
         return self.means if lists_all_actions else self.mean.of_actions(situation.candidates.projection)
 
     def _is_beyond_listing(self) -> bool:
-        """Whether blocks are chosen independently, in so many combinations that only each block can be enumerated."""
+        """Whether blocks are chosen independently, with too many combinations to enumerate."""
         space = self.problem.actions
         return space.is_free and space.size > LISTED and self.problem.candidates.size > ENUMERATION_LIMIT
 
@@ -401,8 +402,8 @@ class Environment(Cached):
                 row_costs = costs.costs_of(allowed, block.manipulable)
                 scores = scores.subtract_costs(row_costs, float(row_costs.max()))
             best = scores.best_position()
-            for knob, choice in zip(block.manipulable, allowed[best].tolist(), strict=True):
-                choices[knob] = choice
+            for position, choice in zip(block.manipulable, allowed[best].tolist(), strict=True):
+                choices[position] = choice
         return tuple(choices)
 
     def gaps(self) -> Array:

@@ -47,15 +47,15 @@ def add_bins(structure: Structure, bins: Bins | None, source: DataSource | None)
                 f"the data cannot be its states. Leave {name} out of bins=. If its states are intervals, each number "
                 "is assigned to its interval."
             )
-    for name, own in intervals.items():
-        if structure.states.get(name, own.labels) != own.labels:
+    for name, variable_bins in intervals.items():
+        if structure.states.get(name, variable_bins.labels) != variable_bins.labels:
             raise DataError(
                 f"The states of {name!r} are given, {short_repr(structure.states[name], most=80)}, and are not its "
-                f"bins {short_repr(own.labels, most=80)}. Leave {name} out of bins= or out of values=."
+                f"bins {short_repr(variable_bins.labels, most=80)}. Leave {name} out of bins= or out of values=."
             )
     if numbers:
         intervals |= _find_quantiles(numbers, source)
-    labels = {name: own.labels for name, own in intervals.items()}
+    labels = {name: variable_bins.labels for name, variable_bins in intervals.items()}
     hidden = None if structure.hidden is None else structure.hidden.with_values(labels)
     return dataclasses.replace(structure, states={**structure.states, **labels}, hidden=hidden)
 

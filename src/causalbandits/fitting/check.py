@@ -342,10 +342,10 @@ def check(
     structure = add_bins(structure, bins, source)
     rows = Rows(structure, source, interventions)
     claims = [Separation(*claim) for claim in find_independencies(structure)] if separated is None else separated.claims
-    pairs = [Tally((*own.given, own.other, own.name)) for own in claims] if separated is None else []
+    pairs = [Tally((*claim.given, claim.other, claim.name)) for claim in claims] if separated is None else []
     families = {
-        own.name: Tally(own.axes, not_intervened=own.not_intervened, intervened=own.intervened)
-        for own in _table_families(graph, structure)
+        family.name: Tally(family.axes, not_intervened=family.not_intervened, intervened=family.intervened)
+        for family in _table_families(graph, structure)
     }
     tallies = Tallies([*pairs, *families.values()], rows.books)
     with Notice(f"Counting rows for {len(claims)} claims of the graph"):
@@ -388,8 +388,8 @@ def _table_families(graph: GraphLike, structure: Structure) -> Iterable[Family]:
         return structure.families
     if not isinstance(graph, LatentModel):
         return ()
-    kinds = [frozenset(own) for own in ((), *graph.sources)]
-    return {own.name: own for kind in kinds for own in structure.families_where(kind)}.values()
+    kinds = [frozenset(source) for source in ((), *graph.sources)]
+    return {family.name: family for kind in kinds for family in structure.families_where(kind)}.values()
 
 
 def _check_size(structure: Structure) -> None:

@@ -124,12 +124,12 @@ class Rows:
         """The number of missing values by column, as text; empty if there are none."""
         return ", ".join(f"{name!r} {book.missing}" for name, book in self.books.items() if book.missing)
 
-    def check_complete(self, ways_out: str) -> None:
+    def check_complete(self, remedy: str) -> None:
         """Raise an error if values are missing, with the number of missing values by column."""
         if self.incomplete:
             raise DataError(
                 f"Values are missing in {self.incomplete} of {self.count} rows; by column: {self.format_missing()}. "
-                f"{ways_out}"
+                f"{remedy}"
             )
 
 
@@ -347,8 +347,10 @@ class TableCounts:
 
     def reorder(self, orders: Mapping[str, Codes], states: Mapping[str, tuple[State, ...]]) -> TableArrays:
         """The counts with every state in its final position."""
-        shapes = {name: tuple(len(states[axis]) for axis in own.axes) for name, own in self.families.items()}
-        return TableArrays(shapes, {n: _pad_counts(own.reorder(orders), shapes[n]) for n, own in self._tallies.items()})
+        shapes = {name: tuple(len(states[axis]) for axis in family.axes) for name, family in self.families.items()}
+        return TableArrays(
+            shapes, {n: _pad_counts(tally.reorder(orders), shapes[n]) for n, tally in self._tallies.items()}
+        )
 
 
 def refuse_large_cpts(families: Iterable[Family], shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -88,9 +88,11 @@ def parse_structure(graph: GraphLike, states: States | None = None) -> Structure
     graph_with_states = causal_graph if states is None else causal_graph.with_values(states)
     if not causal_graph.hidden:
         return Structure(causal_graph.parents, graph_with_states.states)
-    pillows = {own.variable: own.conditioning for own in required_conditionals(causal_graph, [])}
-    own = {name: values for name, values in graph_with_states.states.items() if name in pillows}
-    return Structure({name: pillows[name] for name in causal_graph.names}, own, graph_with_states)
+    pillows = {
+        conditional.variable: conditional.conditioning for conditional in required_conditionals(causal_graph, [])
+    }
+    states_by_name = {name: values for name, values in graph_with_states.states.items() if name in pillows}
+    return Structure({name: pillows[name] for name in causal_graph.names}, states_by_name, graph_with_states)
 
 
 def format_table_row(

@@ -180,11 +180,11 @@ class Description:
                 f"{self._learning_sentence}{_format_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
-            *_hidden_parts(problem),
+            *_confounder_parts(problem),
             *_observation_parts(problem),
             *_context_parts(problem),
             Heading("Manipulable variables"),
-            Text(_format_knobs(self)),
+            Text(_format_manipulable(self)),
             *([] if problem.unit == "actions" else self._savings_parts),
             *(self.route.parts() if self.route.ways else []),
         ]
@@ -243,7 +243,7 @@ def write_description(description: Description, folder: Path) -> None:
     write_page(folder, [title, Picture("graph", CAPTION), *description._parts])
 
 
-def _hidden_parts(problem: Problem) -> list[Part]:
+def _confounder_parts(problem: Problem) -> list[Part]:
     """The unobserved confounders and the variables that they affect, if any."""
     confounded = (
         [", ".join(district) for district in problem.graph.districts() if len(district) > 1]
@@ -321,7 +321,7 @@ def _format_search_size(problem: Problem) -> str:
     return f"{least if least == most else f'{least} to {most}'} actions, by context"
 
 
-def _format_knobs(description: Description) -> str:
+def _format_manipulable(description: Description) -> str:
     text = (
         f"Can affect the reward: {_format_names(description.matter)}."
         if description.matter

@@ -9,7 +9,7 @@ purpose = ["promo", "news"]
 [costs]
 purpose = { promo = 0.02 }
 
-[environment]                     # how the reward comes about in a simulation
+[environment]                     # the reward mechanism of the simulation
 reward = "bernoulli"              # bernoulli, gaussian, linear or student
 mean = [0.3, 0.1]                 # one axis per parent (linear: theta = [...]); sd = ..., student: scale, degrees
 # zoo = "email_campaign"          # or an environment of the zoo with its parameters, without model, graph and reward
@@ -18,13 +18,13 @@ mean = [0.3, 0.1]                 # one axis per parent (linear: theta = [...]);
 horizon = 5000
 replications = 20
 seed = 0
-# budget = 250                    # with costs: the money for all rounds together
+# budget = 250                    # with costs: the total cost of all rounds that may be spent
 
 [policies]
-c-ts = { prior = "beta" }         # families, or names of your own with policy = "..."; the rest are options
+c-ts = { prior = "beta" }         # families, or custom names with policy = "..."; the rest are options
 "c-ts(cpts=learned)" = {}
 narrow = { policy = "ucb", noise_scale = 0.5 }
-# mine = { policy = "my_module:MyPolicy", epsilon = 0.1 }     # a class of your own, in my_module.py beside this file
+# mine = { policy = "my_module:MyPolicy", epsilon = 0.1 }     # a custom class, in my_module.py beside this file
 
 A comparison needs all tables; a study or an inspection needs only the problem. JSON files have the same entries.
 """

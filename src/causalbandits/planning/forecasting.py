@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 RewardPrior = tuple[float, float] | Callable[[Problem, np.random.Generator], Reward]
 
-STAKE_SAMPLES = 50
+LOSS_SAMPLES = 50
 """The number of sampled environments whose median is the expected loss of a random action."""
 
 ACTION_SAMPLES = 1000
@@ -140,7 +140,7 @@ class EnvironmentPrior:
         actions are all equal or extremely different. The number of environments is fixed, so that it does not depend on
         the number of replications.
         """
-        return float(np.median([self._mean_gap(seed, number, allowance) for number in range(STAKE_SAMPLES)]))
+        return float(np.median([self._mean_gap(seed, number, allowance) for number in range(LOSS_SAMPLES)]))
 
     def _mean_gap(self, seed: int, number: int, allowance: float | None) -> float:
         env, rng = self(stream(seed, number, ENVIRONMENT)), stream(seed, number, WORLD)

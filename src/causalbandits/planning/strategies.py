@@ -115,15 +115,15 @@ class _StrategySearch(NamedTuple):
         candidates = [implied] if implied else []
         candidates += [[name] for name in free if [name] != implied] + ([free] if len(free) > 1 else [])
         limit = len(self.space.names) if self.space.max_set is None else self.space.max_set
-        for knobs in candidates:
-            if len(always_set) + len(knobs) > limit:
+        for variables in candidates:
+            if len(always_set) + len(variables) > limit:
                 continue
             strategy = self._configuration_strategy(
-                f"with {', '.join(knobs)} always set", [*sorted(always_set), *knobs]
+                f"with {', '.join(variables)} always set", [*sorted(always_set), *variables]
             )
-            if strategy.numbers is not None and knobs != implied:
+            if strategy.numbers is not None and variables != implied:
                 text = (
-                    f"{strategy.text} This excludes actions that leave {', '.join(knobs)} to their natural "
+                    f"{strategy.text} This excludes actions that leave {', '.join(variables)} to their natural "
                     "mechanism, and the best action may be among them."
                 )
                 yield strategy._replace(text=text, gives_up=True)
@@ -218,8 +218,8 @@ class _StrategySearch(NamedTuple):
         free = [name for name in self.space.names if name not in always]
         limit = len(self.space.names) if self.space.max_set is None else self.space.max_set
         for size in range(min(len(free), limit - len(always)) + 1):
-            for knobs in itertools.combinations(free, size):
-                yield tuple(name for name in self.space.names if name in knobs or name in always)
+            for variables in itertools.combinations(free, size):
+                yield tuple(name for name in self.space.names if name in variables or name in always)
 
     def _action_strategy(self) -> Strategy:
         try:

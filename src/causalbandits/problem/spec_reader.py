@@ -552,7 +552,7 @@ class SpecReader:
                     )
             written: dict[str, int] = {}
             for k, value in enumerate(domain):
-                first = written.setdefault(_written(value), k)
+                first = written.setdefault(_key_text(value), k)
                 if first != k:
                     if domain[first] == value:
                         self.fail((entry, name, k), f"expected every value of {name!r} once; got {value!r} twice.")
@@ -913,7 +913,7 @@ def _as_json(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}... ({len(text):,} characters)"
 
 
-def _written(value: State) -> str:
+def _key_text(value: State) -> str:
     """A value as a key of TOML or JSON, which is a text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -922,5 +922,5 @@ def match_state(variable: Variable, value: Any) -> State:
     """The state of a variable that equals a value or has its text."""
     if value in variable.states:
         return variable.states[variable.states.index(value)]
-    matches = [state for state in variable.states if _written(state) == _written(value)]
+    matches = [state for state in variable.states if _key_text(state) == _key_text(value)]
     return matches[0] if len(matches) == 1 else variable.states[variable.code(value)]

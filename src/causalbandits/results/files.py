@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 RUN_FORMAT, RUN_VERSION = "causalbandits-run", 2
 
 TABLES = {".csv": "to_csv", ".parquet": "to_parquet"}
-"""The endings of tables, with the methods of a run that write them."""
+"""The file suffixes of tables, with the methods of a run that write them."""
 
 
 def write_run(run: Run, path: FilePath) -> None:

@@ -442,14 +442,14 @@ def _run_service(service: Service, host: str, port: int, drain_seconds: float, r
             service, host=host, port=port, http=http_protocol(), ws="none", log_config=None, access_log=False
         )
         server = BoundedServer(config, service, drain_seconds=drain_seconds)
-        with _stopped_by_hangup(server):
+        with _stop_on_hangup(server):
             server.run()
     finally:
         service.close()
 
 
 @contextmanager
-def _stopped_by_hangup(server: BoundedServer) -> Iterator[None]:
+def _stop_on_hangup(server: BoundedServer) -> Iterator[None]:
     """Stop when the terminal is closed (SIGHUP), as on SIGTERM: uvicorn does not handle that signal."""
     if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
         yield

@@ -202,7 +202,7 @@ def check_budgets_are_kept(policy: AnyPolicy) -> None:
     env = _build_campaign(policy)
     p = env.problem
     prices: Prices = {"product": 0.5, "purpose": {"Promo": 2.0}, "send_time": 0.25}
-    with_costs = _quiet_environment(
+    with_costs = _build_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, costs=prices, optional=True), env.reward
     )
     agent = Agent(with_costs.problem, policy, seed=5, budget=Budget(8, rounds=40))
@@ -251,7 +251,7 @@ def check_scores_permute(policy: AnyPolicy) -> None:
     """
     env = _build_campaign(policy)
     p = env.problem
-    env = _quiet_environment(
+    env = _build_environment(
         Problem(p.model, manipulable=p.manipulable, reward_parents=p.parents, reduce=False, optional=True), env.reward
     )
     actions = list(env.problem.actions)
@@ -406,7 +406,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
     problem = Problem(CausalModel([arm]), manipulable=["arm"], reward_parents=["arm"], optional=False)
     env = Environment(problem, BernoulliReward(np.linspace(0.2, 0.8, k)))
     rngs = [np.random.default_rng(9) for _ in range(2)]
-    world = np.random.default_rng(10)
+    env_rng = np.random.default_rng(10)
     pair = [(p.for_horizon(horizon), _situation(p, problem), p.init(problem)) for p in (causal, plain)]
     for t in range(horizon):
         scores = [p.score(situation, s, rng) for (p, situation, s), rng in zip(pair, rngs, strict=True)]
@@ -415,7 +415,7 @@ def check_identity(causal: AnyPolicy, plain: AnyPolicy, *, horizon: int = 400) -
             f"{causal} and {plain} must have equal scores if P is the identity; they differ in round {t + 1}.",
         )
         action = pair[0][1].action(scores[0].best_position())
-        z, reward = env.draw(action.choices, world)
+        z, reward = env.draw(action.choices, env_rng)
         for p, situation, s in pair:
             p.update(situation, s, Outcome(action, z, reward, reward, t))
 
@@ -435,10 +435,10 @@ CHECKS: tuple[Callable[[AnyPolicy], None], ...] = (
 def _build_campaign(policy: AnyPolicy) -> Environment:
     """An environment in which the policy can decide."""
     env = zoo.email_campaign()
-    return _quiet_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
+    return _build_environment(env.problem.without_cpts(), env.reward) if policy.traits.learns_cpts else env
 
 
-def _quiet_environment(problem: Problem, reward: Reward) -> Environment:
+def _build_environment(problem: Problem, reward: Reward) -> Environment:
     """An environment, without the warning that values of unknown CPTs are drawn uniformly: here that is enough."""
     with collect_warnings():
         return Environment(problem, reward)
@@ -483,11 +483,11 @@ def _encode_statistic(statistic: Any) -> str:
 
 
 def _run_agent(agent: Agent, env: Environment, rounds: int) -> list[Intervention]:
-    world = np.random.default_rng(2)
+    env_rng = np.random.default_rng(2)
     interventions = []
     for _ in range(rounds):
         decision = agent.ask()
-        codes, z, reward = env.draw_all(env.problem.choices(decision.action), world)
+        codes, z, reward = env.draw_all(env.problem.choices(decision.action), env_rng)
         observed = {name: env.problem.variable(name).states[code] for name, code in codes.items()}
         agent.tell(decision.id, reward=reward, observed={**env.problem.decode_parents(z), **observed})
         interventions.append(Intervention(decision.action))

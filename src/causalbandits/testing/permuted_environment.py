@@ -44,12 +44,14 @@ def permute_environment(env: Environment, rng: np.random.Generator) -> Environme
             "Only an environment without constraints on actions, costs and contexts, and with a reward that is not in "
             f"the model, can be permuted; got {problem!r}."
         )
-    knobs = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
+    variables = [problem.manipulable[i] for i in rng.permutation(len(problem.manipulable))]
     orders = {name: rng.permutation(len(problem.model[name].states)) for name in problem.manipulable}
     model = CausalModel(_permute_variable(variable, orders) for variable in problem.model.variables.values())
     # already reported for the environment itself
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):
-        other = Problem(model, manipulable=knobs, reward_parents=problem.parents, reduce=problem.reduce, optional=True)
+        other = Problem(
+            model, manipulable=variables, reward_parents=problem.parents, reduce=problem.reduce, optional=True
+        )
     return Environment(other, _permute_reward(env, orders))
 
 

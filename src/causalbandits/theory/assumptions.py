@@ -174,8 +174,8 @@ class Facts:
             return _fit_line(np.array(all_features)[reached], env.configuration_means[reached])
         if not observed and self.has_few_actions and self.environments_by_context is not None:
             environments = [place for _, place in self.environments_by_context]
-            means = [features.on_problem(world.problem).means(world.problem.projection) for world in environments]
-            return _fit_line(np.concatenate(means), np.concatenate([world.means for world in environments]))
+            means = [features.on_problem(env.problem).means(env.problem.projection) for env in environments]
+            return _fit_line(np.concatenate(means), np.concatenate([env.means for env in environments]))
         mean: Any = env.mean
         return Line(float(np.linalg.norm(mean.theta)), 0.0) if getattr(mean, "features", None) is features else None
 

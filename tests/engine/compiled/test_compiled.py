@@ -420,7 +420,7 @@ from causalbandits.engine.compiled.kernel_cache import kernel
 from causalbandits.engine.simulation import checkpoints
 env = cb.zoo.email_campaign()
 played = play_compiled(env, cb.policies.CausalUCB(horizon=200), env.problem, checkpoints(200), 0, 0)
-print(played.regret[-1], sum(kernel("settled").stats.cache_hits.values()))
+print(played.regret[-1], sum(kernel("ucb").stats.cache_hits.values()))
 """
 
 

@@ -265,7 +265,7 @@ def test_networkx_graphs_of_other_libraries_are_never_taken_for_graphs_that_hide
     for way in ("both", '"back"', "none"):
         graph = nx.MultiDiGraph(edges)
         graph.add_edge("x", "y", dir=way)
-        with pytest.raises(ModelError, match=r"The arrow x -> y says dir=.* cb.read\('graph.dot'\)"):
+        with pytest.raises(ModelError, match=r"The arrow x -> y has the attribute dir=.* cb.read\('graph.dot'\)"):
             cb.CausalGraph.from_networkx(graph)
 
 

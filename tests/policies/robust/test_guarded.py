@@ -25,7 +25,7 @@ from causalbandits.policies.robust.monitor import (
     TOO_LARGE,
     UNCHANGED,
     GroupedProjection,
-    joined_cell,
+    repaired_cell,
 )
 from oracles.engine_agent import engine_agent
 from oracles.environments import BELIEF, EMAIL, seen, twenty_actions, with_arrow, with_row
@@ -90,7 +90,7 @@ def test_cells_of_a_mended_graph_hold_all_that_was_told():
     knobs = tuple(np.flatnonzero(statistic.joined).tolist())
     count, total = np.zeros(len(statistic.count)), np.zeros(len(statistic.count))
     for outcome in outcomes:
-        cell = joined_cell(BELIEF.configuration(outcome.z), outcome.action.choices, BELIEF.actions.radices, knobs)
+        cell = repaired_cell(BELIEF.configuration(outcome.z), outcome.action.choices, BELIEF.actions.radices, knobs)
         count[cell] += 1
         total[cell] += outcome.reward
     assert np.array_equal(count, statistic.count)
@@ -127,7 +127,7 @@ def test_mended_scores_are_sums_over_z_of_the_cells_that_an_action_leads_to(knob
     for position in range(situation.size):
         action = situation.action(position)
         p = problem.parent_distribution(action).reshape(-1)
-        cells = [joined_cell(z, action.choices, radices, knobs) for z in range(problem.configurations)]
+        cells = [repaired_cell(z, action.choices, radices, knobs) for z in range(problem.configurations)]
         assert found[:, position] == pytest.approx(index[:, cells] @ p, abs=1e-12)
 
 

@@ -221,13 +221,13 @@ def test_least_squares_stop_at_a_budget_of_work_and_what_is_undecided_is_kept(mo
 
 def test_the_report_says_what_went_and_why():
     text = repr(cb.zoo.email_campaign().problem.reduction())
-    assert text.startswith("80 actions -> 12 that can be the best for some reward.")
+    assert text.startswith("80 actions -> 12 that can be optimal for some reward.")
     assert (
         "do(product=Acrobat XI Pro, purpose=Promo) has the same effect as do(product=Photoshop, purpose=Promo)" in text
     )
     assert "do() = 0.5 do(send_time=morning) + 0.3 do(send_time=evening) + 0.2 do(send_time=afternoon)" in text
     text = repr(cb.zoo.lower_bound(3, 0.1).problem.reduction())
-    assert "Without effect on the reward's parents, so left alone: X2, X3." in text
+    assert "Not set, because they have no effect on the reward's parents: X2, X3." in text
 
 
 def test_eligible_actions_may_be_ones_that_are_not_searched():

@@ -333,7 +333,7 @@ def test_an_intermediate_too_large_is_refused_before_it_is_made_with_its_size(no
     problem = Problem(CausalModel([*causes, effect]), manipulable=["u0"], reward_parents=["Z"], optional=True)
     monkeypatch.setattr(inference, "ENTRY_LIMIT", 8)
     with pytest.raises(
-        SizeError, match=r"P\(Z \| do\(u0\)\) needs an array of \d+ numbers .* on the way; the limit is 8"
+        SizeError, match=r"P\(Z \| do\(u0\)\) needs an array of \d+ numbers .* during the computation; the limit is 8"
     ):
         _ = problem.blocks[0].table
 

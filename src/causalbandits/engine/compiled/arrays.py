@@ -83,7 +83,7 @@ class RowCosts(NamedTuple):
     """The largest cost, by block."""
     prices: Ragged
     """By block, row and manipulable variable."""
-    knobs: Ragged
+    variables: Ragged
     """The manipulable variables of a block, the same in all contexts."""
     least: Array
     """By manipulable variable: its cost in actions in which no block contains it."""
@@ -123,14 +123,14 @@ class RewardNoise(NamedTuple):
     """Degrees of freedom of Student's t; None for Gaussian noise."""
 
 
-class FlatWorld(NamedTuple):
+class FlatEnvironment(NamedTuple):
     """The environment: cumulative distributions of each block by row, mean rewards, gaps."""
 
     before: Law | None
     """The distribution of the context's number; None without a context, for which separate rounds are compiled."""
     context_starts: Ints
     """The starts of each part in `before.cdf`, a row per context."""
-    told: Ints
+    policy_contexts: Ints
     """The policy's context for each context of the environment, by number: its own problem may have fewer context
     variables."""
     first: Ints
@@ -273,7 +273,7 @@ class Streams(NamedTuple):
     """The random streams of the policy and the environment."""
 
     policy: np.random.Generator
-    world: np.random.Generator
+    environment: np.random.Generator
 
 
 class Record(NamedTuple):
@@ -297,11 +297,11 @@ class Record(NamedTuple):
 
 
 class ContextArrays(NamedTuple):
-    """The distribution of the context and the policy's view of it; the first fields of a `FlatWorld`."""
+    """The distribution of the context and the policy's view of it; the first fields of a `FlatEnvironment`."""
 
     before: Law | None
     context_starts: Ints
-    told: Ints
+    policy_contexts: Ints
 
 
 def build_ragged(parts: Any, dtype: Any = np.float64) -> Ragged:
@@ -353,7 +353,7 @@ def build_flat_rows(projections: Sequence[Projection], cells: Ragged | None) -> 
 # Arrays of the compiled rounds of `engine.compiled.exploration`.
 
 
-class ShareArrays(NamedTuple):
+class AllocationArrays(NamedTuple):
     """The sampling proportions of actions by context: see `policies.exploration.design.SamplingAllocation`."""
 
     cdf: Ragged
@@ -367,9 +367,9 @@ class TrackingRule(NamedTuple):
     costs: ActionCosts | None
 
 
-def build_share_arrays(shares: Sequence[SamplingAllocation]) -> ShareArrays:
+def build_allocation_arrays(shares: Sequence[SamplingAllocation]) -> AllocationArrays:
     """The sampling proportions of every context."""
-    return ShareArrays(
+    return AllocationArrays(
         build_ragged([context_shares.cdf for context_shares in shares]),
         build_ragged([context_shares.positions for context_shares in shares], "int64"),
     )
@@ -453,9 +453,9 @@ def _build_law(blocks: Sequence[Block], shape: tuple[int, ...], cdf: Ragged, *, 
     return Law(as_ints([block.configurations for block in blocks]), cdf, build_ragged(steps, np.int64))
 
 
-def build_world(
+def build_flat_environment(
     before: ContextArrays, envs: Sequence[Environment], projections: Sequence[Projection], costs: Sequence[Array | None]
-) -> FlatWorld:
+) -> FlatEnvironment:
     """The environment in every context, with an enumerated set of actions in each, and the costs of these."""
     cdf = build_ragged([cumulative_probabilities(rows) for projection in projections for rows in projection.rows])
     blocks = envs[0].problem.blocks
@@ -464,7 +464,7 @@ def build_world(
     gaps = [env.gaps_in(p, action_costs) for env, p, action_costs in zip(envs, projections, costs, strict=True)]
     first = [0, *map(len, gaps)]
     means = envs[0].configuration_means
-    return _build_flat_world(
+    return _build_environment(
         envs[0], before, np.cumsum(first), cdf, np.concatenate(starts), means, np.concatenate(gaps)
     )
 
@@ -473,20 +473,20 @@ def _rows_of_actions(projection: Projection) -> Ints:
     return as_ints(np.array([projection.row_of_action(b) for b in range(len(projection.rows))]).T)
 
 
-def build_world_by_block(
+def build_environment_by_block(
     before: ContextArrays, env: Environment, rows: Sequence[Sequence[Array]], first: Sequence[int]
-) -> FlatWorld:
+) -> FlatEnvironment:
     """The environment without enumerated actions or configurations, given every context's rows."""
     cdf = build_ragged([cumulative_probabilities(block_rows) for context in rows for block_rows in context])
     none = np.zeros((0, len(env.problem.blocks)), dtype=np.int64)
-    return _build_flat_world(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
+    return _build_environment(env, before, first, cdf, none, np.zeros(0), np.zeros(0))
 
 
-def _build_flat_world(
+def _build_environment(
     env: Environment, before: ContextArrays, first: Any, cdf: Ragged, starts: Any, mean: Array, gap: Array
-) -> FlatWorld:
+) -> FlatEnvironment:
     law = _build_law(env.problem.blocks, env.problem.shape, cdf, numbered=len(mean) > 0)
-    return FlatWorld(*before, as_ints(first), law, as_ints(starts), mean, gap, _reward_noise(env.reward))
+    return FlatEnvironment(*before, as_ints(first), law, as_ints(starts), mean, gap, _reward_noise(env.reward))
 
 
 def _reward_noise(reward: Reward) -> RewardNoise:
@@ -528,7 +528,7 @@ def _row_costs(costs: Costs | None, searches: Sequence[ProductActions]) -> RowCo
         costs=build_ragged(row_costs),
         largest=np.array([block_costs.max() for block_costs in row_costs]),
         prices=build_ragged(prices),
-        knobs=build_ragged([block.manipulable for block in searches[0].blocks], np.int64),
+        variables=build_ragged([block.manipulable for block in searches[0].blocks], np.int64),
         least=np.array([table[choice] for table, choice in zip(costs.tables, searches[0].baseline, strict=True)]),
     )
 

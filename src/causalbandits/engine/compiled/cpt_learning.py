@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class MechanismArrays(NamedTuple):
     """The ancestors of the parents in causal order: their CPTs, and the counts that they update."""
 
-    knobs: arrays.Ints
+    manipulable: arrays.Ints
     """The index of the manipulable variable; -1 for other variables."""
     sizes: arrays.Ints
     causes: arrays.Ragged
@@ -50,7 +50,7 @@ class MechanismArrays(NamedTuple):
     """The start of the variable's CPT among the rows of all arrays."""
 
 
-class LearnedTableWorld(NamedTuple):
+class LearnedCptEnvironment(NamedTuple):
     """The environment by variable, with mean rewards and gaps."""
 
     course: MechanismArrays
@@ -61,7 +61,7 @@ class LearnedTableWorld(NamedTuple):
     noise: arrays.RewardNoise
 
 
-class LearnedTableSums(NamedTuple):
+class LearnedCptSums(NamedTuple):
     """`policies.cpts.CellsAndCPTs`, and the conditions for the next sample of the CPTs."""
 
     counts: Array
@@ -71,7 +71,7 @@ class LearnedTableSums(NamedTuple):
     """The number of observations of each row."""
     limits: Array
     """The counts of a row at which the CPTs are sampled again."""
-    told: int
+    observed: int
     """The number of observed rounds after which the CPTs are sampled again."""
     due: float
     """The number of rounds observed so far."""
@@ -83,7 +83,7 @@ def can_learn(scene: Scene) -> bool:
     return not (true.context or problem.context or true.constrained_variables) and problem.is_same_except_cpts(true)
 
 
-class TableLearning:
+class CptLearning:
     """One replication: its statistic, and the tree that is overwritten."""
 
     def __init__(
@@ -92,7 +92,7 @@ class TableLearning:
         scene: Scene,
         cells: CellsAndCPTs,
         streams: arrays.Streams,
-        world: arrays.FlatWorld,
+        flat: arrays.FlatEnvironment,
     ) -> None:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
         ((self._situation, env),) = scene.moments
@@ -100,18 +100,18 @@ class TableLearning:
         self._tree = arrays.build_tree([search.projection], scene.problem.configurations)
         mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
         choices = np.asarray(search.array(), dtype=np.int64)
-        self._world = LearnedTableWorld(mechanisms, choices, world.mean, world.gap, world.noise)
+        self._env = LearnedCptEnvironment(mechanisms, choices, flat.mean, flat.gap, flat.noise)
 
-    def arguments(self) -> tuple[arrays.FlatTree, LearnedTableWorld, LearnedTableSums]:
+    def arguments(self) -> tuple[arrays.FlatTree, LearnedCptEnvironment, LearnedCptSums]:
         """The arguments of the rounds except the rule: the tree under the latest sample of the CPTs."""
         projection = self._policy.sample_situation(self._situation, self._cells, self._rng).candidates.projection
         np.concatenate([level.columns.reshape(-1) for level in projection.tree[0]], out=self._tree.columns)
         cells, schedule = self._cells, ResamplingSchedule(self._tables, self._cells)
         counts, limits = np.array(schedule.counts), np.array(schedule.limits)
-        sums = LearnedTableSums(
+        sums = LearnedCptSums(
             cells.count, cells.total, cells.seen, counts, limits, cells.rounds, float(schedule.rounds)
         )
-        return self._tree, self._world, sums
+        return self._tree, self._env, sums
 
     def advance(self, stopped: tuple[int, bool]) -> int:
         """Add the number of rounds played; sample the CPTs again if that is due."""
@@ -130,7 +130,7 @@ def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismA
     sizes = [[size for _, size in mechanism.causes] for mechanism in mechanisms]
     entries = [learned.first_entry(mechanism.name) for mechanism in mechanisms]
     return MechanismArrays(
-        knobs=arrays.as_ints([-1 if m.knob is None else m.knob for m in mechanisms]),
+        manipulable=arrays.as_ints([-1 if m.position is None else m.position for m in mechanisms]),
         sizes=arrays.as_ints([len(problem.model[m.name].states) for m in mechanisms]),
         causes=arrays.build_ragged([[place[cause] for cause, _ in m.causes] for m in mechanisms], np.int64),
         strides=arrays.build_ragged(

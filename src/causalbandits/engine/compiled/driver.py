@@ -7,8 +7,14 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Record
-from causalbandits.engine.compiled.cpt_learning import TableLearning, can_learn
-from causalbandits.engine.compiled.kernel_arguments import Scene, build_call, build_scene, plays_by_block, true_world
+from causalbandits.engine.compiled.cpt_learning import CptLearning, can_learn
+from causalbandits.engine.compiled.kernel_arguments import (
+    Scene,
+    build_call,
+    build_scene,
+    plays_by_block,
+    true_environment,
+)
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
 from causalbandits.environments import (
     LISTED,
@@ -161,7 +167,7 @@ def play_compiled(
             end = min(end, statistic.batch_end)
         name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
-            name, (rule, *_) = "learned", arguments
+            name, (rule, *_) = "thompson with learned CPTs", arguments
             arguments = rule, *learning.arguments()
         stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:
@@ -178,9 +184,9 @@ def play_compiled(
 
 def _build_learning(
     policy: AnyPolicy, scene: Scene, statistic: Statistic, streams: arrays.Streams
-) -> TableLearning | None:
+) -> CptLearning | None:
     if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
-        return TableLearning(policy, scene, statistic, streams, true_world(scene, policy))
+        return CptLearning(policy, scene, statistic, streams, true_environment(scene, policy))
     return None
 
 

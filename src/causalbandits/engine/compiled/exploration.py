@@ -39,18 +39,18 @@ def sample_position(plan, context, rng):
 def _design_rounds(version):
     """Actions are drawn in constant proportions."""
 
-    def play(rule, plan, world, statistic, streams, record):
+    def play(rule, plan, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        codes = np.empty(len(world.law.sizes), dtype=np.int64)
-        before, context_codes = world.before, context_buffer(world.before)
-        rng, world_rng = streams.policy, streams.world
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        codes = np.empty(len(env.law.sizes), dtype=np.int64)
+        before, context_codes = env.before, context_buffer(env.before)
+        rng, env_rng = streams.policy, streams.environment
         for t in range(1, record.last + 1):
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
-            position = world.first[context] + sample_position(plan, context, rng)
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
+            position = env.first[context] + sample_position(plan, context, rng)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 
     return play
@@ -119,18 +119,18 @@ def marginal_gains_jit(rows, start, best, values, actions, counts, tolerance, di
 def _track_and_stop_rounds(version):
     """One step towards the optimal design in every round, from the observations so far."""
 
-    def play(rule, rows, world, statistic, streams, record):
+    def play(rule, rows, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        codes = np.empty(len(world.law.sizes), dtype=np.int64)
-        before, context_codes, world_rng = world.before, context_buffer(world.before), streams.world
-        cells, positions = len(statistic.counts), len(world.gap)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        codes = np.empty(len(env.law.sizes), dtype=np.int64)
+        before, context_codes, env_rng = env.before, context_buffer(env.before), streams.environment
+        cells, positions = len(statistic.counts), len(env.gap)
         means, gains = np.empty(cells), np.empty(cells)
         values, distances, weights = np.empty(positions), np.empty(positions), np.empty(positions)
         for t in range(1, record.last + 1):
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
-            first, start = world.first[context], rows.starts[context]
-            actions = world.first[context + 1] - first
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
+            first, start = env.first[context], rows.starts[context]
+            actions = env.first[context + 1] - first
             plug_in_means_jit(statistic.counts, statistic.totals, means)
             dot_in_order_jit(rows.values, start, means, actions, values)
             subtract_costs(values, rule.costs, first, actions)
@@ -144,12 +144,12 @@ def _track_and_stop_rounds(version):
                 for a in range(actions):
                     values[a] /= most
             position = first + first_tied(values, actions, 1.0)
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 
     return play
 
 
-DESIGN_KERNELS = {"planned": _design_rounds, "tracked": _track_and_stop_rounds}
+DESIGN_KERNELS = {"design": _design_rounds, "track and stop": _track_and_stop_rounds}

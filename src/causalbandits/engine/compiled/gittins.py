@@ -219,14 +219,14 @@ def gittins_rounds(version):
     Sums that depend on the action with the best mean are recomputed when that action changes or after many updates.
     """
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        rng, world_rng, buffer = streams.policy, streams.world, tree.buffer
-        cells, positions, contexts = len(statistic.counts), len(world.gap), len(first_of) - 1
-        codes, level_columns = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        rng, env_rng, buffer = streams.policy, streams.environment, tree.buffer
+        cells, positions, contexts = len(statistic.counts), len(env.gap), len(first_of) - 1
+        codes, level_columns = np.empty(len(env.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, variance, reduction = np.empty(cells), np.empty(cells), np.empty(cells)
         context_means, buffer_a, buffer_b = np.empty(cells), np.empty(buffer), np.empty(buffer)
         sums, spare_sums = np.empty((buffer, SUMS)), np.empty((buffer, SUMS))
@@ -249,7 +249,7 @@ def gittins_rounds(version):
             if t % RECOMPUTE_EVERY == 1 or rule.moving:
                 synced_at[:] = -1
                 logged = 0
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first, end = first_of[context], first_of[context + 1]
             actions, length = end - first, cell_count(tree.cells, context, cells)
             if synced_at[context] < 0 or logged - synced_at[context] > MAX_CATCH_UP:
@@ -338,9 +338,9 @@ def gittins_rounds(version):
             add_gittins_bonuses(scores, b, scale, v[first:end], gain[first:end], rest[first:end], effective_horizon)
             action = random_tied(scores, actions, scale, rng)
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             if not rule.moving:

@@ -37,7 +37,7 @@ def whiten(R, x):
 
 
 @register_jitable
-def shared_row(p, c, row):
+def coefficient_row(p, c, row):
     """A cell's row of G, and its coefficients."""
     statistic, shrink = p.kept, p.shrink[c]
     row[:] = 0.0
@@ -74,7 +74,7 @@ def has_unseen_state(statistic, cell):
 
 @register_jitable
 def find_wanted(p, rows, first, actions, b, cells, context, length, window, wanted):
-    """As `policies.cells.discovery.wanted_configurations`; return whether there is any."""
+    """As `policies.cells.discovery.find_wanted_configurations`; return whether there is any."""
     statistic, found, window_length = p.kept, False, window[0]
     wants_combinations = window[1] > 0.0
     for i in range(length):
@@ -103,14 +103,14 @@ def discovery_scores(p, rows, first, actions, length, wanted, best, scores):
 def gittins_main_effects_rounds(version):
     """Every action's index, recomputed in every round, but only for actions whose index could exceed the best mean."""
 
-    def play(rule, flat_rows, world, statistic, streams, record):
+    def play(rule, flat_rows, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        rows, rng, world_rng = flat_rows.rows, streams.policy, streams.world
-        cells, positions, d = len(statistic.counts), len(world.gap), len(statistic.theta)
-        codes = np.empty(len(world.law.sizes), dtype=np.int64)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        rows, rng, env_rng = flat_rows.rows, streams.policy, streams.environment
+        cells, positions, d = len(statistic.counts), len(env.gap), len(statistic.theta)
+        codes = np.empty(len(env.law.sizes), dtype=np.int64)
         mean, own_variance, sd, scaled = np.empty(cells), np.empty(cells), np.empty(cells), np.empty(cells)
         shared, by_feature, along = np.zeros((cells, d)), np.zeros((d, cells)), np.empty(d)
         difference, together = np.empty(cells), np.empty(cells)
@@ -118,7 +118,7 @@ def gittins_main_effects_rounds(version):
         costs, floor = rule.costs, min_tie_scale(rule.costs)
         for t in range(1, record.last + 1):
             p, effective_horizon = update_parameters(rule.p, statistic), rule.patiences[t - 1]
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first, length = first_of[context], cell_count(flat_rows.cells, context, cells)
             actions = first_of[context + 1] - first
             for i in range(length):
@@ -126,7 +126,7 @@ def gittins_main_effects_rounds(version):
                 shrink, prediction, norm = p.shrink[c], 0.0, 0.0
                 own_variance[i] = p.remainder * shrink
                 if p.known:
-                    prediction = shrink * shared_row(p, c, shared[i])
+                    prediction = shrink * coefficient_row(p, c, shared[i])
                     for k in range(d):
                         norm += shared[i, k] * shared[i, k]
                         by_feature[k, i] = shared[i, k]
@@ -186,9 +186,9 @@ def gittins_main_effects_rounds(version):
                 best = max(best, scores[a])
             action = random_tied(scores, actions, scale, rng)
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 

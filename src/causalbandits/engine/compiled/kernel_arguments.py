@@ -1,4 +1,4 @@
-"""The arguments of the compiled rounds: the rule, its statistics, the environment and the recorded measures."""
+"""The arguments of the compiled rounds: the rule, the projection of the actions, the environment, the statistic."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def plays_by_block(scene: Scene, policy: AnyPolicy) -> bool:
 
 
 Call = tuple[str, tuple[Any, ...]]
-"""The rounds, and their first four arguments: rule, statistics, environment, record."""
+"""The kind of rounds, and their first four arguments: rule, projection of the actions, environment, statistic."""
 
 
 def build_call(policy: AnyPolicy, scene: Scene, statistic: Statistic, rewards_before: range) -> Call:
-    """The rounds to call after `told` rewards have been observed."""
+    """The rounds to call, given the number of earlier rewards in each round (`rewards_before`)."""
     if isinstance(policy, GittinsPolicy | CausalTSUCB) and isinstance(statistic, Cells):
         return _gittins_call(policy, scene, statistic, rewards_before)
     if isinstance(policy, CausalDesign | CausalElimination | CausalTrackAndStop) and isinstance(statistic, Cells):
@@ -124,12 +124,12 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
         ("tree", policy.traits.searches_all, scene.context_codes), lambda: _flat_tree(scene)
     )
     tree = tree if policy.causal else tree._replace(cells=_action_cells(scene))
-    arguments = (rule, tree, true_world(scene, policy), _statistic_arrays(cells))
+    arguments = (rule, tree, true_environment(scene, policy), _statistic_arrays(cells))
     if not has_fixed_index:
-        return "drawn", arguments
+        return "thompson", arguments
     if not policy.causal:
-        return "settled actions", arguments
-    return ("settled" if arguments[2].before is None else "settled in contexts"), arguments
+        return "ucb by actions", arguments
+    return ("ucb" if arguments[2].before is None else "ucb in contexts"), arguments
 
 
 def _index_parameters(policy: CellPolicy, cells: Cells) -> Any:
@@ -169,32 +169,37 @@ def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cell
     rule = arrays.GittinsRule(
         _index_parameters(policy, cells), moving, effective_horizons, samples, action_costs, windows
     )
-    world, sums = true_world(scene, policy), _statistic_arrays(cells)
+    environment, sums = true_environment(scene, policy), _statistic_arrays(cells)
     if isinstance(cells, MainEffectCells):
         rows = scene.problem.compute_once(("rows", scene.context_codes), lambda: _flat_rows(scene))
-        return "worth by effects", (rule, rows, world, sums)
+        return "gittins with main effects", (rule, rows, environment, sums)
     tree = scene.problem.compute_once(("tree", False, scene.context_codes), lambda: _flat_tree(scene))
     is_screen, is_gittins = isinstance(policy, CausalScreen), isinstance(policy, CausalGittins)
-    return ("worth" if is_gittins else "screened" if is_screen else "promised"), (rule, tree, world, sums)
+    return ("gittins" if is_gittins else "screen" if is_screen else "ts-ucb"), (rule, tree, environment, sums)
 
 
 def _exploration_call(
     policy: CausalDesign | CausalElimination | CausalTrackAndStop, scene: Scene, cells: Cells
 ) -> Call:
-    world, sums = true_world(scene, policy), arrays.CellSums(cells.count, cells.total)
+    environment, sums = true_environment(scene, policy), arrays.CellSums(cells.count, cells.total)
     situations = [moment.situation for moment in scene.moments]
     if isinstance(policy, CausalTrackAndStop):
         rows = scene.problem.compute_once(
             ("rows of a design", scene.context_codes),
             lambda: arrays.build_design_rows([action_distributions(situation) for situation in situations]),
         )
-        return "tracked", (arrays.TrackingRule(policy.tolerance, _action_costs(scene, True)), rows, world, sums)
+        return "track and stop", (
+            arrays.TrackingRule(policy.tolerance, _action_costs(scene, True)),
+            rows,
+            environment,
+            sums,
+        )
     if isinstance(policy, CausalElimination):
         assert isinstance(cells, BatchedCells)
         shares = [policy.allocation(situation, cells.cells_at_batch_start) for situation in situations]
     else:
         shares = [policy.allocation(situation) for situation in situations]
-    return "planned", (None, arrays.build_share_arrays(shares), world, sums)
+    return "design", (None, arrays.build_allocation_arrays(shares), environment, sums)
 
 
 @lru_cache(maxsize=256)
@@ -229,10 +234,10 @@ def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewa
     if by_rows:
         features = policy.resolve_features(scene.problem)
         features_by_block = env.compute_once(("by block", features), lambda: _features_by_block(scene, policy))
-        return "by block", (rule, features_by_block, _world_by_block(scene, policy), regression)
+        return "linear by block", (rule, features_by_block, _environment_by_block(scene, policy), regression)
     key = "regressors", policy.feature_key(scene.problem), scene.context_codes
     regressors = scene.problem.compute_once(key, lambda: _regressor_arrays(scene, policy))
-    return "linear", (rule, regressors, true_world(scene, policy), regression)
+    return "linear", (rule, regressors, true_environment(scene, policy), regression)
 
 
 def _regression_arrays(statistic: Regression) -> arrays.RegressionArrays | arrays.ScaledRegressionArrays:
@@ -284,13 +289,13 @@ def _linear_rule(
     raise TypeError(f"{policy!r} cannot be played compiled.")
 
 
-def _world_by_block(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
+def _environment_by_block(scene: Scene, policy: AnyPolicy) -> arrays.FlatEnvironment:
     env = scene.moments[0].env
     if not isinstance(env.mean, AdditiveMean):
-        return true_world(scene, policy)
+        return true_environment(scene, policy)
     return scene.env.compute_once(
         "environment by block",
-        lambda: arrays.build_world_by_block(
+        lambda: arrays.build_environment_by_block(
             _context_arrays(scene), env, [candidates.rows for candidates in _product_candidates(scene)], scene.first
         ),
     )
@@ -300,18 +305,18 @@ def _context_arrays(scene: Scene) -> arrays.ContextArrays:
     return arrays.build_context_arrays(scene.env, scene.policy_contexts)
 
 
-def true_world(scene: Scene, policy: AnyPolicy) -> arrays.FlatWorld:
+def true_environment(scene: Scene, policy: AnyPolicy) -> arrays.FlatEnvironment:
     """The true effect of each action that the policy searches, which may differ from its belief."""
 
-    def build() -> arrays.FlatWorld:
+    def build() -> arrays.FlatEnvironment:
         envs = [moment.env for moment in scene.moments]
         projections = [_true_projection(moment) for moment in scene.moments]
-        return arrays.build_world(
+        return arrays.build_flat_environment(
             _context_arrays(scene), envs, projections, [_true_costs(moment) for moment in scene.moments]
         )
 
     return scene.env.compute_once(
-        ("world", scene.problem, policy.traits.searches_all, policy.traits.learns_cpts), build
+        ("environment", scene.problem, policy.traits.searches_all, policy.traits.learns_cpts), build
     )
 
 

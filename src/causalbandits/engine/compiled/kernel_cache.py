@@ -20,18 +20,18 @@ from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
 from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_context_rounds, ucb_rounds
 
 KERNELS: dict[str, Any] = {
-    "settled": ucb_rounds,
-    "settled in contexts": ucb_context_rounds,
-    "settled actions": ucb_action_rounds,
-    "drawn": thompson_rounds,
+    "ucb": ucb_rounds,
+    "ucb in contexts": ucb_context_rounds,
+    "ucb by actions": ucb_action_rounds,
+    "thompson": thompson_rounds,
     "linear": linear_rounds,
-    "by block": by_block_rounds,
+    "linear by block": by_block_rounds,
     **DESIGN_KERNELS,
-    "learned": learned_cpt_rounds,
-    "promised": ts_ucb_rounds,
-    "screened": screen_rounds,
-    "worth": gittins_rounds,
-    "worth by effects": gittins_main_effects_rounds,
+    "thompson with learned CPTs": learned_cpt_rounds,
+    "ts-ucb": ts_ucb_rounds,
+    "screen": screen_rounds,
+    "gittins": gittins_rounds,
+    "gittins with main effects": gittins_main_effects_rounds,
 }
 
 SOURCES = (

@@ -9,7 +9,7 @@ from causalbandits.engine.compiled.sampling import (
     action_cost,
     additive_mean_and_gap,
     context_buffer,
-    knob_buffer,
+    cost_buffer,
     sample_context,
     sample_number,
     sample_reward,
@@ -72,22 +72,22 @@ def sample_scaled_theta(rule, statistic, rng, theta):
 def linear_rounds(version):
     """Every searched action is scored."""
 
-    def play(rule, regressors, world, statistic, streams, record):
+    def play(rule, regressors, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        R, u, rng, world_rng = statistic.R, statistic.u, streams.policy, streams.world
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        R, u, rng, env_rng = statistic.R, statistic.u, streams.policy, streams.environment
         means, d, costs = regressors.means, regressors.means.shape[1], rule.costs
         most = 0
         for c in range(len(first_of) - 1):
             most = max(most, first_of[c + 1] - first_of[c])
-        codes, theta, x = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(d), np.empty(d)
+        codes, theta, x = np.empty(len(env.law.sizes), dtype=np.int64), np.empty(d), np.empty(d)
         room, norms, scores = np.empty(d * most), np.empty(most), np.empty(most)
         columns, workspace, last = room.reshape(d, most), room.reshape(d, most), -1
         best = np.empty(rule.samples, dtype=np.int64)
         for t in range(1, record.last + 1):
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first = first_of[context]
             actions = first_of[context + 1] - first
             if context != last:  # slices count references
@@ -113,9 +113,9 @@ def linear_rounds(version):
                 best[draw] = first_best_net_of_costs(scores, costs, first, actions)
             action = best[pick_sample(rule.samples, rng)]
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             for i in range(d):
                 x[i] = regressors.table[z, i] if rule.observed else means[first + action, i]
             add_reward(statistic, x, reward)
@@ -136,12 +136,12 @@ def gather_features(where, features, first_block, indices, x):
 def by_block_rounds(version):
     """Each block's best choice is found separately, as in `LinearPolicy.best_action_for`."""
 
-    def play(rule, by_block, world, statistic, streams, record):
+    def play(rule, by_block, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        rng, world_rng = streams.policy, streams.world
-        blocks, d = len(world.law.sizes), len(statistic.u)
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        rng, env_rng = streams.policy, streams.environment
+        blocks, d = len(env.law.sizes), len(statistic.u)
         codes, states = (
             np.empty(blocks, dtype=np.int64),
             np.empty(len(by_block.additive.parents.values), dtype=np.int64),
@@ -149,11 +149,11 @@ def by_block_rounds(version):
         own_starts, scores = np.empty((1, blocks), dtype=np.int64), np.empty(by_block.rows.max())
         theta, x = np.empty(d), np.empty(d)
         best, rows = np.empty((rule.samples, blocks), dtype=np.int64), np.empty(blocks, dtype=np.int64)
-        costs, knob_costs = by_block.costs, knob_buffer(by_block.costs)
+        costs, variable_costs = by_block.costs, cost_buffer(by_block.costs)
         where, means, features, additive = by_block.where, by_block.means, by_block.features, by_block.additive
-        law, row_counts = world.law, by_block.rows
+        law, row_counts = env.law, by_block.rows
         for t in range(1, record.last + 1):
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first_block = context * blocks
             for draw in range(rule.samples):
                 sample_theta(rule, statistic, rng, theta)
@@ -178,9 +178,9 @@ def by_block_rounds(version):
                     action * row_counts[first_block + b] + rows[b]
                 )  # unused if configurations are too many to enumerate
             action += first_of[context]
-            z = sample_number(law, own_starts, 0, codes, world_rng)
-            if len(world.gap):
-                mean, gap = world.mean[z], world.gap[action]
+            z = sample_number(law, own_starts, 0, codes, env_rng)
+            if len(env.gap):
+                mean, gap = env.mean[z], env.gap[action]
             else:
                 mean, gap = additive_mean_and_gap(
                     additive,
@@ -188,9 +188,9 @@ def by_block_rounds(version):
                     rows,
                     codes,
                     states,
-                    action_cost(costs, first_block, rows, knob_costs),
+                    action_cost(costs, first_block, rows, variable_costs),
                 )
-            reward = sample_reward(world.noise, mean, world_rng)
+            reward = sample_reward(env.noise, mean, env_rng)
             record_round(record, t, action, gap, reward)
             if rule.observed:
                 gather_features(where, features, 0, codes, x)

@@ -5,7 +5,7 @@ No algorithm is defined here. `prepare`, `combine` and `noise` are compiled from
 come from `policies.statistics` and `problem.projection.argmax`. The rounds, each kind in its own file (listed in
 `kernel_cache`), compute the same numbers with less work.
 
-Every kind of rounds is called as `play(rule, table, world, kept, streams, record)`: the plain driver's rounds in the
+Every kind of rounds is called as `play(rule, rows, env, statistic, streams, record)`: the plain driver's rounds in the
 same order and with the same random numbers, on the tuples of `engine.compiled.arrays`. The rounds close over a hash of
 all sources, which is part of numba's cache key, so that the disk cache never serves stale code.
 """

@@ -84,7 +84,7 @@ def sample_noise(degrees, rng):
 
 
 @register_jitable
-def knob_buffer(costs):
+def cost_buffer(costs):
     """The array for the costs of manipulable variables; those in no block keep their minimum."""
     if costs is None:
         return np.empty(0)
@@ -92,19 +92,19 @@ def knob_buffer(costs):
 
 
 @register_jitable
-def action_cost(row_costs, first_block, rows, knob_costs):
+def action_cost(row_costs, first_block, rows, variable_costs):
     """The cost of the action with these rows, as `Costs.of`, variable by variable; the context's blocks begin at the
     given start."""
     if row_costs is None:
         return 0.0
     for b in range(len(rows)):
-        first, last = row_costs.knobs.starts[b], row_costs.knobs.starts[b + 1]
+        first, last = row_costs.variables.starts[b], row_costs.variables.starts[b + 1]
         at = row_costs.prices.starts[first_block + b] + rows[b] * (last - first)
         for i in range(last - first):
-            knob_costs[row_costs.knobs.values[first + i]] = row_costs.prices.values[at + i]
+            variable_costs[row_costs.variables.values[first + i]] = row_costs.prices.values[at + i]
     total = 0.0
-    for knob in range(len(knob_costs)):
-        total += knob_costs[knob]
+    for variable in range(len(variable_costs)):
+        total += variable_costs[variable]
     return total
 
 

@@ -43,14 +43,14 @@ from causalbandits.engine.compiled.sampling import context_buffer, sample_contex
 def screen_rounds(version):
     """The sampled action is played if its index exceeds the best posterior mean, as in `gittins.Proposals`."""
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        rng, world_rng = streams.policy, streams.world
-        cells, positions, contexts, room = len(statistic.counts), len(world.gap), len(first_of) - 1, tree.buffer
-        codes, level_columns = np.empty(len(world.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        rng, env_rng = streams.policy, streams.environment
+        cells, positions, contexts, room = len(statistic.counts), len(env.gap), len(first_of) - 1, tree.buffer
+        codes, level_columns = np.empty(len(env.law.sizes), dtype=np.int64), np.empty(len(tree.sizes), dtype=np.int64)
         mean, expected = np.empty(cells), np.empty(cells)
         centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b, pairs_a, pairs_b = np.empty(room), np.empty(room), np.empty((room, 2)), np.empty((room, 2))
@@ -75,7 +75,7 @@ def screen_rounds(version):
             if t % RECOMPUTE_EVERY == 1 or rule.moving:
                 synced_at[:] = -1
                 logged = 0
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first, end = first_of[context], first_of[context + 1]
             actions, length = end - first, cell_count(tree.cells, context, cells)
             recomputes = synced_at[context] < 0 or logged - synced_at[context] > MAX_CATCH_UP
@@ -151,9 +151,9 @@ def screen_rounds(version):
                 scores[action] += gittins_bonus(v, ra - rb, rb, effective_horizon)
                 action = first_tied(scores, actions, scale)
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             if not rule.moving:

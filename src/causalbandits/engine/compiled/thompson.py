@@ -36,19 +36,19 @@ from causalbandits.engine.compiled.sampling import (
 def thompson_rounds(version):
     """Every index is sampled anew, or changes with the round; only the context's own cells are computed."""
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, policy_contexts = world.before, world.told
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, policy_contexts = env.before, env.policy_contexts
         context_codes = context_buffer(before)
-        causal, rng, world_rng = rule.causal, streams.policy, streams.world
+        causal, rng, env_rng = rule.causal, streams.policy, streams.environment
         total_cells = len(statistic.counts)
         cells = total_cells if causal or before is None else first_of[1]
-        values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
+        values, codes = np.empty(cells), np.empty(len(env.law.sizes), dtype=np.int64)
         centre, width = np.empty(total_cells), np.empty(total_cells)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
-        scores = np.empty(len(world.gap))
+        scores = np.empty(len(env.gap))
         costs, floor = rule.costs, min_tie_scale(rule.costs)
         best = np.empty(rule.samples, dtype=np.int64)
         changed = -1
@@ -59,7 +59,7 @@ def thompson_rounds(version):
                     centre[c], width[c] = prepare_cell(p, statistic, c, exploration)
             elif not rule.moving:
                 centre[changed], width[changed] = prepare_cell(p, statistic, changed, exploration)
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first = first_of[context]
             actions = first_of[context + 1] - first
             base = first_cell(before, policy_contexts, context, 0 if causal else cells)
@@ -87,9 +87,9 @@ def thompson_rounds(version):
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[pick_sample(rule.samples, rng)]
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             changed = z if causal else base + action
             pool_reward(statistic, changed, reward)
             add_to_cell(statistic.counts, statistic.totals, changed, reward)
@@ -100,11 +100,11 @@ def thompson_rounds(version):
 def learned_cpt_rounds(version):
     """Every index is sampled anew; each variable is sampled and counted until the CPTs are sampled again."""
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        mechanisms, choices = world.course, world.choices
-        p, rng, world_rng, costs = rule.p, streams.policy, streams.world, rule.costs
-        cells, actions, floor = len(statistic.counts), len(world.gap), min_tie_scale(rule.costs)
+        mechanisms, choices = env.course, env.choices
+        p, rng, env_rng, costs = rule.p, streams.policy, streams.environment, rule.costs
+        cells, actions, floor = len(statistic.counts), len(env.gap), min_tie_scale(rule.costs)
         values, centre, width = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b = np.empty(tree.buffer), np.empty(tree.buffer)
         scores = np.empty(actions)
@@ -125,15 +125,15 @@ def learned_cpt_rounds(version):
                 subtract_costs(scores, costs, 0, actions)
                 best[draw] = first_tied(scores, actions, max(scale, floor))
             action = best[pick_sample(rule.samples, rng)]
-            z, due = 0, statistic.told + t >= statistic.due
+            z, due = 0, statistic.observed + t >= statistic.due
             for v in range(len(mechanisms.sizes)):
-                if mechanisms.knobs[v] >= 0 and choices[action, mechanisms.knobs[v]] > 0:
-                    codes[v] = choices[action, mechanisms.knobs[v]] - 1
+                if mechanisms.manipulable[v] >= 0 and choices[action, mechanisms.manipulable[v]] > 0:
+                    codes[v] = choices[action, mechanisms.manipulable[v]] - 1
                 else:
                     row, size = 0, mechanisms.sizes[v]
                     for i in range(mechanisms.causes.starts[v], mechanisms.causes.starts[v + 1]):
                         row += mechanisms.strides.values[i] * codes[mechanisms.causes.values[i]]
-                    u, code, start = world_rng.random(), 0, mechanisms.cdf.starts[v] + row * size
+                    u, code, start = env_rng.random(), 0, mechanisms.cdf.starts[v] + row * size
                     while code < size - 1 and mechanisms.cdf.values[start + code] <= u:
                         code += 1
                     codes[v] = code
@@ -143,8 +143,8 @@ def learned_cpt_rounds(version):
                         due or statistic.of_rows[mechanisms.rows[v] + row] >= statistic.limits[mechanisms.rows[v] + row]
                     )
                 z += mechanisms.steps[v] * codes[v]
-            reward = sample_reward(world.noise, world.mean[z], world_rng)
-            record_round(record, t, action, world.gap[action], reward)
+            reward = sample_reward(env.noise, env.mean[z], env_rng)
+            record_round(record, t, action, env.gap[action], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             centre[z], width[z] = prepare_cell(p, statistic, z, rule.explorations[0])
         return t, due

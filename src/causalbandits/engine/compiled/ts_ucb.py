@@ -32,18 +32,18 @@ regret_per_uncertainty = register_jitable(cells.regret_per_uncertainty)
 def ts_ucb_rounds(version):
     """The smallest ratio of estimated regret to uncertainty is played, as in `CausalTSUCB`."""
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        rng, world_rng = streams.policy, streams.world
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        rng, env_rng = streams.policy, streams.environment
         cells, room = len(statistic.counts), tree.buffer
-        codes = np.empty(len(world.law.sizes), dtype=np.int64)
+        codes = np.empty(len(env.law.sizes), dtype=np.int64)
         mean, sd = np.empty(cells), np.empty(cells)
         centre, width, sampled = np.empty(cells), np.empty(cells), np.empty(cells)
         buffer_a, buffer_b = np.empty(room), np.empty(room)
-        scores, means = np.empty(len(world.gap)), np.empty(len(world.gap))
+        scores, means = np.empty(len(env.gap)), np.empty(len(env.gap))
         costs, z = rule.costs, -1
         for t in range(1, record.last + 1):
             p = update_parameters(rule.p, statistic)
@@ -52,7 +52,7 @@ def ts_ucb_rounds(version):
                     mean[c], variance, _ = cell_belief(p, statistic, c)
                     sd[c] = np.sqrt(variance)
                     centre[c], width[c] = prepare_cell(p, statistic, c, 0.0)
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             first = first_of[context]
             actions, length = first_of[context + 1] - first, cell_count(tree.cells, context, cells)
             target = 0.0
@@ -85,9 +85,9 @@ def ts_ucb_rounds(version):
                 scores[a] = -regret_per_uncertainty(target, means[a], scores[a])
             action = first_tied(scores, actions, largest_magnitude(scores, actions))
             position = first + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             pool_reward(statistic, z, reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
 

@@ -41,11 +41,11 @@ def ucb_rounds(version):
     Each reward therefore adds a multiple of one column of P to the scores.
     """
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
-        cells, actions = len(statistic.counts), len(world.gap)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        p, exploration, env_rng = rule.p, rule.explorations[0], streams.environment
+        cells, actions = len(statistic.counts), len(env.gap)
         values, codes = np.empty(cells), np.empty(len(law.sizes), dtype=np.int64)
         costs, floor = rule.costs, min_tie_scale(rule.costs)
         sizes = build_tournaments(1, cells, floor)
@@ -65,9 +65,9 @@ def ucb_rounds(version):
                 subtract_costs(scores, costs, 0, actions)
                 best = largest(scores, actions)
             position = first_at_least(scores, tie_threshold(best, max(floor, sizes[0, 1])))
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             centre, width = prepare_cell(p, statistic, z, exploration)
             value = combine(p, centre, width, 0.0)
@@ -90,14 +90,14 @@ def ucb_context_rounds(version):
     many, the scores are recomputed.
     """
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, context_codes = world.before, context_buffer(world.before)
-        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
-        cells, positions, contexts = len(statistic.counts), len(world.gap), len(first_of) - 1
-        values, codes = np.empty(cells), np.empty(len(world.law.sizes), dtype=np.int64)
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, context_codes = env.before, context_buffer(env.before)
+        p, exploration, env_rng = rule.p, rule.explorations[0], streams.environment
+        cells, positions, contexts = len(statistic.counts), len(env.gap), len(first_of) - 1
+        values, codes = np.empty(cells), np.empty(len(env.law.sizes), dtype=np.int64)
         context_values = np.empty(cells)
         costs, floor = rule.costs, min_tie_scale(rule.costs)
         sizes = build_tournaments(1, cells, floor)
@@ -118,7 +118,7 @@ def ucb_context_rounds(version):
             if t % RECOMPUTE_EVERY == 1:
                 synced_at[:] = -1
                 logged = 0
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             if context != last:  # slices count references
                 last, first = context, first_of[context]
                 actions = first_of[context + 1] - first
@@ -149,9 +149,9 @@ def ucb_context_rounds(version):
             synced_at[context] = logged
             scale = tie_scale(values, tree.cells, context, floor, max(floor, sizes[0, 1]))
             position = first + first_at_least(context_scores, tie_threshold(best[context], scale))
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             add_to_cell(statistic.counts, statistic.totals, z, reward)
             centre, width = prepare_cell(p, statistic, z, exploration)
             value = combine(p, centre, width, 0.0)
@@ -166,15 +166,15 @@ def ucb_context_rounds(version):
 def ucb_action_rounds(version):
     """The rounds with an index per action: the best is the winner of a tournament tree, one per context."""
 
-    def play(rule, tree, world, statistic, streams, record):
+    def play(rule, tree, env, statistic, streams, record):
         key = version  # noqa: F841 (part of the cache's key)
-        law, law_starts, reward_noise = world.law, world.starts, world.noise
-        first_of = world.first
-        before, policy_contexts = world.before, world.told
+        law, law_starts, reward_noise = env.law, env.starts, env.noise
+        first_of = env.first
+        before, policy_contexts = env.before, env.policy_contexts
         context_codes = context_buffer(before)
-        p, exploration, world_rng = rule.p, rule.explorations[0], streams.world
+        p, exploration, env_rng = rule.p, rule.explorations[0], streams.environment
         cells, actions, costs = len(statistic.counts), first_of[1], rule.costs
-        groups, codes = cells // actions, np.empty(len(world.law.sizes), dtype=np.int64)
+        groups, codes = cells // actions, np.empty(len(env.law.sizes), dtype=np.int64)
         floor = min_tie_scale(rule.costs)
         sizes = build_tournaments(groups, actions, floor)
         tournaments = build_tournaments(groups, actions, -math.inf)
@@ -184,14 +184,14 @@ def ucb_action_rounds(version):
             update_tournament(sizes, c // actions, c % actions, abs(value))
             update_tournament(tournaments, c // actions, c % actions, net_of_cost(value, costs, c % actions))
         for t in range(1, record.last + 1):
-            context = sample_context(before, world.context_starts, context_codes, world_rng)
+            context = sample_context(before, env.context_starts, context_codes, env_rng)
             group = policy_contexts[context]
             scale = max(floor, sizes[group, 1])
             action = first_in_tournament(tournaments, group, tie_threshold(tournaments[group, 1], scale))
             position = first_of[context] + action
-            z = sample_number(law, law_starts, position, codes, world_rng)
-            reward = sample_reward(reward_noise, world.mean[z], world_rng)
-            record_round(record, t, position, world.gap[position], reward)
+            z = sample_number(law, law_starts, position, codes, env_rng)
+            reward = sample_reward(reward_noise, env.mean[z], env_rng)
+            record_round(record, t, position, env.gap[position], reward)
             cell = group * actions + action
             add_to_cell(statistic.counts, statistic.totals, cell, reward)
             centre, width = prepare_cell(p, statistic, cell, exploration)

@@ -60,7 +60,7 @@ def __dir__() -> list[str]:
 VARIABLE_LIMIT, DRAWN_LIMIT = 2000, 2**22
 """The maximum number of variables, and of entries of all CPTs, of a random model."""
 
-KNOB_DRAWS = 1000
+MANIPULABLE_DRAWS = 1000
 """The maximum number of draws of manipulable variables until enough variables are among their descendants."""
 
 
@@ -135,9 +135,9 @@ def email_segments(tastes: bool = False) -> Environment:
         [
             Variable("segment", ["new", "regular", "lapsed"], table=[0.5, 0.3, 0.2]),
             *knobs,
-            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_binary_table_of_first(short)),
+            Variable("subject", ["short", "long"], parents=["purpose", "segment"], table=_binary_cpt_of_first(short)),
             Variable(
-                "template", ["1", "2"], parents=["product", "purpose", "segment"], table=_binary_table_of_first(first)
+                "template", ["1", "2"], parents=["product", "purpose", "segment"], table=_binary_cpt_of_first(first)
             ),
         ]
     )
@@ -152,7 +152,7 @@ def email_segments(tastes: bool = False) -> Environment:
     return Environment(problem, BernoulliReward(clicks))
 
 
-def _binary_table_of_first(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _binary_cpt_of_first(first: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The probabilities of two states, given those of the first."""
     return np.stack([first, 1 - first], axis=-1)
 
@@ -445,7 +445,7 @@ def random_world(
     model = random_model(variables, states=states, arrows=arrows, concentration=concentration, rng=generator)
     if int(states) ** min(reward_parents, VARIABLE_LIMIT) > DRAWN_LIMIT:
         raise SizeError(f"The reward would have more than {DRAWN_LIMIT} means. Pass fewer parents or fewer states.")
-    manipulable, effects = _sample_knobs(model, int(knobs), int(reward_parents), generator)
+    manipulable, effects = _sample_manipulable(model, int(knobs), int(reward_parents), generator)
     parents = [effects[i] for i in sorted(generator.choice(len(effects), int(reward_parents), replace=False))]
     means = generator.random([int(states)] * len(parents))
     return Environment(
@@ -453,13 +453,13 @@ def random_world(
     )
 
 
-def _sample_knobs(
+def _sample_manipulable(
     model: CausalModel, knobs: int, fewest: int, generator: np.random.Generator
 ) -> tuple[list[str], list[str]]:
     """Manipulable variables with enough descendants among the others, and these descendants."""
     names = model.names
     causes = _ancestor_matrix(model)
-    for _ in range(KNOB_DRAWS if knobs + fewest <= len(names) else 0):
+    for _ in range(MANIPULABLE_DRAWS if knobs + fewest <= len(names) else 0):
         indices = np.sort(generator.choice(len(names), knobs, replace=False))
         is_effect = np.asarray(causes[:, indices].any(axis=1))
         is_effect[indices] = False

@@ -33,7 +33,7 @@ HIDDEN = {
 DRAWN_VARIABLES = 200
 """The maximum number of variables of random graphs with unobserved confounders."""
 
-TABLE_LIMIT = 2**22
+CPT_ENTRY_LIMIT = 2**22
 """The maximum number of entries in all CPTs of a random model."""
 
 
@@ -58,9 +58,9 @@ def coins() -> Environment:
             Variable("U", [0, 1], table=[0.7, 0.3]),
             Variable("V", [0, 1], table=[0.5, 0.5]),
             Variable("A", [0, 1], parents=["U"], table=[[1, 0], [0, 1]]),
-            Variable("C", [0, 1], parents=["U"], table=_parity_table(1, 0.2)),
-            Variable("B", [0, 1], parents=["A", "V"], table=_parity_table(2, 0.1)),
-            Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity_table(3, 0.1)),
+            Variable("C", [0, 1], parents=["U"], table=_parity_cpt(1, 0.2)),
+            Variable("B", [0, 1], parents=["A", "V"], table=_parity_cpt(2, 0.1)),
+            Variable("Y", [0, 1], parents=["B", "V", "C"], table=_parity_cpt(3, 0.1)),
         ]
     )
     return Environment.from_model(model, manipulable=["A", "B", "C"], reward="Y", optional=True)
@@ -82,15 +82,15 @@ def detour() -> Environment:
         [
             Variable("U", [0, 1], table=[0.1, 0.9]),
             Variable("W", [0, 1], table=[0.4, 0.6]),
-            Variable("A", [0, 1], parents=["U"], table=_binary_table([0.3, 0.6])),
-            Variable("B", [0, 1], parents=["A", "W"], table=_binary_table([[0.5, 0.7], [0.4, 0.1]])),
+            Variable("A", [0, 1], parents=["U"], table=_binary_cpt([0.3, 0.6])),
+            Variable("B", [0, 1], parents=["A", "W"], table=_binary_cpt([[0.5, 0.7], [0.4, 0.1]])),
             Variable(
                 "C",
                 [0, 1],
                 parents=["A", "B", "W"],
-                table=_binary_table([[[0.8, 0.9], [0.8, 0.1]], [[0.1, 0.1], [0.3, 0.6]]]),
+                table=_binary_cpt([[[0.8, 0.9], [0.8, 0.1]], [[0.1, 0.1], [0.3, 0.6]]]),
             ),
-            Variable("Y", [0, 1], parents=["C", "U"], table=_binary_table([[0.4, 0.1], [0.8, 0.9]])),
+            Variable("Y", [0, 1], parents=["C", "U"], table=_binary_cpt([[0.4, 0.1], [0.8, 0.9]])),
         ]
     )
     return Environment.from_model(model, manipulable=["A", "B"], reward="Y", optional=True)
@@ -112,12 +112,10 @@ def reversal() -> Environment:
     model = CausalModel(
         [
             Variable("taste", [0, 1], table=[0.5, 0.5]),
-            Variable("channel", ["web", "mail"], parents=["taste"], table=_binary_table([0.1, 0.9])),
-            Variable("exposure", [0, 1], parents=["channel"], table=_binary_table([0.2, 0.8])),
-            Variable(
-                "engagement", [0, 1], parents=["taste", "exposure"], table=_binary_table([[0.2, 0.1], [0.8, 0.7]])
-            ),
-            Variable("sale", [0, 1], parents=["engagement"], table=_binary_table([0.2, 0.8])),
+            Variable("channel", ["web", "mail"], parents=["taste"], table=_binary_cpt([0.1, 0.9])),
+            Variable("exposure", [0, 1], parents=["channel"], table=_binary_cpt([0.2, 0.8])),
+            Variable("engagement", [0, 1], parents=["taste", "exposure"], table=_binary_cpt([[0.2, 0.1], [0.8, 0.7]])),
+            Variable("sale", [0, 1], parents=["engagement"], table=_binary_cpt([0.2, 0.8])),
         ]
     )
     return Environment.from_model(model, manipulable=["channel"], reward="sale", optional=True)
@@ -146,7 +144,7 @@ def confounded_casino() -> Environment:
             Variable("blinking", [0, 1], table=[0.5, 0.5]),
             Variable("intent", [0, 1], parents=["drunk", "blinking"], table=odd),
             Variable("machine", [0, 1], parents=["intent"], table=[[1, 0], [0, 1]]),
-            Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_binary_table(pays)),
+            Variable("payout", [0, 1], parents=["machine", "drunk", "blinking"], table=_binary_cpt(pays)),
         ]
     )
     return Environment.from_model(
@@ -154,16 +152,16 @@ def confounded_casino() -> Environment:
     )
 
 
-def _binary_table(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _binary_cpt(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The probabilities of 0 and 1, given those of 1."""
     p_one = np.asarray(probabilities, dtype=np.float64)
     return np.stack([1 - p_one, p_one], axis=-1)
 
 
-def _parity_table(causes: int, error: float) -> npt.NDArray[np.float64]:
+def _parity_cpt(causes: int, error: float) -> npt.NDArray[np.float64]:
     """Whether the sum of some binary variables is odd, wrong with a small probability."""
     odd = np.indices([2] * causes).sum(axis=0) % 2 == 1
-    return _binary_table(np.where(odd, 1 - error, error))
+    return _binary_cpt(np.where(odd, 1 - error, error))
 
 
 def random_hidden_graph(variables: int, *, arrows: float = 1.5, hidden: float = 1.0, rng: Seed = None) -> CausalGraph:
@@ -238,10 +236,10 @@ def model_of_graph(graph: CausalGraph, *, states: int = 2, concentration: float 
     values = {name: graph.states.get(name, tuple(range(int(states)))) for name in parents}
     if (
         sum(np.prod([float(len(values[n])) for n in (*own_parents, name)]) for name, own_parents in parents.items())
-        > TABLE_LIMIT
+        > CPT_ENTRY_LIMIT
     ):
         raise SizeError(
-            f"The CPTs of this model would have more than {TABLE_LIMIT} numbers. Pass fewer arrows or states."
+            f"The CPTs of this model would have more than {CPT_ENTRY_LIMIT} numbers. Pass fewer arrows or states."
         )
     generator = random_generator(rng)
     return CausalModel(

@@ -72,7 +72,7 @@ class InvariantAverage:
     of: Formula
     shares: Formula
     """The distribution used as weights."""
-    alike: tuple[str, ...] = ()
+    uniform_names: tuple[str, ...] = ()
     """The variables whose values have equal weights."""
 
     def __str__(self) -> str:
@@ -226,9 +226,9 @@ def evaluate(formula: Formula, tables: ConditionalTables, sizes: Mapping[str, in
             axes = (*_model_axes(parts), *_sorted_free_names(formula))
             above, below = (align_axes(part, axes, sizes) for part in parts)
             return NamedArray(np.divide(above, below, out=np.zeros(below.shape), where=below > 0), axes)
-        case InvariantAverage(_, of, shares, alike):
+        case InvariantAverage(_, of, shares, uniform_names):
             averaged, weights = evaluate(of, tables, sizes), evaluate(shares, tables, sizes)
-            uniform = [NamedArray(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in alike]
+            uniform = [NamedArray(np.full(sizes[name], 1 / sizes[name]), (name,)) for name in uniform_names]
             return contract_arrays([averaged, weights, *uniform], _sorted_free_names(formula))
 
 

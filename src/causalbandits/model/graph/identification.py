@@ -124,8 +124,8 @@ class DataRegime:
         tables = product_of(self.conditional(i) for i in self._order if closure >> i & 1)
         shares = sum_out(self.graph.names_of(closure & ~others), tables)
         # A randomised variable has no distribution of its own; its values have equal weights.
-        alike = self.graph.bits(free_names(shares).difference(relevant)) & self.randomised | others & self.randomised
-        return InvariantAverage(self.graph.names_of(others | alike), factor, shares, self.graph.names_of(alike))
+        uniform = self.graph.bits(free_names(shares).difference(relevant)) & self.randomised | others & self.randomised
+        return InvariantAverage(self.graph.names_of(others | uniform), factor, shares, self.graph.names_of(uniform))
 
     def _close_under_pillows(self, nodes: int) -> int:
         """The nodes, their pillows, the pillows of these, and so on.

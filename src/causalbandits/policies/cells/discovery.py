@@ -99,7 +99,7 @@ def has_unseen_state(cells: MainEffectCells) -> Array:
     return np.where(is_seen[cells.positions].all(axis=1), 0.0, 1.0)
 
 
-def wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array, window: Window) -> Array:
+def find_wanted_configurations(rows: Array, b: int, count: Array, unseen_state: Array, window: Window) -> Array:
     """1 for each wanted configuration, 0 for the others. `rows` are P(. | a); b is the action with the largest
     posterior mean.
     """

@@ -44,9 +44,9 @@ from causalbandits.policies.cells.discovery import (
     Window,
     discovery_score,
     discovery_window,
+    find_wanted_configurations,
     has_unseen_state,
     reward_standard_deviation,
-    wanted_configurations,
 )
 from causalbandits.policies.cells.policy import PosteriorPolicy
 from causalbandits.policies.cells.thompson import CausalThompsonSampling
@@ -247,11 +247,11 @@ class GittinsPolicy(HorizonPolicy[Cells], PosteriorPolicy):
         powers, horizon = powers_of(situation), self.effective_horizon(cells.rounds)
         if isinstance(p, MainEffects):
             x = powers.in_tree_order(main_effects_mean(p, cells.count, cells.total))
-            return ValueEstimates(powers, _projected_means(powers, x), main_effects_at_cells(p, powers.order), horizon)
+            return ValueEstimates(powers, _project_means(powers, x), main_effects_at_cells(p, powers.order), horizon)
         compute_belief = INDEX[type(p)].belief
         assert compute_belief is not None
         belief = Belief(*map(powers.in_tree_order, compute_belief(p, cells.count, cells.total)))
-        return ValueEstimates(powers, _projected_means(powers, belief.mean), belief, horizon)
+        return ValueEstimates(powers, _project_means(powers, belief.mean), belief, horizon)
 
     def effective_horizon(self, rounds: int) -> float:
         """H in the round after `rounds` rewards."""
@@ -348,7 +348,7 @@ class CausalGittins(GittinsPolicy):
         cells = slice(None) if relevant is None else relevant
         count = estimates.powers.in_tree_order(statistic.count[cells])
         unseen = estimates.powers.in_tree_order(has_unseen_state(statistic)[cells])
-        wanted = wanted_configurations(rows, b, count, unseen, window)
+        wanted = find_wanted_configurations(rows, b, count, unseen, window)
         if not wanted.any():
             return None
         standard_deviation = reward_standard_deviation(statistic.pooled())
@@ -469,7 +469,7 @@ class ValueEstimates(NamedTuple):
         return gittins_bonus_of_pair(self.powers, a, b, belief.variance, belief.noise, self.horizon)
 
 
-def _projected_means(powers: PowerSums, x: Array) -> Scores:
+def _project_means(powers: PowerSums, x: Array) -> Scores:
     return Scores(powers.sums(x, 1), largest_magnitude(x))
 
 

@@ -192,7 +192,7 @@ def _reason_untested(problem: Problem, monitor: Monitor, about: int, which: int)
     if not monitor.witnessed:
         return NO_OUTCOMES
     if about == ARROW:
-        since = " since the last repair of the graph" if monitor.joined_variables else ""
+        since = " since the last repair of the graph" if monitor.added_variables else ""
         return f"given the parents, the choice of {problem.manipulable[which]} was never random{since}"
     return testable_implications(problem).reason_untested(which, monitor.counted)
 

@@ -43,8 +43,8 @@ from causalbandits.policies.robust.monitor import (
     UNCHANGED,
     GroupedProjection,
     MonitoredCells,
-    joined_cell,
     joint_choice_count,
+    repaired_cell,
 )
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import validate_one_of, validate_parents
@@ -160,7 +160,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     def decide(self, situation: Situation, statistic: MonitoredCells, rng: np.random.Generator) -> Choice:
         cells = self._relevant_cells(situation.problem, statistic)
         index = self.inner.index(statistic.cells if cells is None else statistic.cells.subset(cells), rng, self.samples)
-        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.joined_variables)
+        is_repaired = len(statistic.alarms) and (statistic.given_up or statistic.added_variables)
         best = (
             self._score_cells(situation, statistic, index).best_positions()
             if is_repaired
@@ -195,7 +195,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         problem = statistic.current_problem(situation.problem)
         if not isinstance(situation.candidates, ListedActions):
             every = isinstance(situation.candidates, AllActions) or bool(
-                statistic.given_up or statistic.joined_variables
+                statistic.given_up or statistic.added_variables
             )
             return problem.situation(every=every)
         if problem is situation.problem:
@@ -207,7 +207,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if statistic.given_up:
             every = index.shape[-1] == situation.problem.actions.size
             return situation.take(index if every else index[..., self._relevant_cells(situation.problem, statistic)])
-        manipulable = statistic.joined_variables
+        manipulable = statistic.added_variables
         if not manipulable:
             return situation.project(index)
         return situation.net_of_costs(
@@ -255,7 +255,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         if problem.context and _depends_on_context(problem, problem.manipulable[which]):
             return CONTEXT_DEPENDENT
         statistic.joined[which] = 1
-        manipulable = statistic.joined_variables
+        manipulable = statistic.added_variables
         cells = problem.configurations * joint_choice_count(problem.actions.radices, manipulable)
         every = len(manipulable) == len(problem.manipulable) or cells >= problem.actions.size
         if every and not problem.context:
@@ -336,7 +336,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             weights[self._context_number(problem) * problem.actions.size + action.number] = 1.0
             return bounds_of_weighted_mean(parameters, cells, weights, confidence=confidence, cell="action")
         cell_numbers = [
-            joined_cell(z, action.choices, problem.actions.radices, statistic.joined_variables)
+            repaired_cell(z, action.choices, problem.actions.radices, statistic.added_variables)
             for z in range(problem.configurations)
         ]
         weights, draws = problem.parent_distribution(action).reshape(-1), problem.sample_parent_distributions(action)

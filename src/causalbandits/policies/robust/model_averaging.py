@@ -85,7 +85,7 @@ class Candidates:
             self._validate_candidate(place, candidate)
         table = None if candidate is None or not parents else self._build_table(candidate)
         logs = np.zeros(0) if table is None else np.log(np.maximum(table, MIN_PROBABILITY)).reshape(-1)
-        return Candidate(table, logs, self._allowed_actions(place, candidate), self._parents.index(parents))
+        return Candidate(table, logs, self._find_allowed_actions(place, candidate), self._parents.index(parents))
 
     def _validate_candidate(self, place: int, candidate: Problem) -> None:
         ours, variables = self._problem, (*self._problem.manipulable, *self._problem.parents, *self._problem.context)
@@ -130,7 +130,7 @@ class Candidates:
         """P(z | do(a), c); zeros if the context is impossible."""
         return view.parent_distributions().reshape(self.shape[1:]) if view.can_occur else np.zeros(self.shape[1:])
 
-    def _allowed_actions(self, place: int, candidate: Problem | None) -> npt.NDArray[np.bool_] | None:
+    def _find_allowed_actions(self, place: int, candidate: Problem | None) -> npt.NDArray[np.bool_] | None:
         if candidate is None or candidate.actions.is_same_as(self._problem.actions):
             return None
         allowed = np.array([do in candidate.actions for do in self._problem.actions])

@@ -78,7 +78,7 @@ def joint_choice_count(radices: tuple[int, ...], manipulable: tuple[int, ...]) -
     return math.prod(radices[variable] for variable in manipulable)
 
 
-def joined_cell(configuration: int, choices: Choices, radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
+def repaired_cell(configuration: int, choices: Choices, radices: tuple[int, ...], manipulable: tuple[int, ...]) -> int:
     """The cell of an outcome."""
     for variable in manipulable:
         configuration = configuration * radices[variable] + choices[variable]
@@ -212,7 +212,7 @@ class Monitor(Statistic):
         super().restore(record)
 
     @property
-    def joined_variables(self) -> tuple[int, ...]:
+    def added_variables(self) -> tuple[int, ...]:
         """The manipulable variables that were added to the parents."""
         joined = self.joined.tolist()
         return tuple([variable for variable, has in enumerate(joined) if has]) if 1 in joined else ()
@@ -257,14 +257,14 @@ class Monitor(Statistic):
             self.believed = self.counted.copy()
 
     def _stratum(self, problem: Problem, choices: Choices, z: Z) -> int:
-        return joined_cell(problem.configuration(z), choices, problem.actions.radices, self.joined_variables)
+        return repaired_cell(problem.configuration(z), choices, problem.actions.radices, self.added_variables)
 
     def _contrasts(self, problem: Problem, implications: Implications, outcome: Outcome) -> list[Contrast]:
         """P(x | stratum) for the choices x of every variable whose choice was random."""
         support = outcome.support
         if support is None or len(support) == 1:
             return []
-        current, fixed = self.current_problem(problem), self.joined_variables
+        current, fixed = self.current_problem(problem), self.added_variables
         current_implications = implications if current is problem else testable_implications(current)
         choices_made, z = outcome.action.choices, outcome.z
         if current_implications.probability(current, choices_made, z) == 0.0:
@@ -383,7 +383,7 @@ class Monitor(Statistic):
 
     def restart(self, problem: Problem) -> None:
         """Restart the evidence on manipulable variables with the current strata."""
-        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.joined_variables)
+        strata = problem.configurations * joint_choice_count(problem.actions.radices, self.added_variables)
         for name, value in _empty_sums(strata, self.seen.shape[1], len(self.joined)).items():
             setattr(self, name, value)
 
@@ -452,7 +452,7 @@ class MonitoredCells(Monitor):
         """The cell of an outcome."""
         if self.given_up:
             return context * problem.actions.size + action.number
-        return joined_cell(z, action.choices, problem.actions.radices, self.joined_variables)
+        return repaired_cell(z, action.choices, problem.actions.radices, self.added_variables)
 
     def add_reward(self, problem: Problem, action: Action, z: int, context: int, reward: float) -> None:
         """Add one reward."""

@@ -107,7 +107,7 @@ class DistrictBlock(Block):
             set_patterns = [self._space.always_set.intersection(self.manipulable_names).union(set_names)]
         else:
             set_patterns = [
-                pattern for pattern in self._listed_patterns if pattern.intersection(manipulable) == set(set_names)
+                pattern for pattern in self._patterns_in_list if pattern.intersection(manipulable) == set(set_names)
             ]
         goals, ancestral = graph.bits(self.parent_names), 0
         for pattern in set_patterns:
@@ -118,7 +118,7 @@ class DistrictBlock(Block):
         """The subsets of some manipulable variables that may be set together."""
         if self._space.explicit_choices is not None:
             yield from dict.fromkeys(
-                tuple(name for name in manipulable if name in pattern) for pattern in self._listed_patterns
+                tuple(name for name in manipulable if name in pattern) for pattern in self._patterns_in_list
             )
             return
         for size in range(len(manipulable) + 1):
@@ -127,7 +127,7 @@ class DistrictBlock(Block):
                     yield set_names
 
     @cached_property
-    def _listed_patterns(self) -> set[frozenset[str]]:
+    def _patterns_in_list(self) -> set[frozenset[str]]:
         """The sets of this block's variables that the actions of a list set."""
         rows = [[row[k] for k in self.manipulable] for row in self._space.explicit_choices or ()]
         return {frozenset(n for n, choice in zip(self.manipulable_names, row, strict=True) if choice) for row in rows}
@@ -136,7 +136,7 @@ class DistrictBlock(Block):
         """Whether some action sets exactly these of some manipulable variables."""
         space = self._space
         if space.explicit_choices is not None:
-            return any(pattern.intersection(manipulable) == set(set_names) for pattern in self._listed_patterns)
+            return any(pattern.intersection(manipulable) == set(set_names) for pattern in self._patterns_in_list)
         most = len(space.names) if space.max_set is None else space.max_set
         return (
             space.always_set.intersection(manipulable) <= set(set_names)

@@ -41,7 +41,7 @@ class Layout(NamedTuple):
     bends: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
 
 
-def name_hidden_causes(graph: CausalGraph) -> nx.DiGraph:
+def name_confounders(graph: CausalGraph) -> nx.DiGraph:
     """A graph for pictures: unobserved confounders without a name get one, and are labelled with a question mark."""
     free = (name for i in itertools.count(1) if (name := f"?{i}") not in graph.parents)
     names = {node: next(free) for node in graph.graph if not isinstance(node, str)}
@@ -187,7 +187,7 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
 
 def graph_with_reward(problem: Problem, goal: str) -> nx.DiGraph:
     """The causal graph including the reward; unnamed unobserved confounders are named after their effects."""
-    graph = name_hidden_causes(problem.graph)
+    graph = name_confounders(problem.graph)
     if goal not in graph:
         graph.add_edges_from((parent, goal) for parent in problem.parents)
     return graph

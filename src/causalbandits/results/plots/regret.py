@@ -153,7 +153,7 @@ def label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
         )
 
 
-def _name_in_run(run: Run, policy: str) -> str:
+def _find_name(run: Run, policy: str) -> str:
     """The name under which a run has a policy; the policy itself where it has several, or did not note them."""
     ids = {} if run.origin is None or run.origin.ids is None else run.origin.ids
     horizon = rf"\(horizon={run.horizon}\)|horizon={run.horizon}, |, horizon={run.horizon}(?=\))"
@@ -179,7 +179,7 @@ def _draw_bounds(ax: Axes, run: Run, bounds: Sequence[Bound], colours: dict[str,
     for bound in bounds:
         rounds = np.unique(np.append(np.geomspace(2, run.horizon, 400), run.rounds[run.rounds >= 2]))
         values = bound.at(rounds, horizon=run.horizon)
-        colour = colours.get(_name_in_run(run, bound.policy), "0.45")
+        colour = colours.get(_find_name(run, bound.policy), "0.45")
         kind = "Bayesian bound" if bound.kind == "Bayesian" else "bound"
         label = f"{policy_label(bound.policy)} {kind}{' (assumptions broken)' * bool(bound.broken)}"
         vacuous = " (vacuous)" if bound.vacuous(rounds[-1], horizon=run.horizon) else ""

@@ -204,7 +204,7 @@ async def show_study(context: ServiceContext, request: Request) -> Response:
 async def what_if(context: ServiceContext, request: Request) -> Response:
     """Off-policy evaluation: the mean reward of always setting the values in the form."""
     name = request.path_params["study"]
-    form_values = {knob: value for knob, value in request.query_params.items() if value}
+    form_values = {variable: value for variable, value in request.query_params.items() if value}
     status, template_values = await context.writers[name].scanner.read(lambda study: _evaluate_form(study, form_values))
     return render_page("what_if.html", status, name=name, typed=form_values, **template_values)
 
@@ -216,17 +216,17 @@ def _evaluate_form(study: Study, form_values: dict[str, str]) -> tuple[int, dict
                 f"The log has more than {MAX_EVALUATED_OUTCOMES:,} outcomes, the limit of an evaluation on this page. "
                 "In Python, call study.evaluate(...) on a backup."
             )
-        target = {knob: _parse_state(study, knob, value) for knob, value in form_values.items()}
+        target = {variable: _parse_state(study, variable, value) for variable, value in form_values.items()}
         by: By = "actions" if study.problem.unit == "actions" else "configurations"
         return 200, {"evaluation": study.evaluate(target, by=by), "logged": study.evaluate("logged"), "why": ""}
     except CausalBanditsError as error:
         return 400, {"evaluation": None, "logged": None, "why": str(error)}
 
 
-def _parse_state(study: Study, knob: str, text: str) -> Any:
-    states_by_text = {str(state): state for state in study.problem.knowledge[knob].states}
+def _parse_state(study: Study, variable: str, text: str) -> Any:
+    states_by_text = {str(state): state for state in study.problem.knowledge[variable].states}
     if text not in states_by_text:
-        raise CausalBanditsError(f"{knob} must be one of {', '.join(states_by_text)}; got {text!r:.60}.")
+        raise CausalBanditsError(f"{variable} must be one of {', '.join(states_by_text)}; got {text!r:.60}.")
     return states_by_text[text]
 
 
