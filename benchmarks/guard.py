@@ -163,7 +163,7 @@ class Part(NamedTuple):
 
 
 BETA, TS = cb.policies.CausalThompsonSampling(prior="beta"), cb.policies.ThompsonSampling(prior="beta")
-GUARD, WARNED = (cb.policies.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("mend", "warn"))
+GUARD, WARNED = (cb.policies.GuardedThompsonSampling(prior="beta", on_alarm=way) for way in ("repair", "warn"))
 RIVALS = {"c-ts(prior=beta)": BETA, "guarded": GUARD, "ts(prior=beta)": TS, "hac-ucb": cb.policies.HACUCB()}
 LEARNT = cb.policies.CausalThompsonSampling(prior="beta", cpts="learned", samples=32)
 SOUND = cb.policies.GuardedThompsonSampling(prior="gaussian", noise_scale=0.5, on_alarm="warn")

@@ -69,7 +69,7 @@ def converse(agent, rounds, seed=0, env=WORLD):
     return decided
 
 
-def guarded(way="mend", samples=8):
+def guarded(way="repair", samples=8):
     return cb.policies.GuardedThompsonSampling(prior="beta", samples=samples, on_alarm=way)
 
 
@@ -116,7 +116,7 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
 @pytest.mark.parametrize(
     ("way", "way_out"),
     [
-        ("mend", "create the problem again with agent.model, the learned model"),
+        ("repair", "create the problem again with agent.model, the learned model"),
         ("warn", "estimate these CPTs again"),
         ("leave", "estimate these CPTs again"),
     ],

@@ -51,7 +51,7 @@ OPTIONS = {
     "feature_bound": scale,
     "batch": st.integers(1, 1000),
     "audit": st.floats(0.0, 0.5),
-    "on_alarm": st.sampled_from(["mend", "warn", "leave"]),
+    "on_alarm": st.sampled_from(["repair", "warn", "leave"]),
 }
 
 

@@ -277,7 +277,7 @@ def test_audits_try_every_searched_action_with_its_exact_probability():
         ({"samples": 1}, "samples must be 2 or more"),
         ({"alpha": 0.0}, "alpha must lie between 1e-9 and 0.5; got 0.0"),
         ({"audit": 0.6}, "audit must lie between 0 and 0.5; got 0.6"),
-        ({"on_alarm": "panic"}, "on_alarm must be one of 'mend', 'warn', 'leave'; got 'panic'"),
+        ({"on_alarm": "panic"}, "on_alarm must be one of 'repair', 'warn', 'leave'; got 'panic'"),
         ({"prior": "beta", "noise_scale": 2.0}, "A Beta prior has no scales"),
     ],
 )

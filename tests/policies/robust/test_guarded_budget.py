@@ -166,7 +166,7 @@ def test_false_alarms_under_a_budget_are_rarer_than_the_level():
     assert alarmed <= 18
 
 
-@pytest.mark.parametrize(("way", "done"), [("mend", REPAIRED), ("leave", GRAPH_ABANDONED)])
+@pytest.mark.parametrize(("way", "done"), [("repair", REPAIRED), ("leave", GRAPH_ABANDONED)])
 def test_under_a_budget_a_missing_arrow_is_noticed_and_mended_by_agent_and_driver_alike(way, done, tmp_path):
     env = with_arrow("product", 0.3)
     world = cb.Environment(priced(env.problem), env.reward)

@@ -80,7 +80,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
         alpha: The limit of the probability of any false alarm in a run, from 1e-9 to 0.5.
         audit: The share of decisions, from 0 to 0.5, that are made uniformly at random. They reveal errors in actions
             that Thompson sampling no longer tries.
-        on_alarm: "mend" adds the variable that the reward depends on to its parents, or learns the rejected CPTs.
+        on_alarm: "repair" adds the variable that the reward depends on to its parents, or learns the rejected CPTs.
             "leave" drops the graph and learns a mean per action in every context. "warn" only warns.
 
     Raises:
@@ -95,7 +95,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
     samples: int = 32
     alpha: float = 0.05
     audit: float = 0.0
-    on_alarm: Literal["mend", "warn", "leave"] = "mend"
+    on_alarm: Literal["repair", "warn", "leave"] = "repair"
     family, family_label = "c-ts-guarded", "Guarded C-TS"
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class GuardedThompsonSampling(FamilyPolicy[MonitoredCells]):
             raise PolicyError(f"alpha must lie between 1e-9 and 0.5; got {self.alpha!r}.")
         if not is_real(self.audit) or not 0.0 <= self.audit <= 0.5:
             raise PolicyError(f"audit must lie between 0 and 0.5; got {self.audit!r}.")
-        validate_one_of("on_alarm", self.on_alarm, ("mend", "warn", "leave"))
+        validate_one_of("on_alarm", self.on_alarm, ("repair", "warn", "leave"))
 
     @cached_property
     def inner(self) -> CausalThompsonSampling:
