@@ -131,7 +131,6 @@ else:
                 "CausalLinearThompsonSampling",
                 "CausalLinearTSUCB",
                 "CausalLinearUCB",
-                "LearnedStructure",
                 "LinTS",
                 "LinUCB",
             ],

@@ -127,8 +127,8 @@ online)
     Args:
         knowledge: The graph: a text (`a -> b; {a, b} -> c; a <-> c`), a mapping from each variable to its causes, a
             `networkx.DiGraph`, a `CausalGraph`, or the path of a file (.dot, also dagitty's; .bif; .json). Or a model
-            with CPTs: a `CausalModel`, or the result of `fit`. None if no graph is known; one mean per action is then
-            learned.
+            with CPTs: a `CausalModel`, or the result of `fit`. None if no graph is known: with `values`, the structure is
+            learned, and otherwise one mean per action.
         reward: The name of the outcome. Its parents are read off the graph if it is a node of the graph. It needs
             neither a data column nor values.
         manipulable: The variables that a decision sets: their names, or a mapping from each name to the values that it
@@ -169,6 +169,13 @@ online)
             with a guaranteed error probability need this or `noise_scale`. Default: no bounds are declared.
         noise_scale: The declared sub-Gaussian scale of rewards given the parents, in units of the reward. Default: none
             is declared.
+        known: "partly" makes the graph half of a prior over structures, instead of a constraint. Default: the graph is
+            taken as correct.
+        max_parents: The largest candidate parent set, if the structure is learned. Default: 4.
+        tiers: The order of the observed variables, if the structure is learned: lists of variables, the earliest first.
+            Default: the order of `values`, or that of the graph.
+        require_edges: Pairs of a cause and an effect that the learned structure has. Default: none.
+        forbid_edges: Pairs of a cause and an effect that the learned structure lacks. Default: none.
 
     Attributes:
         actions: The action space.
@@ -181,6 +188,7 @@ online)
         context: The variables whose values may be known before a decision.
         reward_range: The declared bounds of every reward; None if there are none.
         noise_scale: The declared sub-Gaussian scale of rewards given the parents; None if there is none.
+        structure_prior: The candidate parent sets, if the structure is learned; otherwise None.
 
     Raises:
         ProblemError: If the arguments do not form a problem, such as constraints that no action meets.
@@ -215,7 +223,6 @@ online)
     noise_scale: float | None
     """The declared sub-Gaussian scale of rewards given the parents."""
     structure_prior: StructurePrior | None
-    """The candidate parent sets, where the structure is learned; None where it is not."""
     context_codes: Z | None
     """The codes of the context, -1 for unknown values; None if no value is known."""
     context_codes_by_name: dict[str, int]
