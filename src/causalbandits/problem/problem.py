@@ -127,8 +127,8 @@ online)
     Args:
         knowledge: The graph: a text (`a -> b; {a, b} -> c; a <-> c`), a mapping from each variable to its causes, a
             `networkx.DiGraph`, a `CausalGraph`, or the path of a file (.dot, also dagitty's; .bif; .json). Or a model
-            with CPTs: a `CausalModel`, or the result of `fit`. None if no graph is known: with `values`, the structure is
-            learned, and otherwise one mean per action.
+            with CPTs: a `CausalModel`, or the result of `fit`. None if no graph is known: with `values`, the structure
+            is learned, and otherwise one mean per action.
         reward: The name of the outcome. Its parents are read off the graph if it is a node of the graph. It needs
             neither a data column nor values.
         manipulable: The variables that a decision sets: their names, or a mapping from each name to the values that it

@@ -188,7 +188,7 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
     >>> from causalbandits import Problem
     >>> problem = Problem(None, reward="click", manipulable={"price": [9, 12]}, values={"page": ["a", "b"]})
     >>> structure_layout(problem).parent_sets.cells
-    14
+    15
 
     Args:
         prior: "beta" for rewards in [0, 1], with a Beta(1, 1) prior of each mean; "gaussian" for any rewards, whose
