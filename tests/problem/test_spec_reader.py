@@ -279,7 +279,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 def test_the_specifications_of_the_page_are_read(tmp_path: Path) -> None:
-    problem, simulation = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    problem, ages, simulation = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "age.toml").write_text(ages)
+    assert "age" in cb.Problem.from_spec(tmp_path / "age.toml").graph.names
     (tmp_path / "shop.toml").write_text(problem)
     assert cb.Problem.from_spec(tmp_path / "shop.toml").fingerprint == PROBLEM.fingerprint
     (request,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
