@@ -739,7 +739,7 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
     description = cb.describe(problem)
     assert description.policy == ESTIMATED_TABLES.id
     assert "CPTs to learn online: subject, template" in str(description)
-    assert "searches 36 actions" in str(description)
+    assert "Search: 36 actions." in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
     assert ESTIMATED_TABLES.id in str(found)
 
