@@ -354,7 +354,7 @@ def test_the_command_plays_a_policy_of_your_own(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["regret", "--quick", "--replications", "5"], "--quick and --replications exclude each other"),
+        (["regret", "--quick", "--replications", "5"], "Give --quick or --replications, not both"),
         (["regret", "--costs", "--quick"], "--costs times decisions and plays nothing: leave out --quick"),
         (["regret", "--only", "e-mal"], "Unknown set of the benchmark: 'e-mal'. Did you mean 'e-mail'"),
         (["regret", "--policy", "c-ubc"], "Unknown policy of the benchmark: 'c-ubc'. Did you mean 'c-ucb'"),

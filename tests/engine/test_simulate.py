@@ -178,7 +178,7 @@ def test_plays_of_a_policy_with_another_belief_are_counted_by_the_true_numbers(e
 
 def test_plays_of_too_many_actions_are_refused():
     env = cb.zoo.random_parallel(3, 10, np.ones(10), rng=0)
-    with pytest.raises(SizeError, match="How often each action was played"):
+    with pytest.raises(SizeError, match="The counts of plays are stored for every action"):
         cb.simulate(env, "cl-ts", horizon=10, replications=1, measures="plays")
 
 

@@ -186,7 +186,7 @@ CALLS = {
     "study's ask": of_study("ask", eligible=[{}, {"purpose": "Promo"}], key="b"),
     "study's tell": of_study("tell", decision=0, reward=1.0, observed={**SEEN, "product": "Photoshop"}),
     "study's correct": of_study("correct", decision=1, reward=0.0, observed=SEEN),
-    "study's cancel": of_study("cancel", id=0),
+    "study's cancel": of_study("cancel", decision=0),
     "study's evaluate": of_study("evaluate", target={"purpose": "Promo"}, by="configurations"),
     "study's mode": of_study("set_mode", mode="shadow", baseline={"purpose": "Promo"}, by="ann", why="a test"),
     "connect": (cb.connect, {"url": "http://127.0.0.1:1/study", "key": None}),
@@ -194,7 +194,7 @@ CALLS = {
     "tell": of_agent("tell", decision=1, reward=1.0, observed={**SEEN, "product": "Photoshop"}),
     "correct": of_agent("correct", decision=0, reward=0.0, observed=SEEN),
     "retract": of_agent("retract", decision=0),
-    "cancel": of_agent("cancel", id=1),
+    "cancel": of_agent("cancel", decision=1),
     "recommend": of_agent("recommend", confidence=0.9),
     "check": of_agent("check", alpha=0.05),
     "evidence": (

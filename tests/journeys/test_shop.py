@@ -76,7 +76,9 @@ def guarded(way="repair", samples=8):
 def test_after_a_wrong_row_decisions_and_advice_are_those_of_the_tables_as_learnt_within_the_budget(tmp_path):
     believed = problem(shop(view=[0.05, 0.05, 0.9]))
     agent = cb.Agent(believed, guarded(), seed=1, budget=cb.Budget(12, rounds=300))
-    with pytest.warns(EvidenceWarning, match="price='high', channel='app'.*learnt from what is seen"):
+    with pytest.warns(
+        EvidenceWarning, match="price='high', channel='app'.*the policy estimates the CPTs from outcomes"
+    ):
         converse(agent, 150)
     assert agent._statistic.alarm_rows()[0].done == TABLES_LEARNED
     learnt = believed.with_model(agent.model)
@@ -105,7 +107,7 @@ def test_part_of_the_context_is_refused_when_it_is_asked_for_not_when_it_is_told
         for known in ({"region": "north"}, {"age": "old"}, {}, None):
             with pytest.raises(
                 PolicyError,
-                match=r"\(region, age\); known: age=old\. Pass the whole context, or leave on_alarm out:",
+                match=r"\(region, age\); known: .*\. Pass the whole context, or leave on_alarm out:",
             ):
                 agent.ask(context=known)
         assert not agent.pending

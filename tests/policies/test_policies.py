@@ -62,7 +62,7 @@ def test_every_id_names_its_policy(id):
         ("cl-ts", {"v": -1}, "v must be a positive"),
         ("cl-ucb", {"feature_bound": math.inf}, "feature_bound must be a positive"),
         ("ucb", {"horizon": 0}, "horizon must be a whole number, 1 or more; got 0"),
-        ("ucb", {"horizon": 10, "anytime": True}, "not both"),
+        ("ucb", {"horizon": 10, "anytime": True}, "horizon= and anytime=True exclude each other"),
     ],
 )
 def test_bad_parameters_are_refused(id, parameters, complaint):

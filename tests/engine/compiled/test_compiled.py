@@ -234,7 +234,7 @@ def test_the_user_is_listened_to_more_often_where_rounds_cost_more():
 def test_a_run_without_end_can_be_interrupted():
     run = "cb.simulate(cb.zoo.figure2(), 'c-ucb', horizon={}, replications=1, progress=False)"
     # An interrupt while numba compiles may be lost in its callbacks, so that is done first.
-    program = f"import causalbandits as cb; {run.format(10)}; print('ready', flush=True); {run.format('10**12')}"
+    program = f"import causalbandits as cb; {run.format(10**6)}; print('ready', flush=True); {run.format('10**12')}"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", program], preexec_fn=hear_interrupts, **pipes) as process:
         try:

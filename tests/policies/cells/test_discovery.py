@@ -124,7 +124,7 @@ def test_rounds_without_a_horizon_grow_with_the_logarithm_of_time():
 
 @pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, "much", True])
 def test_a_share_out_of_range_is_refused(share):
-    with pytest.raises(PolicyError, match=r"from 0 to 0.5"):
+    with pytest.raises(PolicyError, match=r"between 0 and 0.5"):
         cb.policies.CausalGittins(prior="main-effects", discovery=share)
 
 

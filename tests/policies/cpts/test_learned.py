@@ -720,9 +720,10 @@ def test_tables_are_drawn_once_for_all_contexts_and_what_they_share_is_contracte
 def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
     problem = env.problem.without_cpts()
     assert set(problem.unknown_cpts) == {"template", "subject"}
-    with pytest.warns(ProblemWarning, match=r"Nothing is known of the tables of .*c-ts\(prior=beta, cpts=learned\)"):
+    said = r"The CPTs of subject, template are unknown, and .* as known and uniform.*c-ts\(prior=beta, cpts=learned\)"
+    with pytest.warns(ProblemWarning, match=said):
         cb.Agent(problem, "c-ts(prior=beta)")
-    with pytest.warns(ProblemWarning, match="Nothing is known of the tables"):
+    with pytest.warns(ProblemWarning, match=said):
         cb.simulate(env, "c-ucb", horizon=10, replications=1, believed=problem)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -737,8 +738,8 @@ def test_tables_of_which_nothing_is_known_are_not_silently_taken_for_known(env):
         )
     description = cb.describe(problem)
     assert description.policy == ESTIMATED_TABLES.id
-    assert "Nothing is known of the tables of" in str(description)
-    assert "searches 36 actions" in str(description)
+    assert "CPTs to learn online: subject, template" in str(description)
+    assert "Search: 36 actions." in str(description)
     found = cb.forecast(problem, horizon=60, replications=3, progress=False)
     assert ESTIMATED_TABLES.id in str(found)
 

@@ -328,7 +328,7 @@ def test_very_many_actions_are_never_listed():
 
 
 def test_scales_are_given_or_learnt():
-    with pytest.raises(PolicyError, match="leave them out"):
+    with pytest.raises(PolicyError, match="Leave out these two options"):
         cb.policies.CausalLinearThompsonSampling(scales="estimated", noise_scale=0.5)
     with pytest.raises(PolicyError, match="scales"):
         cb.policies.CausalLinearThompsonSampling(scales="known")

@@ -195,7 +195,7 @@ def test_draws_have_heavier_tails_while_rewards_are_few():
     "kind", [cb.policies.CausalThompsonSampling, cb.policies.ThompsonSampling, cb.policies.CausalUCB, cb.policies.UCB]
 )
 def test_scales_are_given_or_learnt(kind):
-    with pytest.raises(PolicyError, match="leave them out"):
+    with pytest.raises(PolicyError, match="Leave out these two options"):
         kind(scales="estimated", noise_scale=0.5)
     with pytest.raises(PolicyError, match="must be one of 'given', 'estimated'"):
         kind(scales="known")

@@ -191,7 +191,7 @@ def test_before_there_is_enough_cells_are_drawn_one_by_one():
 def test_main_effects_are_of_parents_and_of_few_of_them():
     with pytest.raises(PolicyError, match="of the reward's parents"):
         cb.policies.ThompsonSampling(prior="main-effects")
-    with pytest.raises(PolicyError, match="estimates the scales: leave out"):
+    with pytest.raises(PolicyError, match=r"estimates the scales\. Leave out"):
         cb.policies.CausalThompsonSampling(prior="main-effects", noise_scale=2.0)
     with pytest.raises(SizeError, match="the limit is"):
         MainEffectCells.of_shape((2,) * 20)

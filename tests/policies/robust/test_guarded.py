@@ -167,7 +167,10 @@ def test_the_agent_and_the_simulator_decide_the_same_through_an_alarm():
             z, reward = env.draw(outcome.action.choices, world)
             agent.tell(decision.id, reward=reward, observed=seen(env.problem.decode_parents(z)))
 
-    with pytest.warns(EvidenceWarning, match="should not depend on product .*joined the reward's parents. See agent."):
+    with pytest.warns(
+        EvidenceWarning,
+        match="should not depend on product .*the policy added the variable to the reward's parents. See agent.",
+    ):
         replay()
     assert agent._statistic.to_record() == statistic.to_record()
     assert len(statistic.alarm_rows()) == 1

@@ -284,7 +284,7 @@ def test_problems_by_actions_and_too_many_numbers_are_refused(monkeypatch):
         cb.Agent(worth, "c-ts-models")
     monkeypatch.setattr("causalbandits.policies.robust.model_averaging.CANDIDATE_LIMIT", 100)
     fresh = cb.Problem(TRUE.model, manipulable=TRUE.manipulable, reward_parents=TRUE.parents, optional=True)
-    with pytest.raises(SizeError, match=r"2 x 1 x 3\^500|2 x 1 x .* x 2 of them"):
+    with pytest.raises(SizeError, match=r"2 x 1 x about 10\^238 x 2 numbers"):
         cb.Agent(cb.zoo.lower_bound(500, 0.1).problem, "c-ts-models")
-    with pytest.raises(SizeError, match="2 x 1 x 80 x 12 of them; the limit is 100"):
+    with pytest.raises(SizeError, match="2 x 1 x 80 x 12 numbers; the limit is 100"):
         cb.Agent(fresh, "c-ts-models")

@@ -75,7 +75,7 @@ class CausalTrackAndStop(CellPolicy):
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         if not is_real(self.tolerance) or not 0 <= self.tolerance < math.inf:
             raise PolicyError(
-                f"tolerance, how much worse than the best is good enough, must be 0 or more; got {self.tolerance!r}."
+                f"tolerance, the acceptable loss in mean reward, must be 0 or more; got {self.tolerance!r}."
             )
 
     @cached_property
