@@ -203,21 +203,42 @@ def forks():
         process.stdin.close()
 
 
+def run_blocks(codes, folder, forks):
+    """What each block prints, each as a program of its own, but one process for a page."""
+    names = [f"block_{i}.py" for i in range(len(codes))]
+    for name, code in zip(names, codes, strict=True):
+        (folder / name).write_text(code, encoding="utf-8")
+    for file in (ROOT / "docs/tutorials/data").glob("*.csv"):
+        shutil.copy(file, folder)
+    forks.stdin.write(json.dumps([str(folder), names]).encode() + b"\n")
+    forks.stdin.flush()
+    status = int(forks.stdout.readline())
+    assert status == 0, (folder / "errors").read_text(encoding="utf-8")
+    *printed, rest = re.split(r"-- end of block_\d+\.py\n", (folder / "printed").read_text(encoding="utf-8"))
+    assert len(printed) == len(names)
+    assert not rest
+    return printed
+
+
+SEED = re.compile(r"(\bseed=|\brng=|default_rng\()(\d+)")
+
+
+def with_another_seed(code):
+    """The same code with each seed that it names raised by 100."""
+    return SEED.sub(lambda found: f"{found[1]}{int(found[2]) + 100}", code)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if SEED.search("".join(blocks(page)))])
+def test_code_on_the_pages_runs_with_another_seed(page, tmp_path, forks):
+    codes = [with_another_seed(code) for code in blocks(page)]
+    assert codes != blocks(page)
+    run_blocks(codes, tmp_path, forks)
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
 def test_code_on_the_pages_runs_as_printed_and_prints(page, tmp_path, forks):
-    """Each block as a program of its own, but one process for a page."""
-    names = [f"block_{i}.py" for i in range(len(blocks(page)))]
-    for name, code in zip(names, blocks(page), strict=True):
-        (tmp_path / name).write_text(code, encoding="utf-8")
-    for file in (ROOT / "docs/tutorials/data").glob("*.csv"):
-        shutil.copy(file, tmp_path)
-    forks.stdin.write(json.dumps([str(tmp_path), names]).encode() + b"\n")
-    forks.stdin.flush()
-    code = int(forks.stdout.readline())
-    assert code == 0, (tmp_path / "errors").read_text(encoding="utf-8")
-    printed = re.split(r"-- end of block_\d+\.py\n", (tmp_path / "printed").read_text(encoding="utf-8"))
-    assert len(printed) == len(names) + 1
-    assert all(printed[:-1])
+    printed = run_blocks(blocks(page), tmp_path, forks)
+    assert all(printed)
     for code, shown in outputs(page):
         found = printed[blocks(page).index(code)]
         assert SAME.check_output(shown, found, doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS), found
