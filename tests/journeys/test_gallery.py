@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 GALLERY = runpy.run_path(str(ROOT / "docs/gallery.py"))
+IS_PINNED = f"\nmatplotlib=={version('matplotlib')}\n" in (ROOT / "constraints.txt").read_text(encoding="utf-8")
+"""Whether Matplotlib has the version with which the pictures of the pages were drawn."""
 NAMES = list(GALLERY["TITLES"])
 MOST_DIFFERENT = 1.0
 """The mean difference of two plots in grey levels of 255: fonts may be drawn in slightly different ways."""
@@ -60,7 +63,8 @@ def test_an_example_prints_and_draws_what_its_page_shows_and_runs_with_another_s
     assert all((tmp_path / path).exists() for path in re.findall(r"results/\S+", output))
     committed, found = pixels(ROOT / f"docs/gallery/images/{name}.png"), pixels(drawn)
     assert found.shape == committed.shape
-    assert np.abs(found - committed).mean() < MOST_DIFFERENT, f"python docs/gallery.py {name}"
+    # Other versions of Matplotlib draw other pixels.
+    assert np.abs(found - committed).mean() < MOST_DIFFERENT or not IS_PINNED, f"python docs/gallery.py {name}"
 
     drawn.unlink()
     other = run(name, "--seed", "1")
