@@ -120,7 +120,7 @@ PUBLIC_ATTRIBUTES = (
     "ask", "budget", "cancel", "check", "close", "correct", "create", "early_outcomes", "evaluate", "events",
     "evidence", "expire", "explain", "export", "learn", "mode", "n_decisions", "n_outcomes", "open", "policy",
     "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract", "rules", "set_mode",
-    "tell", "tell_many", "together", "use", "verify",
+    "structure", "tell", "tell_many", "together", "use", "verify",
 )  # fmt: skip
 """The attributes of a study that are documented for users; the others are for the service and its pages."""
 
