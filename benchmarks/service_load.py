@@ -326,6 +326,8 @@ def stalls(share: float) -> dict[str, Any]:
             ("page", "GET", "/mail"),
             ("metrics", "GET", "/metrics"),
         ]
+        for _, method, path in polls:  # the service first takes in what this process has written
+            assert (_status(servers.port, method, path) or 500) < 300
         threads = [threading.Thread(target=poll, args=one) for one in polls]
         for thread in threads:
             thread.start()
