@@ -426,7 +426,7 @@ ALL_OF_P = {"banner": "plain", "price": 9, "shipping": "free"}
             "/problem/graph",
             'the causes of each variable, such as {"y": ["a"]}.',
         ),
-        ({"nope": 1}, "/problem/nope", "'missing', 'prior'."),
+        ({"nope": 1}, "/problem/nope", "'missing', 'prior', 'known'"),
     ],
     ids=str,
 )
