@@ -213,6 +213,8 @@ class Description:
     @property
     def _learning_sentence(self) -> str:
         """A sentence that says for which units (configurations or actions) means are estimated."""
+        if self.problem.structure_prior is not None:
+            return "Learned: the causal structure, its CPTs, and mean rewards given the parents."
         if self.problem.unit == "actions":
             return f"Learned: one mean reward per action{' and context' if self.problem.context else ''}."
         return (
@@ -409,8 +411,9 @@ def describe(problem: Problem | Environment, *, horizon: int = 5000) -> Descript
         bounds=compare(problem, int(horizon)),
         policy=policy,
         reason=reason,
-        route=NO_ROUTE
-        if target_problem.parents and isinstance(target_problem.knowledge, CausalModel)
+        route=NO_ROUTE  # without a graph, there is none from which options could be read
+        if target_problem.structure_prior is not None
+        or (target_problem.parents and isinstance(target_problem.knowledge, CausalModel))
         else route_of(target_problem),
     )
 
@@ -425,6 +428,8 @@ def _influential_variables(problem: Problem) -> set[str]:
 def _recommend_policy(problem: Problem, reachable: int, horizon: int) -> tuple[str, str]:
     """The default policy of an agent, with the reason."""
     default = default_with_reason(problem, horizon=horizon)
+    if problem.structure_prior is not None:
+        return default.policy.id, f"{default.reason}."
     if problem.unit == "actions":
         size = problem.actions.size * problem.contexts.size
         return default.policy.id, f"{default.reason}; {horizon:,} rounds allow {horizon // size:,} trials of each mean."

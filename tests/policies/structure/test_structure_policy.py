@@ -230,3 +230,11 @@ def test_certain_sets_take_no_random_number() -> None:
     before = rng.bit_generator.state
     layout.parent_sets.sample_structure([*weights[:2], np.array([1.0])], rng)
     assert rng.bit_generator.state == before
+
+
+def test_a_description_reads_no_options_off_a_graph_that_nobody_gave() -> None:
+    text = " ".join(str(cb.describe(problem())).split())
+    assert "Learned: the causal structure, its CPTs, and mean rewards" in text
+    assert "reward_parents" not in text
+    assert "one mean reward per action" not in text
+    assert "c-ts-structure: the graph is not known" in text
