@@ -487,6 +487,11 @@ learned online)
 
     def require_parents(self, subject: str) -> None:
         """Raise an error if the problem has no parents, for a subject that needs them."""
+        if self.structure_prior is not None:
+            raise ProblemError(
+                f"{subject} requires a graph, and this problem has none: the structure is learned. Create a problem "
+                "with a graph, such as the learned one, agent.structure().graph()."
+            )
         if self.unit == "actions":
             raise ProblemError(
                 f"{subject} requires the reward's parents, and this problem has none: it learns a mean per action "

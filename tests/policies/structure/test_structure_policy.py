@@ -238,3 +238,8 @@ def test_a_description_reads_no_options_off_a_graph_that_nobody_gave() -> None:
     assert "reward_parents" not in text
     assert "one mean reward per action" not in text
     assert "c-ts-structure: the graph is not known" in text
+
+
+def test_a_check_of_the_graph_is_refused_with_the_way_to_one() -> None:
+    with pytest.raises(ProblemError, match=r"requires a graph, .* agent\.structure\(\)\.graph\(\)"):
+        cb.Agent(problem(), seed=0).check()
