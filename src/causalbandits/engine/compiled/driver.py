@@ -19,7 +19,9 @@ from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajecto
 from causalbandits.environments import (
     LISTED,
     AdditiveMean,
+    AnyEnvironment,
     BernoulliReward,
+    ChangingEnvironment,
     Environment,
     GaussianReward,
     LinearReward,
@@ -80,8 +82,14 @@ CONTEXTS_COMPILED = 2**8
 """The maximum number of contexts laid out in advance; with more, the plain driver computes contexts as they occur."""
 
 
-def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
+def can_play(env: AnyEnvironment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether the compiled driver supports this run; its numbers equal the plain driver's bit for bit."""
+    if isinstance(env, ChangingEnvironment):
+        return False
+    return _can_play_constant(env, policy, problem)
+
+
+def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
