@@ -71,8 +71,8 @@ def play(
     The context, if any, is drawn before the decision, and regret is relative to the best action for it. The policy
     assumes `problem`, which may differ from the environment's. Its actions are then matched by their interventions
     instead of their numbers, and of z it observes the parents in its own problem. `watch` is called at each checkpoint.
-    With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs; the
-    environment then must not change. If it changes, each round is played and evaluated in the environment of that round.
+    With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs. An
+    environment that changes plays each round, and has its gaps, in the environment of that round; it has no budget.
     """
     (_, first), *changes = segments_of(env)
     later = dict(changes)
@@ -84,7 +84,9 @@ def play(
     parent_axes = (
         None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     )
-    must_check = policy.traits.unit_rewards and any(part.reward.bounded is not True for part in (first, *later.values()))
+    must_check = policy.traits.unit_rewards and any(
+        part.reward.bounded is not True for part in (first, *later.values())
+    )
     counts_successes, in_order, plays = policy.traits.counts_successes, policy.traits.sequential, _Plays(env.problem)
     if budget is not None:
         refuse_budget(policy)

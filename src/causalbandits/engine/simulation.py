@@ -137,7 +137,9 @@ def simulate(
     _check_size(plan, len(numbers))
     values = _gather(numbers, _run_replications(plan, numbers, workers, checkpoint, progress))
     description = (
-        repr(env) if isinstance(env, AnyEnvironment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
+        repr(env)
+        if isinstance(env, AnyEnvironment)
+        else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
     return Run(
         rounds=checkpoint_rounds,
