@@ -152,7 +152,10 @@ class CellPolicy(FamilyPolicy[Cells]):
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(searches_all=not self.causal, needs_parents=self.causal, sequential=self.changes is not None)
+        follows = self.changes is not None
+        return Traits(
+            searches_all=not self.causal, needs_parents=self.causal, sequential=follows, follows_changes=follows
+        )
 
     @property
     @abstractmethod

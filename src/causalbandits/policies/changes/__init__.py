@@ -5,8 +5,11 @@ from causalbandits.policies.changes.report import (
     MechanismChange,
     MechanismChanges,
     describe_change,
+    find_mechanism,
     parse_false_alarm_rate,
     report_changes,
+    require_tracker,
+    tracker_of,
 )
 from causalbandits.policies.changes.tracker import ChangeLayout, ChangeTracker
 
@@ -19,6 +22,9 @@ __all__ = [
     "MechanismChange",
     "MechanismChanges",
     "describe_change",
+    "find_mechanism",
     "parse_false_alarm_rate",
     "report_changes",
+    "require_tracker",
+    "tracker_of",
 ]

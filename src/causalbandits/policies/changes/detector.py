@@ -147,7 +147,7 @@ class ChangeDetector(Statistic):
 
     def mechanisms_of(self, rows: Codes) -> Codes:
         """The mechanism of each of these rows."""
-        return self._mechanism_of[rows]
+        return np.asarray(self._mechanism_of[rows])
 
     def set_values(self, mechanism: int, values: int) -> None:
         """Set the number of values of a mechanism's rows, no more than the largest."""

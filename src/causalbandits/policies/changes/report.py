@@ -10,12 +10,29 @@ from typing import Any
 import numpy as np
 
 from causalbandits._typing import is_real
-from causalbandits.errors import PolicyError
+from causalbandits.errors import PolicyError, short_repr
 from causalbandits.policies.changes.tracker import ChangeRow, ChangeTracker
 from causalbandits.problem import Problem
 
 DEFAULT_FALSE_ALARM_RATE = 0.05
 """The level of `changes=True`."""
+
+
+def tracker_of(statistic: Any) -> ChangeTracker | None:
+    """The change tracker of a policy's statistic; None if the policy does not follow changes."""
+    tracker: ChangeTracker | None = getattr(statistic, "tracker", None)
+    return tracker
+
+
+def require_tracker(policy_id: str, statistic: Any) -> ChangeTracker:
+    """The change tracker of a policy's statistic; an error if the policy does not follow changes."""
+    tracker = tracker_of(statistic)
+    if tracker is None:
+        raise PolicyError(
+            f"The policy {policy_id!r} assumes that no mechanism changes. Create the campaign with changes=True, or use "
+            "a policy with the option changes=, such as 'c-ts(cpts=learned, changes=0.05)'."
+        )
+    return tracker
 
 
 def parse_false_alarm_rate(value: object) -> float:
@@ -179,6 +196,16 @@ def describe_change(problem: Problem, tracker: ChangeTracker, row: ChangeRow) ->
     """The message about a change that was just noticed."""
     change = _change_of(tracker, row)
     return format_change(mechanism_expressions(problem, tracker)[change.mechanism], change)
+
+
+def find_mechanism(tracker: ChangeTracker, name: object) -> int:
+    """The number of a mechanism, by the name of its variable."""
+    names = [mechanism.name for mechanism in tracker.layout.mechanisms]
+    if not isinstance(name, str) or name not in names:
+        raise PolicyError(
+            f"{short_repr(name)} is no mechanism that can start anew. These can: {', '.join(map(repr, names))}."
+        )
+    return names.index(name)
 
 
 def report_changes(problem: Problem, tracker: ChangeTracker) -> MechanismChanges:

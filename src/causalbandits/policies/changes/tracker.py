@@ -86,7 +86,7 @@ class ChangeLayout:
 
     def __init__(self, reward: str, cells: int, cpts: LearnedCPTs | None, always_set: set[str], binary: bool) -> None:
         self.cells, self.binary = cells, binary
-        mechanisms, rows, first = [], [], []
+        mechanisms, rows = list[Mechanism](), list[int]()
         if cpts is not None:
             starts = [cpts.row_of[cpts.first_entry(name)] for name in cpts.names]
             ends = [*starts[1:], cpts.rows]
@@ -188,6 +188,11 @@ class ChangeTracker:
     def watches(self, row: int) -> bool:
         """Whether a row of the CPTs is watched; rows of variables that every action sets are not."""
         return bool(self.layout.row_number[row] >= 0)
+
+    @property
+    def has_changed_reward(self) -> bool:
+        """Whether some cell no longer counts all rewards."""
+        return bool(len(self.changes)) and bool((self.counts_from[self.layout.first_cell :] > ALWAYS).any())
 
     @property
     def changed_cpt_rows(self) -> tuple[int, ...]:
