@@ -152,7 +152,7 @@ RecommendationsRecord = struct(
 EvidenceRecord = record_struct("Evidence", Evidence, "The evidence against each claim of the model.", text=str)
 EventRecord = struct(
     "Event",
-    "An event in the log: an outcome, a correction, an expiry and so on.",
+    "An event in the log: an outcome, a correction, an expiry and so on. `mechanism` is the changed one of a report.",
     id=str,
     number=int,
     decision=int,
@@ -160,6 +160,7 @@ EventRecord = struct(
     z=list[int] | None,
     reward=float | None,
     observed=dict[str, int] | None,
+    mechanism=str | None,
     at=float,
     by=str | None,
 )

@@ -105,6 +105,10 @@ class ChangeLayout:
         self.first_cell = len(rows)
         self.mechanisms = (*mechanisms, Mechanism(reward, cells, 2 if binary else CATEGORIES))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ChangeLayout:
+        """The layout itself: it never changes."""
+        return self
+
     def observed_rows(self, outcome: Outcome) -> ObservedRows:
         """The rows of CPTs that an outcome shows."""
         found = () if self.cpts is None else self.cpts.entries(outcome)
