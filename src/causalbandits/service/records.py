@@ -17,6 +17,7 @@ import msgspec
 
 from causalbandits.campaign import Certainty, Recommendation
 from causalbandits.model import Intervention, Variable
+from causalbandits.policies.changes import MechanismChange
 from causalbandits.policies.robust import Evidence
 from causalbandits.study import EarlyOutcome, OutcomeSummary, RemovedOutcome, Rules, StudyReport
 from causalbandits.study.storage import ModeRecord
@@ -150,6 +151,24 @@ RecommendationsRecord = struct(
     refused=list[struct("ContextWithoutAction", "A context without an allowed action.", share=float, why=str)],  # type: ignore[misc]
 )
 EvidenceRecord = record_struct("Evidence", Evidence, "The evidence against each claim of the model.", text=str)
+ChangesRecord = struct(
+    "MechanismChanges",
+    "The changes of mechanisms so far, and the evidence for further ones.",
+    changes=list[record_struct("MechanismChange", MechanismChange, "A change of a mechanism.")],  # type: ignore[misc]
+    mechanisms=list[  # type: ignore[misc]
+        struct(
+            "WatchedMechanism",
+            "A mechanism, its Bayes factor of a further change, and its number of outcomes since the last change.",
+            mechanism=str,
+            expression=str,
+            bayes_factor=float,
+            outcomes=int,
+        )
+    ],
+    alpha=float,
+    threshold=float,
+    text=str,
+)
 EventRecord = struct(
     "Event",
     "An event in the log: an outcome, a correction, an expiry and so on. `mechanism` is the changed one of a report.",

@@ -14,6 +14,7 @@ from causalbandits.campaign import ActionRow, ActionTable, Certainty, PastData, 
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention
 from causalbandits.policies import RunnerUp
+from causalbandits.policies.changes import MechanismChange, MechanismChanges
 from causalbandits.policies.robust import Alarm, Evidence, ModelClaim
 from causalbandits.problem import Problem
 
@@ -174,6 +175,24 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
         claims=tuple(ModelClaim(**_decode_numbers(item)) for item in record["claims"]),
         alarms=tuple(Alarm(**_decode_numbers(item)) for item in record["alarms"]),
         **{name: record[name] for name in ("rounds", "alpha", "later", "missing")},
+    )
+
+
+def encode_changes(changes: MechanismChanges) -> dict[str, Any]:
+    """Changes of mechanisms as a JSON-ready mapping."""
+    return {**changes.to_record(), "text": repr(changes)}
+
+
+def decode_changes(record: Mapping[str, Any]) -> MechanismChanges:
+    """The changes that `encode_changes` describes."""
+    mechanisms = {item["mechanism"]: item for item in record["mechanisms"]}
+    return MechanismChanges(
+        tuple(MechanismChange(**change) for change in record["changes"]),
+        {name: item["bayes_factor"] for name, item in mechanisms.items()},
+        {name: item["expression"] for name, item in mechanisms.items()},
+        record["alpha"],
+        record["threshold"],
+        {name: item["outcomes"] for name, item in mechanisms.items()},
     )
 
 
