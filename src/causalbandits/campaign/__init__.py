@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         check_model,
         contradictions,
         gather_evidence,
+        noticed_changes,
     )
     from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, LearnSummary, history_checksum
     from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
@@ -104,6 +105,7 @@ else:
                 "check_model",
                 "contradictions",
                 "gather_evidence",
+                "noticed_changes",
             ],
             "causalbandits.campaign.history_import": [
                 "ALREADY_LEARNED",
@@ -214,6 +216,7 @@ __all__ = [
     "infer_parents",
     "is_covered",
     "missing_variables",
+    "noticed_changes",
     "observation_requirements",
     "parse_id",
     "parse_seed",

@@ -137,9 +137,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
     ),
     HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest, record=EvidenceRecord),
     HTTPRoute("GET", f"{STUDY_ROUTE}/changes", "reader", queries.changes, record=ChangesRecord),
-    HTTPRoute(
-        "POST", f"{STUDY_ROUTE}/changes", "admin", commands.report_change, ReportChangeRequest, change="changed"
-    ),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/changes", "admin", commands.report_change, ReportChangeRequest, change="changed"),
     HTTPRoute(
         "GET",
         f"{STUDY_ROUTE}/statistics",

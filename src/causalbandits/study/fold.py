@@ -41,7 +41,14 @@ from causalbandits.policies.cells import CellPolicy
 from causalbandits.policies.changes import require_tracker
 from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
-from causalbandits.study.storage import Key, ReportedChange, SumTable, from_fixed_point, squares_around_mean, to_fixed_point
+from causalbandits.study.storage import (
+    Key,
+    ReportedChange,
+    SumTable,
+    from_fixed_point,
+    squares_around_mean,
+    to_fixed_point,
+)
 
 CHECKPOINT_EVERY, MAX_CHECKPOINTS = 256, 16
 """The number of outcomes between two checkpoints, and the maximum number of checkpoints.
@@ -336,7 +343,9 @@ class Fold:
 
         def order(step: _Step) -> tuple[int, int, int]:
             event = step.event or 0
-            places = (change.event for change in changes if change.event < event and 0 <= step.number < change.witnessed)
+            places = (
+                change.event for change in changes if change.event < event and 0 <= step.number < change.witnessed
+            )
             return min(places, default=event), 0 if step.change is None else 1, event
 
         reported = [_Step(change.event, change.decision, change=change) for change in changes]

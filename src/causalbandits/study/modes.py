@@ -108,9 +108,7 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
     """Raise an error if a policy cannot learn from an outcome that counts; within a transaction."""
     _validate_rewards(session, policy)
     log = session.log
-    fold = Fold(
-        session.problem, policy, session.table, log.outcomes, session.frontier, log, keeps_checkpoints=False
-    )
+    fold = Fold(session.problem, policy, session.table, log.outcomes, session.frontier, log, keeps_checkpoints=False)
     with suppress_warnings():
         for context, number in session.log.contexts():
             row = session.log.decision(number)

@@ -533,9 +533,7 @@ class Session:
         """Append a reported change of a mechanism, which counts outcomes from the next decision on."""
         sums, at = (self.n_outcomes, self.reward_sum), self.recording_time()
         witnessed = {mechanism: self.frontier()}
-        event = LogEvent(
-            self.events + 1, self.n_decisions, CHANGED, None, None, witnessed, None, None, *sums, at, by
-        )
+        event = LogEvent(self.events + 1, self.n_decisions, CHANGED, None, None, witnessed, None, None, *sums, at, by)
         self.log.append_event(event)
         self._apply_change(event)
         self._finish_event(event)
