@@ -247,7 +247,8 @@ class ChangeDetector(Statistic):
     def changed_rows(self, change: DetectedChange) -> Codes:
         """The rows that start anew: those that more likely changed than not, and those not seen since."""
         rows = np.arange(*self.rows_of(change.mechanism).indices(len(self.counts)))
-        return rows[(self.log_ratios(rows)[change.slot] > 0.0) | (self.later[change.slot, rows].sum(axis=1) == 0)]
+        unseen = self.later[change.slot, rows].sum(axis=1) == 0
+        return np.asarray(rows[(self.log_ratios(rows)[change.slot] > 0.0) | unseen])
 
     def restart(self, mechanism: int, rows: Codes, remaining: Integers) -> None:
         """Start a mechanism anew: some rows keep the `remaining` counts, the others all of theirs."""

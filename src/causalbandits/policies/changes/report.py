@@ -29,8 +29,8 @@ def require_tracker(policy_id: str, statistic: Any) -> ChangeTracker:
     tracker = tracker_of(statistic)
     if tracker is None:
         raise PolicyError(
-            f"The policy {policy_id!r} assumes that no mechanism changes. Create the campaign with changes=True, or use "
-            "a policy with the option changes=, such as 'c-ts(cpts=learned, changes=0.05)'."
+            f"The policy {policy_id!r} assumes that no mechanism changes. Create the campaign with changes=True, or "
+            "use a policy with the option changes=, such as 'c-ts(cpts=learned, changes=0.05)'."
         )
     return tracker
 
