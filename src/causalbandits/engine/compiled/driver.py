@@ -100,6 +100,8 @@ def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) ->
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
+    if isinstance(policy, CellPolicy) and policy.changes is not None:
+        return False
     if (
         isinstance(policy, GittinsPolicy | CausalTSUCB)
         and policy.has_main_effects
