@@ -128,6 +128,13 @@ def _check_change(first: Environment, start: Any, env: Any) -> None:
         )
     if not isinstance(env, Environment):
         raise ProblemError(f"From decision {start} on, an Environment is needed; got {short_repr(env)}.")
+    limited = first.problem.requirements and env.problem.requirements
+    if limited and first.problem.actions.size != env.problem.actions.size:
+        raise ProblemError(
+            "All environments of a ChangingEnvironment must have the same actions, and their number under "
+            f"max_probability is {first.problem.actions.size} in the first and {env.problem.actions.size} in the one "
+            f"from decision {start} on, because their CPTs differ. Leave out max_probability=."
+        )
     difference = "" if env.problem is first.problem else first.problem.first_difference(env.problem)
     if difference:
         raise ProblemError(
