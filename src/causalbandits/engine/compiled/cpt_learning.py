@@ -122,13 +122,13 @@ class CptLearning:
         return played
 
 
-def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismArrays:
-    """The mechanisms of an environment, and the counts that they update."""
+def build_mechanism_arrays(env: Environment, learned: LearnedCPTs | None) -> MechanismArrays:
+    """The mechanisms of an environment, and the counts that they update, if CPTs are learned."""
     mechanisms, problem = env.mechanisms, env.problem
     place = {mechanism.name: i for i, mechanism in enumerate(mechanisms)}
     step = {name: math.prod(problem.shape[i + 1 :]) for i, name in enumerate(problem.parents)}
     sizes = [[size for _, size in mechanism.causes] for mechanism in mechanisms]
-    entries = [learned.first_entry(mechanism.name) for mechanism in mechanisms]
+    entries = [0 if learned is None else learned.first_entry(mechanism.name) for mechanism in mechanisms]
     return MechanismArrays(
         manipulable=arrays.as_ints([-1 if m.position is None else m.position for m in mechanisms]),
         sizes=arrays.as_ints([len(problem.model[m.name].states) for m in mechanisms]),
@@ -139,5 +139,5 @@ def build_mechanism_arrays(env: Environment, learned: LearnedCPTs) -> MechanismA
         cdf=arrays.build_ragged([np.concatenate(m.cdfs) for m in mechanisms]),
         steps=arrays.as_ints([step.get(m.name, 0) for m in mechanisms]),
         entries=arrays.as_ints(entries),
-        rows=arrays.as_ints(learned.row_of[entries]),
+        rows=arrays.as_ints(entries if learned is None else learned.row_of[entries]),
     )

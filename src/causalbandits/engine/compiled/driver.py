@@ -10,11 +10,13 @@ from causalbandits.engine.compiled.arrays import Record
 from causalbandits.engine.compiled.cpt_learning import CptLearning, can_learn
 from causalbandits.engine.compiled.kernel_arguments import (
     Scene,
+    build_action_costs,
     build_call,
     build_scene,
     plays_by_block,
     true_environment,
 )
+from causalbandits.engine.compiled.structure_learning import StructureLearning, can_learn_structure
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
 from causalbandits.environments import (
     LISTED,
@@ -41,6 +43,7 @@ from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
+from causalbandits.policies.structure import ParentSetCounts, StructureThompsonSampling
 from causalbandits.problem import Problem
 from causalbandits.problem.candidates import ProductActions
 
@@ -83,6 +86,8 @@ CONTEXTS_COMPILED = 2**8
 def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether the compiled driver supports this run; its numbers equal the plain driver's bit for bit."""
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if has_compiled_reward and type(policy) is StructureThompsonSampling:
+        return can_learn_structure(env, policy, problem)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
     if (
@@ -158,6 +163,7 @@ def play_compiled(
     scene, statistic = build_scene(env, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
     learning = _build_learning(policy, scene, statistic, streams)
+    structure = _build_structure_learning(policy, scene, statistic)
     start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)
     recorder = Recorder(rounds, scene.size if counts_plays else None)
     while start < rounds[-1]:
@@ -165,13 +171,19 @@ def play_compiled(
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
-        name, arguments = build_call(policy, scene, statistic, range(start, end))
+        if structure is not None:
+            end = structure.last_round(start, end)
+            name, arguments = "learned structure", structure.arguments()
+        else:
+            name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
             name, (rule, *_) = "thompson with learned CPTs", arguments
             arguments = rule, *learning.arguments()
         stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:
             end = start + learning.advance(stopped)
+        if structure is not None:
+            structure.advance()
         statistic.rounds, start = end, end
         if isinstance(statistic, MainEffectCells):
             statistic.forget_posterior()
@@ -187,6 +199,13 @@ def _build_learning(
 ) -> CptLearning | None:
     if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return CptLearning(policy, scene, statistic, streams, true_environment(scene, policy))
+    return None
+
+
+def _build_structure_learning(policy: AnyPolicy, scene: Scene, statistic: Statistic) -> StructureLearning | None:
+    if isinstance(policy, StructureThompsonSampling) and isinstance(statistic, ParentSetCounts):
+        costs = build_action_costs(scene, True)
+        return StructureLearning(policy, scene, statistic, true_environment(scene, policy), costs)
     return None
 
 

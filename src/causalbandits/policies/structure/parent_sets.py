@@ -55,7 +55,7 @@ class CountTables(NamedTuple):
     """Functions of a count, as multiples of 2^-bits."""
 
     capacity: int
-    """Counts below it are in the tables."""
+    """Counts up to it are in the tables."""
     bits: int
     log_gamma: Ints
     """log Gamma(start + n) - log Gamma(start): a row for each of the starts."""
@@ -64,7 +64,7 @@ class CountTables(NamedTuple):
 
 
 def table_capacity(n: int) -> int:
-    """The size of the tables after n outcomes; the resolution depends on it."""
+    """The size of the tables after n outcomes, a power of 2 above n; the resolution depends on it."""
     return int(max(SMALLEST_TABLE, 1 << n.bit_length()))
 
 
@@ -72,14 +72,14 @@ def table_capacity(n: int) -> int:
 def count_tables(starts: tuple[int, ...], capacity: int, model: RewardModel) -> CountTables:
     """The tables of a problem whose variables have `starts` values, or 2 for a reward of 0 or 1; and 1."""
     bits = max(30, BITS - max(0, capacity.bit_length() - BITS_UP_TO.bit_length()))
-    log_gamma = np.zeros((len(starts), capacity), dtype=np.int64)
+    log_gamma = np.zeros((len(starts), capacity + 1), dtype=np.int64)
     for row, first in enumerate(starts):
-        logs = np.log(np.arange(first, first + capacity - 1, dtype=np.float64))
+        logs = np.log(np.arange(first, first + capacity, dtype=np.float64))
         coarse = np.rint(np.ldexp(logs, 30))
         fine = np.rint(np.ldexp(logs - np.ldexp(coarse, -30), 62))
         sums = np.cumsum(coarse.astype(np.int64)), np.cumsum(fine.astype(np.int64))
         log_gamma[row, 1:] = (sums[0] << (bits - 30)) + ((sums[1] + (1 << (61 - bits))) >> (62 - bits))
-    counts = np.arange(capacity if model == "gaussian" else 1, dtype=np.float64)
+    counts = np.arange(capacity + 1 if model == "gaussian" else 1, dtype=np.float64)
     halves = 0.5 * np.log(KAPPAS[:, None] / (KAPPAS[:, None] + counts))
     return CountTables(capacity, bits, log_gamma, np.rint(np.ldexp(halves, bits)).astype(np.int64))
 
@@ -118,10 +118,17 @@ class ParentSetCounts(Statistic):
         """A function of the counts, kept up to date; None if it must be computed from them."""
         self.weights: dict[int, Array] = {}
         """The posterior probabilities of the candidate sets, by variable; computed when they are needed."""
+        self.by_kappa: Array | None = None
+        """The log posterior of the reward's sets for each of `KAPPAS`; computed when it is needed."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
         self.evidence = None
+        self.forget_weights()
+
+    def forget_weights(self) -> None:
+        """Compute the posterior probabilities when they are needed again."""
+        self.by_kappa = None
         self.weights.clear()
 
     def restore(self, record: Any) -> None:
@@ -248,7 +255,9 @@ class ParentSets:
             states=by_set([target.states for _, target in targets]),
             kinds=by_set([self.starts.index(target.states) for _, target in targets]),
             rows=np.concatenate([none, *(t.first_row + w for (_, t), w in zip(targets, within, strict=True))]),
-            entries=np.concatenate([none, *(t.offset + w * t.states for (_, t), w in zip(targets, within, strict=True))]),
+            entries=np.concatenate(
+                [none, *(t.offset + w * t.states for (_, t), w in zip(targets, within, strict=True))]
+            ),
         )
 
     @property
@@ -274,7 +283,7 @@ class ParentSets:
         statistic.total[cells] += reward
         add_to_moments(statistic.pooled, reward)
         statistic.rounds += 1
-        statistic.weights.clear()
+        statistic.forget_weights()
 
     def _add_evidence(
         self, statistic: ParentSetCounts, rows: Codes, entries: Codes, cells: Codes, reward: float
@@ -308,6 +317,7 @@ class ParentSets:
         evidence = statistic.evidence
         if evidence is None or evidence.model != model:
             evidence = statistic.evidence = self._compute_evidence(statistic, model)
+            statistic.forget_weights()
         return evidence
 
     def _compute_evidence(self, statistic: ParentSetCounts, model: RewardModel) -> Evidence:
@@ -344,7 +354,7 @@ class ParentSets:
         """The posterior probabilities of the candidate sets of one variable."""
         evidence = self.evidence(statistic, model)
         if number == len(self.observed) and model == "gaussian":
-            by_kappa = self._log_posterior_by_kappa(statistic)
+            by_kappa = self.log_posterior_by_kappa(statistic)
             weights = _exp(by_kappa - by_kappa.max())
             return _normalise(_sum_rows(weights))
         target = self.targets[number]
@@ -352,8 +362,13 @@ class ParentSets:
         logs = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
         return _normalise(_exp(np.ldexp((logs - logs.max()).astype(np.float64), -evidence.tables.bits)))
 
-    def _log_posterior_by_kappa(self, statistic: ParentSetCounts) -> Array:
-        """Up to a constant: a row for each of `KAPPAS`, a column for each candidate set of the reward."""
+    def log_posterior_by_kappa(self, statistic: ParentSetCounts) -> Array:
+        """Of real rewards, up to a constant: a row for each of `KAPPAS`, a column for each candidate set."""
+        if statistic.by_kappa is None:
+            statistic.by_kappa = self._compute_log_posterior_by_kappa(statistic)
+        return statistic.by_kappa
+
+    def _compute_log_posterior_by_kappa(self, statistic: ParentSetCounts) -> Array:
         evidence, target = self.evidence(statistic, "gaussian"), self.reward_target
         n, mean, squares = pooled_moments(statistic)
         if n < 2 or squares <= 0.0:
@@ -362,14 +377,14 @@ class ParentSets:
         deviation = statistic.total - statistic.count * mean
         squared = deviation * deviation
         logs = np.ldexp(evidence.of_rewards.astype(np.float64), -evidence.tables.bits)
+        residual = np.empty_like(logs)
         for row, kappa in enumerate(KAPPAS.tolist()):
             # bincount adds the cells of a set one after another, unlike reduceat.
             explained = np.bincount(
                 self._set_of_reward_cell, squared / (kappa + statistic.count), minlength=len(target.sets)
             )
-            residual = np.maximum(squares - explained, 1e-12 * squares)
-            logs[row] -= 0.5 * (n - 1.0) * _log(residual)
-        return np.asarray(logs)
+            residual[row] = np.maximum(squares - explained, 1e-12 * squares)
+        return np.asarray(logs - 0.5 * (n - 1.0) * _log(residual))
 
     # Draws of a structure, and of the values of actions.
 
@@ -404,7 +419,7 @@ class ParentSets:
             target = self.targets[number]
             start, end = int(target.starts[chosen]), int(target.starts[chosen + 1])
             concentrations = 1.0 + self._rows(statistic, target)[start:end]
-            gammas = rng.standard_gamma(np.broadcast_to(concentrations, (draws, *concentrations.shape)))
+            gammas = rng.standard_gamma(concentrations, (draws, *concentrations.shape))
             sums = gammas[..., 0].copy()
             for code in range(1, target.states):
                 sums += gammas[..., code]
@@ -415,7 +430,9 @@ class ParentSets:
         if plan is None:
             plan = self._plans.store(structure, self._plan(structure, len(context)))
         for step in plan.steps:
-            product = _product([factors[k].reshape(draws, *shape) for k, shape in zip(step.used, step.shapes, strict=True)])
+            product = _product(
+                [factors[k].reshape(draws, *shape) for k, shape in zip(step.used, step.shapes, strict=True)]
+            )
             factors = [factor for k, factor in enumerate(factors) if k not in step.used]
             along: tuple[Any, ...] = (slice(None),) * (1 + step.axis)
             result = product[(*along, 0)]
@@ -434,7 +451,7 @@ class ParentSets:
         if model == "beta":
             return np.asarray(rng.beta(1.0 + total, 1.0 + count - total, (draws, len(count))).reshape(shape))
         n, mean, squares = pooled_moments(statistic)
-        logs = self._log_posterior_by_kappa(statistic)[:, chosen]
+        logs = self.log_posterior_by_kappa(statistic)[:, chosen]
         sums = np.cumsum(_exp(logs - logs.max()))
         kappa = KAPPAS[np.searchsorted(sums[:-1], rng.random(draws) * sums[-1], side="right")][:, None]
         weight, deviation = kappa + count, total - count * mean
@@ -569,7 +586,7 @@ def _exp(values: Array) -> Array:
 
 
 def _log(values: Array) -> Array:
-    return np.array([*map(math.log, values.tolist())])
+    return np.array([*map(math.log, values.ravel().tolist())]).reshape(values.shape)
 
 
 def _sum_rows(table: Array) -> Array:
@@ -581,7 +598,7 @@ def _sum_rows(table: Array) -> Array:
 
 
 def _normalise(weights: Array) -> Array:
-    return np.asarray(weights / np.cumsum(weights)[-1])
+    return np.asarray(weights / weights.cumsum()[-1])
 
 
 def _sample_position(weights: Array, rng: np.random.Generator) -> int:
@@ -589,5 +606,5 @@ def _sample_position(weights: Array, rng: np.random.Generator) -> int:
     best = int(weights.argmax())
     if weights[best] == 1.0:
         return best
-    sums = np.cumsum(weights)
-    return int(np.searchsorted(sums[:-1], rng.random() * sums[-1], side="right"))
+    sums = weights.cumsum()
+    return int(sums[:-1].searchsorted(rng.random() * sums[-1], side="right"))
