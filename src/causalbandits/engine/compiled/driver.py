@@ -7,7 +7,12 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Record
-from causalbandits.engine.compiled.cpt_learning import CptLearning, can_learn
+from causalbandits.engine.compiled.cpt_learning import (
+    CptLearning,
+    StructureLearning,
+    can_learn,
+    can_learn_structure,
+)
 from causalbandits.engine.compiled.kernel_arguments import (
     Scene,
     build_action_costs,
@@ -16,7 +21,6 @@ from causalbandits.engine.compiled.kernel_arguments import (
     plays_by_block,
     true_environment,
 )
-from causalbandits.engine.compiled.structure_learning import StructureLearning, can_learn_structure
 from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajectory, Watch, stream
 from causalbandits.environments import (
     LISTED,
@@ -173,7 +177,7 @@ def play_compiled(
             end = min(end, statistic.batch_end)
         if structure is not None:
             end = structure.last_round(start, end)
-            name, arguments = "learned structure", structure.arguments()
+            name, arguments = structure.build_call()
         else:
             name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:

@@ -62,10 +62,10 @@ def write_log_posterior_by_kappa(sets, statistic, mean, squares, by_kappa):
         explained[:] = 0.0
         cell = sets.first_row[first + s]
         for c in range(cell, cell + sets.rows[first + s]):
-            deviation = statistic.total[c] - statistic.count[c] * mean
+            deviation = statistic.totals[c] - statistic.rewards[c] * mean
             squared = deviation * deviation
             for k in range(len(KAPPAS)):
-                explained[k] += squared / (KAPPAS[k] + statistic.count[c])
+                explained[k] += squared / (KAPPAS[k] + statistic.rewards[c])
         for k in range(len(KAPPAS)):
             residual = max(squares - explained[k], 1e-12 * squares)
             log = statistic.of_rewards[k, s] * statistic.scale
@@ -120,13 +120,13 @@ def sample_real_means(sets, statistic, mean, squares, by_kappa, chosen, rng, wor
     if n >= 2 and squares > 0.0:
         explained = 0.0
         for c in range(first, first + rows):
-            deviation = statistic.total[c] - statistic.count[c] * mean
-            explained += deviation * deviation / (kappa + statistic.count[c])
+            deviation = statistic.totals[c] - statistic.rewards[c] * mean
+            explained += deviation * deviation / (kappa + statistic.rewards[c])
         residual = max(squares - explained, 1e-12 * squares)
         spread = math.sqrt(residual / (2.0 * rng.standard_gamma(0.5 * (n - 1.0))))
     for i in range(rows):
-        weight = kappa + statistic.count[first + i]
-        deviation = statistic.total[first + i] - statistic.count[first + i] * mean
+        weight = kappa + statistic.rewards[first + i]
+        deviation = statistic.totals[first + i] - statistic.rewards[first + i] * mean
         work[i] = mean + deviation / weight + spread / math.sqrt(weight) * rng.standard_normal()
 
 
@@ -157,11 +157,11 @@ def enlarge(work, size):
 def sum_over_observed(sizes, work, top, scopes, starts, factors, remaining, observed):
     """Multiply factors and sum over the observed variables, next the one with the smallest product.
 
-    Factor f is at `starts[f]` of `work` and depends on the variables in the bits of `scopes[f]`; `top` is the end of the
-    last. The remaining variables are in order, the latest first. Returns `work` and the last factor's scope and start.
+    Factor f is at `starts[f]` of `work` and depends on the variables in the bits of `scopes[f]`; the last one ends at
+    `top`. The remaining variables are in order, the latest first. Returns `work`, and the last factor's scope and start.
     """
     variables = len(sizes)
-    used, strides = np.empty(factors, dtype=np.int64), np.empty((factors, variables), dtype=np.int64)
+    strides = np.empty((factors, variables), dtype=np.int64)
     summed, at = np.empty(factors, dtype=np.int64), np.empty(factors, dtype=np.int64)
     along, digits = np.empty(variables, dtype=np.int64), np.empty(variables, dtype=np.int64)
     while observed > 0:
@@ -285,8 +285,8 @@ def structure_rounds(version):
                     if rule.is_beta:
                         for c in range(sets.rows[reward_set]):
                             cell = sets.first_row[reward_set] + c
-                            successes = statistic.total[cell]
-                            work[c] = rng.beta(1.0 + successes, 1.0 + statistic.count[cell] - successes)
+                            successes = statistic.totals[cell]
+                            work[c] = rng.beta(1.0 + successes, 1.0 + statistic.rewards[cell] - successes)
                     else:
                         sample_real_means(sets, statistic, mean, squares, by_kappa, reward_set, rng, work)
                     scopes[0], starts[0] = sets.masks[reward_set], 0
@@ -371,17 +371,17 @@ def structure_rounds(version):
                         statistic.row_counts[row] += 1
                         continue
                     cell = sets.first_row[s] + row
-                    count = int(statistic.count[cell])
+                    count = int(statistic.rewards[cell])
                     if rule.is_beta:
-                        same = int(statistic.total[cell])
+                        same = int(statistic.totals[cell])
                         same = count - same if reward == 0.0 else same
                         statistic.of_rewards[0, s - reward_first] += log_gamma[0, same + 1] - log_gamma[0, same]
                         statistic.of_rewards[0, s - reward_first] -= log_gamma[1, count + 1] - log_gamma[1, count]
                     else:
                         for k in range(len(KAPPAS)):
                             statistic.of_rewards[k, s - reward_first] += shrinkage[k, count + 1] - shrinkage[k, count]
-                    statistic.count[cell] += 1.0
-                    statistic.total[cell] += reward
+                    statistic.rewards[cell] += 1.0
+                    statistic.totals[cell] += reward
             add_to_moments(statistic.pooled, reward)
 
     return play

@@ -594,7 +594,7 @@ def _sum_rows(table: Array) -> Array:
     total = table[0].copy()
     for row in table[1:]:
         total += row
-    return total
+    return np.asarray(total)
 
 
 def _normalise(weights: Array) -> Array:
