@@ -95,7 +95,7 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
     n, mean, squares = pooled_moments(statistic)
     assert (n, mean) == (12, pytest.approx(rewards.mean(), rel=1e-14))
     assert squares == pytest.approx(((rewards - rewards.mean()) ** 2).sum(), rel=1e-12)
-    evidence = sets.log_posterior_by_kappa(statistic)
+    evidence = sets.terms_by_kappa(statistic).log_posterior(slice(None))
 
     def integral(parents: tuple[int, ...], kappa: float) -> float:
         keys = [tuple(codes[k] for k in parents) for codes, _ in rows]

@@ -24,6 +24,7 @@ from causalbandits.policies.structure import KAPPAS, TIE_BREAKS
 
 for _function in (structure.add_exactly, structure.multiply_exactly):
     register_jitable(_function)
+exp_unless_negligible = register_jitable(structure.exp_unless_negligible)
 add_to_moments = register_jitable(structure.add_to_moments)
 mean_and_squares = register_jitable(structure.mean_and_squares)
 
@@ -45,13 +46,13 @@ def weigh_by_multiples(logs, first_log, scale, weights, first, last):
     for i in range(first, last):
         best = max(best, logs[shift + i])
     for i in range(first, last):
-        weights[i] = math.exp((logs[shift + i] - best) * scale)
+        weights[i] = exp_unless_negligible((logs[shift + i] - best) * scale)
     normalise(weights, first, last)
 
 
 @register_jitable
 def write_log_posterior_by_kappa(sets, statistic, mean, squares, by_kappa):
-    """As `ParentSets.log_posterior_by_kappa`."""
+    """As `ParentSets.terms_by_kappa`, and the log posterior of these."""
     n, first = statistic.pooled[0], sets.first_set[sets.observed]
     explained = np.empty(len(KAPPAS))
     for s in range(by_kappa.shape[1]):
@@ -82,7 +83,7 @@ def weigh_by_kappa(by_kappa, weights, first):
     for s in range(by_kappa.shape[1]):
         total = 0.0
         for k in range(by_kappa.shape[0]):
-            total += math.exp(by_kappa[k, s] - best)
+            total += exp_unless_negligible(by_kappa[k, s] - best)
         weights[first + s] = total
     normalise(weights, first, first + by_kappa.shape[1])
 
@@ -111,11 +112,11 @@ def sample_real_means(sets, statistic, mean, squares, by_kappa, chosen, rng, wor
     for k in range(1, len(KAPPAS)):
         best = max(best, by_kappa[k, s])
     for k in range(len(KAPPAS)):
-        total += math.exp(by_kappa[k, s] - best)
-    u, k, total = rng.random() * total, 0, math.exp(by_kappa[0, s] - best)
+        total += exp_unless_negligible(by_kappa[k, s] - best)
+    u, k, total = rng.random() * total, 0, exp_unless_negligible(by_kappa[0, s] - best)
     while k < len(KAPPAS) - 1 and total <= u:
         k += 1
-        total += math.exp(by_kappa[k, s] - best)
+        total += exp_unless_negligible(by_kappa[k, s] - best)
     kappa, spread = KAPPAS[k], 1.0
     if n >= 2 and squares > 0.0:
         explained = 0.0
@@ -157,8 +158,9 @@ def enlarge(work, size):
 def sum_over_observed(sizes, work, top, scopes, starts, factors, remaining, observed):
     """Multiply factors and sum over the observed variables, next the one with the smallest product.
 
-    Factor f is at `starts[f]` of `work` and depends on the variables in the bits of `scopes[f]`; the last one ends at
-    `top`. The remaining variables are in order, the latest first. Returns `work`, and the last factor's scope and start.
+    Factor f is at `starts[f]` of `work` and depends on the variables in the bits of `scopes[f]`; the last one ends
+    at `top`. The remaining variables are in order, the latest first. Returns `work`, the last factor's scope, and
+    its start.
     """
     variables = len(sizes)
     strides = np.empty((factors, variables), dtype=np.int64)

@@ -7,6 +7,7 @@ from causalbandits.policies.structure.parent_sets import (
     SampledStructure,
     add_exactly,
     add_to_moments,
+    exp_unless_negligible,
     mean_and_squares,
     multiply_exactly,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "StructureThompsonSampling",
     "add_exactly",
     "add_to_moments",
+    "exp_unless_negligible",
     "mean_and_squares",
     "multiply_exactly",
     "structure_layout",

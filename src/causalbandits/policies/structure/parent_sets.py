@@ -41,6 +41,9 @@ Ints = npt.NDArray[np.int64]
 KAPPAS = np.array([0.1, 1.0, 10.0, 100.0, 1000.0])
 """Ratios of the noise's variance to that of the means, all equally likely in advance."""
 
+NEGLIGIBLE = -60.0
+"""Sets whose log posterior is below that of the likeliest by so much count as impossible."""
+
 CACHED_PLANS = 2**10
 """So many ways to sum over the observed variables are remembered."""
 
@@ -118,8 +121,8 @@ class ParentSetCounts(Statistic):
         """A function of the counts, kept up to date; None if it must be computed from them."""
         self.weights: dict[int, Array] = {}
         """The posterior probabilities of the candidate sets, by variable; computed when they are needed."""
-        self.by_kappa: Array | None = None
-        """The log posterior of the reward's sets for each of `KAPPAS`; computed when it is needed."""
+        self.by_kappa: KappaTerms | None = None
+        """Of the reward's sets, for real rewards; computed when they are needed."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
@@ -134,6 +137,29 @@ class ParentSetCounts(Statistic):
     def restore(self, record: Any) -> None:
         super().restore(record)
         self.forget()
+
+
+class KappaTerms(NamedTuple):
+    """The terms of the log posterior for real rewards: a row for each of `KAPPAS`, a column for each candidate set."""
+
+    logs: Array
+    """The prior and the terms that are functions of counts."""
+    residual: Array
+    """The sum of squares that the set does not explain."""
+    factor: float
+    """Of the logarithm of this sum."""
+
+    def log_posterior(self, place: Any) -> Array:
+        """The entries at a place, up to a constant."""
+        return np.asarray(self.logs[place] - self.factor * _log(self.residual[place]))
+
+    def largest_log_posteriors(self) -> Array:
+        """All entries that are not negligible, and -inf for the others."""
+        nearly = self.logs - self.factor * np.log(self.residual)
+        place = nearly > nearly.max() + NEGLIGIBLE - 1.0
+        logs = np.full(nearly.shape, -np.inf)
+        logs[place] = self.log_posterior(place)
+        return logs
 
 
 class SampledStructure(NamedTuple):
@@ -201,6 +227,23 @@ class SetsOfCPTs(NamedTuple):
     """The first entry of the set in `seen`."""
 
 
+class _Block(NamedTuple):
+    """The candidate sets of the reward with equally many cells."""
+
+    sets: Codes
+    cells: Codes
+    """A column of cells for each of these sets."""
+
+
+def _blocks_of_cells(target: _Target) -> list[_Block]:
+    rows = np.diff(target.starts)
+    blocks = []
+    for n in np.unique(rows).tolist():
+        sets = np.flatnonzero(rows == n)
+        blocks.append(_Block(sets, target.starts[sets] + np.arange(n)[:, None]))
+    return blocks
+
+
 class ParentSets:
     """The candidate parent sets of a problem, on arrays."""
 
@@ -235,9 +278,8 @@ class ParentSets:
         self.n_seen, self.n_rows, self.n_sets = offset, first_row, first_set
         self.n_reward_cells = int(self.reward_target.starts[-1])
         self.of_cpts = self._sets_of_cpts()
-        self._set_of_reward_cell = np.repeat(
-            np.arange(len(self.reward_target.sets)), np.diff(self.reward_target.starts)
-        )
+        self._blocks = _blocks_of_cells(self.reward_target)
+        self._cells_by_block = np.concatenate([block.cells.reshape(-1) for block in self._blocks])
         self._plans: BoundedCache[SampledStructure, _Plan] = BoundedCache(CACHED_PLANS)
 
     def _sets_of_cpts(self) -> SetsOfCPTs:
@@ -354,37 +396,39 @@ class ParentSets:
         """The posterior probabilities of the candidate sets of one variable."""
         evidence = self.evidence(statistic, model)
         if number == len(self.observed) and model == "gaussian":
-            by_kappa = self.log_posterior_by_kappa(statistic)
-            weights = _exp(by_kappa - by_kappa.max())
-            return _normalise(_sum_rows(weights))
+            logs = self.terms_by_kappa(statistic).largest_log_posteriors()
+            return _normalise(_sum_rows(_exp(logs - logs.max())))
         target = self.targets[number]
         place = slice(target.first_set, target.first_set + len(target.sets))
         logs = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
         return _normalise(_exp(np.ldexp((logs - logs.max()).astype(np.float64), -evidence.tables.bits)))
 
-    def log_posterior_by_kappa(self, statistic: ParentSetCounts) -> Array:
-        """Of real rewards, up to a constant: a row for each of `KAPPAS`, a column for each candidate set."""
+    def terms_by_kappa(self, statistic: ParentSetCounts) -> KappaTerms:
+        """The terms of the log posterior of the reward's sets, for real rewards."""
         if statistic.by_kappa is None:
-            statistic.by_kappa = self._compute_log_posterior_by_kappa(statistic)
+            statistic.by_kappa = self._compute_terms_by_kappa(statistic)
         return statistic.by_kappa
 
-    def _compute_log_posterior_by_kappa(self, statistic: ParentSetCounts) -> Array:
+    def _compute_terms_by_kappa(self, statistic: ParentSetCounts) -> KappaTerms:
         evidence, target = self.evidence(statistic, "gaussian"), self.reward_target
         n, mean, squares = pooled_moments(statistic)
+        shape = len(KAPPAS), len(target.sets)
         if n < 2 or squares <= 0.0:
             log_prior = np.ldexp(_to_multiples(target.log_prior, evidence.tables.bits), -evidence.tables.bits)
-            return np.repeat(log_prior[None], len(KAPPAS), axis=0)
-        deviation = statistic.total - statistic.count * mean
-        squared = deviation * deviation
+            return KappaTerms(np.broadcast_to(log_prior, shape), np.ones(shape), 0.0)
+        count, total = statistic.count[self._cells_by_block], statistic.total[self._cells_by_block]
+        deviation = total - count * mean
+        shares = deviation * deviation / (KAPPAS[:, None] + count)
+        explained, first = np.empty(shape), 0
+        for block in self._blocks:
+            rows, columns = block.cells.shape
+            part = shares[:, first : first + rows * columns].reshape(len(KAPPAS), rows, columns)
+            # NumPy adds numbers that are not neighbours in memory one after another, like accumulate.
+            explained[:, block.sets] = part.sum(axis=1) if columns > 1 else np.add.accumulate(part, axis=1)[:, -1]
+            first += rows * columns
+        residual = np.maximum(squares - explained, 1e-12 * squares)
         logs = np.ldexp(evidence.of_rewards.astype(np.float64), -evidence.tables.bits)
-        residual = np.empty_like(logs)
-        for row, kappa in enumerate(KAPPAS.tolist()):
-            # bincount adds the cells of a set one after another, unlike reduceat.
-            explained = np.bincount(
-                self._set_of_reward_cell, squared / (kappa + statistic.count), minlength=len(target.sets)
-            )
-            residual[row] = np.maximum(squares - explained, 1e-12 * squares)
-        return np.asarray(logs - 0.5 * (n - 1.0) * _log(residual))
+        return KappaTerms(logs, residual, 0.5 * (n - 1.0))
 
     # Draws of a structure, and of the values of actions.
 
@@ -451,7 +495,7 @@ class ParentSets:
         if model == "beta":
             return np.asarray(rng.beta(1.0 + total, 1.0 + count - total, (draws, len(count))).reshape(shape))
         n, mean, squares = pooled_moments(statistic)
-        logs = self.log_posterior_by_kappa(statistic)[:, chosen]
+        logs = self.terms_by_kappa(statistic).log_posterior((slice(None), chosen))
         sums = np.cumsum(_exp(logs - logs.max()))
         kappa = KAPPAS[np.searchsorted(sums[:-1], rng.random(draws) * sums[-1], side="right")][:, None]
         weight, deviation = kappa + count, total - count * mean
@@ -469,6 +513,8 @@ class ParentSets:
 
     def _in_context(self, members: tuple[int, ...], factor: Array, context: Sequence[int]) -> Array:
         """A factor in a context; the first axis is that of draws."""
+        if not context:
+            return factor
         return factor[(slice(None), *(context[k] if k < len(context) else slice(None) for k in members))]
 
     def _plan(self, structure: SampledStructure, known: int) -> _Plan:
@@ -581,8 +627,17 @@ def pooled_moments(statistic: ParentSetCounts) -> tuple[float, float, float]:
 # Functions whose last bit is that of the compiled rounds: NumPy's own exp and log differ in it, and so does its sum.
 
 
-def _exp(values: Array) -> Array:
-    return np.array([*map(math.exp, values.ravel().tolist())]).reshape(values.shape)
+def _exp(logs: Array) -> Array:
+    """Probabilities relative to the largest; 0 for negligible ones."""
+    place = logs > NEGLIGIBLE
+    probabilities = np.zeros(logs.shape)
+    probabilities[place] = [*map(math.exp, logs[place].tolist())]
+    return probabilities
+
+
+def exp_unless_negligible(log: float) -> float:
+    """As `_exp`, for one number: compiled."""
+    return math.exp(log) if log > NEGLIGIBLE else 0.0
 
 
 def _log(values: Array) -> Array:
