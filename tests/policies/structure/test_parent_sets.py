@@ -239,7 +239,8 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
         ({"max_probability": {"w": 0.1}}, "need a graph"),
-        ({"data": {"x": ["a"]}}, "CPTs are learned online. Leave out data="),
+        ({"data": {"x": ["a"]}}, r"pass the rows to agent.learn\(rows, interventions=...\)"),
+        ({"prior": 5.0}, "CPTs are learned online from a flat prior. Leave out prior="),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:

@@ -43,6 +43,8 @@ TIE_BREAKS = 8
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
 
+STRUCTURE_DRAWS = 400
+"""They are drawn from at most so many structures, because each distinct structure takes a sum over the variables."""
 
 SHOWN_SETS = 3
 """Of so many parent sets a structure prints the probability."""
@@ -308,12 +310,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         layout, context = structure_layout(situation.problem), self._context(situation)
         sets = layout.parent_sets
         weights = sets.weights(statistic, self._model)
-        structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
+        each = math.ceil(draws / STRUCTURE_DRAWS)
+        structures = Counter(sets.sample_structure(weights, rng) for _ in range(math.ceil(draws / each)))
         rows = [
-            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n * each))
             for structure, n in structures.items()
         ]
-        return np.asarray(rng.permutation(np.concatenate(rows)))
+        return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
         rng = np.random.default_rng(INTERVAL_SEED)
