@@ -33,6 +33,7 @@ from causalbandits.policies.feedback import (
     two_best_positions,
 )
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
+from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation
@@ -291,12 +292,17 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         return LearnedStructure(prior.reward, statistic.rounds, edges, by_variable, values)
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
+        sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
+        assert prior is not None
+        weights = sets.weights(statistic, self._model)[-1]
+        variety = variety_concern(sets, prior, problem.manipulable, statistic, weights)
         if not statistic.unused:
-            return ()
-        return (
+            return (variety,) if variety else ()
+        unused = (
             f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
-            "parent sets are compared on the same outcomes",
+            "parent sets are compared on the same outcomes"
         )
+        return (unused, variety) if variety else (unused,)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
