@@ -134,9 +134,9 @@ def load_source(
         if data is not None:
             raise ProblemError(
                 "Where the structure is learned, past rows are outcomes with rewards, and data= has no place for them. "
-                "Name the values of the variables (manipulable=, values=), and pass the rows to agent.learn(rows, "
-                "interventions=...) or study.learn(...): each row then counts once, for the structure, the CPTs and "
-                "the mean rewards.",
+                "Name the values of the variables in manipulable= and values=, and pass the rows to the method learn "
+                "of the agent or of the study, with the variables that were set in each row. A row then counts once, "
+                "for the structure, the CPTs and the mean rewards.",
                 path=("data",),
             )
         del estimation["values"], estimation["data"]
@@ -145,10 +145,17 @@ def load_source(
         if missing != "refuse":
             estimation["missing"] = missing
         _refuse_estimation("Where the structure is learned, CPTs are learned online from a flat prior", estimation)
-        if reward_parents is not None or can_observe is not None or max_probability is not None:
+        if max_probability is not None:
             raise ProblemError(
-                "Where the structure is learned, leave reward_parents=, can_observe= and max_probability= out: they "
-                "need a graph."
+                "max_probability= needs a graph, from which the probability under each action is computed; where the "
+                "structure is learned, no policy keeps such a limit. Pass a graph that contains its variables (the "
+                "policy c-ts(cpts=learned) then learns the CPTs and keeps the limit), or leave max_probability= out "
+                "and list in actions= only actions that may be played.",
+                path=("max_probability",),
+            )
+        if reward_parents is not None or can_observe is not None:
+            raise ProblemError(
+                "Where the structure is learned, leave reward_parents= and can_observe= out: they need a graph."
             )
         if optional or max_set is not None:
             raise ProblemError(
