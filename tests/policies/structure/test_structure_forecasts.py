@@ -91,7 +91,7 @@ def test_an_environment_that_shows_more_than_the_parents() -> None:
     action = base.actions.action(0)
     assert "template" not in plain.draw_all(action.choices, np.random.default_rng(0))[0]
     assert "template" in showing.draw_all(action.choices, np.random.default_rng(0))[0]
-    with pytest.raises(ProblemError, match="does not draw. Create the environment with shown=\\['template'\\]"):
+    with pytest.raises(ProblemError, match=r"does not draw. Create the environment with shown=\['template'\]"):
         cb.simulate(plain, "c-ts-structure", believed=problem(), horizon=10, replications=1, progress=False)
     run = cb.simulate(showing, "c-ts-structure", believed=problem(), horizon=10, replications=1, progress=False)
     assert run.horizon == 10
