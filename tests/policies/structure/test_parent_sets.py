@@ -95,7 +95,7 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
     n, mean, squares = pooled_moments(statistic)
     assert (n, mean) == (12, pytest.approx(rewards.mean(), rel=1e-14))
     assert squares == pytest.approx(((rewards - rewards.mean()) ** 2).sum(), rel=1e-12)
-    evidence = sets._log_evidence_by_kappa(statistic)
+    evidence = sets.terms_by_kappa(statistic).log_posterior(slice(None))
 
     def integral(parents: tuple[int, ...], kappa: float) -> float:
         keys = [tuple(codes[k] for k in parents) for codes, _ in rows]
@@ -156,7 +156,7 @@ def test_sampled_values_are_the_sum_over_the_observed_variables(model) -> None:
         theta = sets._sample_means(statistic, model, structure.reward_set, rng, 3)
         cpts = {}
         for number, chosen in structure.sets:
-            target = sets._targets[number]
+            target = sets.targets[number]
             block = sets._rows(statistic, target)[target.starts[chosen] : target.starts[chosen + 1]] + 1.0
             gammas = rng.standard_gamma(np.broadcast_to(block, (3, *block.shape)))
             cpts[sets.observed[number]] = (target.sets[chosen], gammas / gammas.sum(axis=-1, keepdims=True))
