@@ -130,18 +130,28 @@ class CampaignState:
         caveats, obstacle = [], ""
         trusted_rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if trusted_rows and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows)):
-            caveats.append(contradiction)
+            caveats.append(self._without_reference_to_check(contradiction))
             obstacle = TRUSTED_OBSTACLE
         if self.doubted_past is not None:
-            caveats += [self.doubted_past.caveat] if self.doubted_past.caveat else []
+            caveat = self._without_reference_to_check(self.doubted_past.caveat)
+            caveats += [caveat] if caveat else []
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
+
+    def _without_reference_to_check(self, text: str) -> str:
+        """The text without its reference to check(), which needs the reward's parents, if there are none."""
+        return text if self.problem.parents else text.replace("; see check()", "")
 
     def _past_assumption(self, recommendation: Recommendation) -> str:
         """What an interval assumes of past rewards that are always counted."""
         rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if not rows or not math.isfinite(recommendation.lower + recommendation.upper):
             return ""
+        if isinstance(self.policy, StructureThompsonSampling):
+            return (
+                f"; the {rows:,} past rows have the same distribution of observed variables and rewards, given the "
+                "action, as future ones (trust_past=1)"
+            )
         given = "configuration" if self.policy.traits.needs_parents else "action"
         return f"; the {rows:,} past rewards have the same means, given the {given}, as future ones (trust_past=1)"
 
