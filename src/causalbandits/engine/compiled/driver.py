@@ -105,6 +105,8 @@ def can_play(env: AnyEnvironment, policy: AnyPolicy, problem: Problem) -> bool:
 
 def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if isinstance(policy, StructureThompsonSampling) and policy.changes is not None:
+        return False
     if has_compiled_reward and type(policy) is StructureThompsonSampling:
         return can_learn_structure(env, policy, problem)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:

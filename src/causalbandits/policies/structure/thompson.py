@@ -23,6 +23,7 @@ from causalbandits._typing import Array, Codes, is_real
 from causalbandits.errors import PolicyError
 from causalbandits.model import CausalGraph, State
 from causalbandits.policies.base import FamilyPolicy, validate_samples
+from causalbandits.policies.changes import ChangeTracker, describe_change, parse_false_alarm_rate
 from causalbandits.policies.feedback import (
     Bounds,
     Choice,
@@ -33,6 +34,7 @@ from causalbandits.policies.feedback import (
     two_best_positions,
     with_pacing_propensity,
 )
+from causalbandits.policies.structure.changes import StructureChangeLayout
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits
@@ -199,6 +201,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         prior: "beta" for rewards in [0, 1], with a Beta(1, 1) prior of each mean; "gaussian" for any rewards, whose
             scales are estimated.
         samples: The number of posterior samples of a decision; with two or more, propensities are logged.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range.
@@ -208,10 +212,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     prior: Literal["beta", "gaussian"] = "gaussian"
     samples: int = 1
+    changes: float | None = None
 
     def __post_init__(self) -> None:
         validate_one_of("prior", self.prior, ("beta", "gaussian"))
         validate_samples(self.samples)
+        off = self.changes is None or self.changes is False
+        object.__setattr__(self, "changes", None if off else parse_false_alarm_rate(self.changes))
 
     @cached_property
     def traits(self) -> Traits:
@@ -223,6 +230,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             learns_cpts=True,
             unit_rewards=is_beta,
             counts_successes=is_beta,
+            sequential=self.changes is not None,
+            follows_changes=self.changes is not None,
         )
 
     @property
@@ -231,7 +240,14 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     def init(self, problem: Problem) -> ParentSetCounts:
         problem.actions.refuse_enumeration(f"The policy {self.id!r} scores every action")
-        return structure_layout(problem).parent_sets.empty()
+        layout = structure_layout(problem)
+        statistic = layout.parent_sets.empty()
+        if self.changes is not None:
+            prior = problem.structure_prior
+            assert prior is not None
+            rows = StructureChangeLayout(layout.parent_sets, prior.reward, self.prior == "beta", layout.codes)
+            statistic.attach_tracker(ChangeTracker(rows, self.changes))
+        return statistic
 
     def update(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> None:
         layout = structure_layout(situation.problem)
@@ -239,8 +255,29 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         if codes is None:
             statistic.unused += 1
             return
+        reward, sets = outcome.successes if self.traits.counts_successes else outcome.reward, layout.parent_sets
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None:
+            sets.add(statistic, codes, reward)
+            return
+        cells = sets.reward_cells(codes)
+        counted, entries = tracker.add_reward(cells, reward, outcome.number), tracker.count_entries(outcome)
+        if counted.all() and len(entries) == sets.n_sets:
+            sets.add(statistic, codes, reward)
+        else:
+            sets.add_to(statistic, entries, cells[counted], reward)
+
+    def monitor(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> str:
+        layout, tracker = structure_layout(situation.problem), statistic.tracker
+        codes = None if tracker is None else layout.codes(outcome)
+        if tracker is None or codes is None:
+            return ""
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
-        layout.parent_sets.add(statistic, codes, reward)
+        change = tracker.watch(layout.parent_sets.reward_cells(codes), reward, outcome)
+        if change is None:
+            return ""
+        tracker.restart_after(change, statistic, outcome.number + 1)
+        return describe_change(situation.problem, tracker, tracker.change_rows[-1])
 
     def _context(self, situation: Situation) -> tuple[int, ...]:
         require_context(self.id, situation.problem)
