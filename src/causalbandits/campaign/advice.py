@@ -19,6 +19,7 @@ from causalbandits.campaign.action_ranking import Belief, rank_actions
 from causalbandits.campaign.action_table import ActionTable
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
 from causalbandits.campaign.past_rewards import (
     TRUSTED_OBSTACLE,
     DoubtedPast,
@@ -32,7 +33,7 @@ from causalbandits.campaign.validation import condition_on_context
 from causalbandits.errors import PolicyError
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.policies import AnyPolicy, LearnedStructure, Outcome, StructureThompsonSampling, situation_for
+from causalbandits.policies import AnyPolicy, Outcome, StructureThompsonSampling, situation_for
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import Action, BudgetTracker, Problem
 
@@ -299,15 +300,17 @@ class Advice(ABC):
             The structure; it prints as text, and `graph()` makes a graph of it.
 
         Raises:
-            PolicyError: If the policy does not learn the structure.
+            PolicyError: If the graph is given, or the policy does not learn the structure.
         """
         with self._campaign_state() as state:
+            if state.problem.structure_prior is None:
+                raise PolicyError(_structure_refusal(state.problem))
             if not isinstance(state.policy, StructureThompsonSampling):
                 raise PolicyError(
-                    f"structure() is for problems whose graph is not known; the policy {state.policy.id!r} learns no "
-                    "structure. Create the problem without a graph, Problem(None, values=...), or with known='partly'."
+                    f"The policy {state.policy.id!r} does not learn the causal structure. Change the policy to "
+                    "c-ts-structure."
                 )
-            return state.policy.structure(state.problem, state.statistic)
+            return learn_structure(state.problem, state.policy, state.statistic)
 
     def check(self, *, alpha: float = 0.05) -> Check:
         """Test the model by Pearson's chi-squared statistic, for any policy; also compare past rewards with own ones.
@@ -328,3 +331,16 @@ class Advice(ABC):
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
             return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha)
+
+
+def _structure_refusal(problem: Problem) -> str:
+    """The reason why a problem has no structure to learn, with the remedy."""
+    if problem.unit == "actions":
+        return (
+            "This problem learns one mean reward per action, so no structure is learned. Create a problem without a "
+            "graph that lists the observed variables (values=)."
+        )
+    return (
+        "The causal graph of this problem is given, so no structure is learned. Create a problem without a graph, or "
+        "declare that the graph is known partly (known='partly')."
+    )

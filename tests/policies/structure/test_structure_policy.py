@@ -195,8 +195,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 def test_structure_is_refused_where_it_is_not_learned() -> None:
     agent = cb.Agent(cb.zoo.email_campaign().problem, seed=0)
-    with pytest.raises(PolicyError, match=r"structure\(\) is for problems whose graph is not known"):
+    with pytest.raises(PolicyError, match="causal graph of this problem is given"):
         agent.structure()
+    with pytest.raises(PolicyError, match="one mean reward per action"):
+        cb.Agent(cb.Problem(None, reward="click", manipulable=MANIPULABLE), seed=0).structure()
+    with pytest.raises(PolicyError, match="'ts' does not learn the causal structure. Change the policy"):
+        cb.Agent(problem(), "ts", seed=0).structure()
     with pytest.raises(PolicyError, match="this problem's graph is given"):
         cb.Agent(cb.zoo.email_campaign().problem, "c-ts-structure")
     structure = cb.Agent(problem(), seed=0).structure()
