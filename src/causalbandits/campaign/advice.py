@@ -86,12 +86,20 @@ class CampaignState:
             *((self._prior_only_caveat(),) if not moments.cells and not self.past else ()),
             *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
-            *self.policy.concerns(self.problem, self.statistic),
+            *self._concerns(),
             *against_model,
         )
         withdrawal = noise or ("a misspecification test rejects the model (see the warnings)" if against_model else "")
         past_caveats, past_obstacle = self._past_caveats()
         return Diagnostics((*caveats, *past_caveats), withdrawal or past_obstacle, moments)
+
+    def _concerns(self) -> tuple[str, ...]:
+        """The policy's concerns, without outcomes that are not learned from if another caveat counts them."""
+        concerns = self.policy.concerns(self.problem, self.statistic)
+        if not self.incomplete or not isinstance(self.policy, StructureThompsonSampling):
+            return concerns
+        unused = self.policy.unused_caveat(self.problem, self.statistic)
+        return tuple(concern for concern in concerns if concern != unused)
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""

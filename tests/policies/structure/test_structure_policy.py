@@ -108,7 +108,7 @@ def test_an_outcome_that_lacks_an_observed_variable_is_refused_and_a_lost_one_is
     with pytest.raises(TellError, match="lacks 'subject', 'template'"):
         agent.tell(decision, reward=1)
     agent.tell(decision, reward=1, observed={"subject": "short", "template": None})
-    assert any("1 outcomes lack a value" in caveat for caveat in agent.recommend().caveats)
+    assert any("1 outcome lacks a value" in caveat for caveat in agent.recommend().caveats)
     assert agent.structure().rounds == 0
 
 
@@ -199,7 +199,7 @@ def test_structure_is_refused_where_it_is_not_learned() -> None:
         agent.structure()
     with pytest.raises(PolicyError, match="one mean reward per action"):
         cb.Agent(cb.Problem(None, reward="click", manipulable=MANIPULABLE), seed=0).structure()
-    with pytest.raises(PolicyError, match="'ts' does not learn the causal structure. Change the policy"):
+    with pytest.raises(PolicyError, match="'ts' does not learn the causal structure"):
         cb.Agent(problem(), "ts", seed=0).structure()
     with pytest.raises(PolicyError, match="this problem's graph is given"):
         cb.Agent(cb.zoo.email_campaign().problem, "c-ts-structure")

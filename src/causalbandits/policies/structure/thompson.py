@@ -194,11 +194,18 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         }
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
-        if not statistic.unused:
-            return ()
+        caveat = self.unused_caveat(problem, statistic)
+        return (caveat,) if caveat else ()
+
+    def unused_caveat(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """A sentence about outcomes that are not learned from; empty if there are none."""
+        n = statistic.unused
+        if not n:
+            return ""
+        verb, be = ("outcome lacks", "is") if n == 1 else ("outcomes lack", "are")
         return (
-            f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
-            "parent sets are compared on the same outcomes",
+            f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are compared "
+            "on the same outcomes"
         )
 
     def sample_values(
