@@ -204,8 +204,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             return ""
         verb, be = ("outcome lacks", "is") if n == 1 else ("outcomes lack", "are")
         return (
-            f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are compared "
-            "on the same outcomes"
+            f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are "
+            "compared on the same outcomes"
         )
 
     def sample_values(
