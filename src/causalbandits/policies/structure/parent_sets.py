@@ -59,6 +59,8 @@ class ParentSetCounts(Statistic):
     def __post_init__(self) -> None:
         self.weights: list[Array] | None = None
         """The posterior probabilities of the candidate sets, of every variable; computed when they are needed."""
+        self.estimates: tuple[list[Array], tuple[int, ...], Array] | None = None
+        """Draws of the mean reward of every action, with the probabilities and the context that they are made of."""
 
 
 class SampledStructure(NamedTuple):

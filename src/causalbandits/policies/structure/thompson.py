@@ -228,8 +228,15 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         return np.asarray(rng.permutation(np.concatenate(rows)))
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
-        rng = np.random.default_rng(INTERVAL_SEED)
-        return self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+        """Draws of the mean reward of every action, a row each; those of the latest context are kept."""
+        sets, context = structure_layout(situation.problem).parent_sets, self._context(situation)
+        weights = sets.weights(statistic, self._model)
+        kept = statistic.estimates
+        if kept is None or kept[0] is not weights or kept[1] != context:
+            rng = np.random.default_rng(INTERVAL_SEED)
+            kept = weights, context, self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+            statistic.estimates = kept
+        return kept[2]
 
     def incumbent(self, situation: Situation, statistic: ParentSetCounts) -> Incumbent:
         means = self._estimates(situation, statistic).mean(axis=0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from causalbandits._files import FilePath
@@ -245,25 +245,27 @@ def _build_arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
 COLUMN, ROW = 1.0, 0.46
 """The distance of columns between boxes, and of rows, in inches."""
 
-LABEL_PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.14, 0.86)
+PROBABLE = 0.5
+"""The probability from which an edge leads to another column."""
+
+LABEL_PLACES = (0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.2, 0.74, 0.14, 0.8)
 """The places at which a label may stand, as fractions of its arrow; earlier ones are preferred."""
 
 CURVE_POINTS = 30
 
 
-def structure_columns(structure: Any, edges: Iterable[tuple[str, str]]) -> dict[str, int]:
+def structure_columns(structure: Any, edges: Mapping[tuple[str, str], float]) -> dict[str, int]:
     """The column of each variable: the context, the manipulable variables, the observed ones in layers, the reward.
 
-    An observed variable stands to the right of the observed variables from which one of the edges comes.
+    An observed variable stands to the right of the observed variables from which a probable edge comes, and not to the
+    left of others from which one of the edges comes.
     """
     groups = [[name for name, own in structure.roles.items() if own == role] for role in ("context", "manipulable")]
     column = {name: k for k, group in enumerate(group for group in groups if group) for name in group}
     first = max(column.values(), default=-1) + 1
-    causes: dict[str, list[str]] = {}
-    for cause, effect in edges:
-        causes.setdefault(effect, []).append(cause)
     for name in structure.must_observe:
-        column[name] = max([first, *(column[cause] + 1 for cause in causes.get(name, ()))])
+        into = [column[a] + (p >= PROBABLE) for (a, b), p in edges.items() if b == name and column[a] >= first]
+        column[name] = max([first, *into])
     column[structure.reward] = max(column.values(), default=-1) + 1
     return column
 
@@ -305,10 +307,10 @@ def plot_structure(structure: Any, path: FilePath | None = None, *, at_least: fl
     if path is not None:
         parse_picture_path(path)
     edges = structure.likely_edges(at_least)
+    column = structure_columns(structure, edges)
     graph = nx.DiGraph()
     graph.add_nodes_from((*structure.values, structure.reward))
-    graph.add_edges_from(edges)
-    column = structure_columns(structure, edges)
+    graph.add_edges_from(edge for edge in edges if column[edge[0]] < column[edge[1]])
     layout = layered_layout(graph, column)
     half = 0.13 + 0.045 * max(map(text_width, graph))
     step = 2 * half + COLUMN
@@ -322,19 +324,25 @@ def plot_structure(structure: Any, path: FilePath | None = None, *, at_least: fl
     likeliest = structure.likeliest_sets(structure.reward, 1)[0][0]
     for name in graph:
         colour = {"context": VIOLET, "manipulable": BLUE}.get(structure.roles.get(name, ""), WHITE)
-        ax.text(
-            column[name] * step, y[name], name, ha="center", va="center", fontsize=11, parse_math=False, zorder=3,
-            bbox={"boxstyle": "round,pad=0.45", "facecolor": GREEN if name == structure.reward else colour,
-                  "edgecolor": "0.2", "linewidth": 2.4 if name in likeliest else 1.0},
+        ax.add_patch(
+            FancyBboxPatch(
+                (column[name] * step - half, y[name] - BOX), 2 * half, 2 * BOX,
+                boxstyle="round,pad=0,rounding_size=0.06",
+                facecolor=GREEN if name == structure.reward else colour, edgecolor="0.2", zorder=3,
+                linewidth=2.4 if name in likeliest else 1.0,
+            )
         )  # fmt: skip
+        ax.text(column[name] * step, y[name], name, ha="center", va="center", fontsize=11, parse_math=False, zorder=4)
     ports = _arrow_offsets(graph, layout, 1.6 * BOX)
     curves = []
     for (cause, effect), probability in edges.items():
-        leave, enter = ports[cause, effect]
-        start = column[cause] * step + half, y[cause] - leave
-        end = column[effect] * step - half - 0.02, y[effect] - enter
-        passed = [point for x, height in bends[cause, effect] for point in ((x - half, height), (x + half, height))]
-        arrow = _horizontal_curve([start, *passed, end])
+        right, left = column[cause] * step + half, column[effect] * step - half - 0.02
+        if column[cause] == column[effect]:
+            arrow = _arc(right, y[cause], y[effect])
+        else:
+            leave, enter = ports[cause, effect]
+            passed = [(x + side, height) for x, height in bends[cause, effect] for side in (-half, half)]
+            arrow = _horizontal_curve([(right, y[cause] - leave), *passed, (left, y[effect] - enter)])
         ax.add_patch(
             FancyArrowPatch(
                 path=arrow, arrowstyle="-|>", mutation_scale=8 + 4 * probability, color="0.35",
@@ -362,6 +370,17 @@ def _horizontal_curve(points: Sequence[Point]) -> Path:
         vertices += [(x0 + reach, y0), (x1 - reach, y1), (x1, y1)]
         codes += [Path.CURVE4] * 3
     return Path(vertices, codes)
+
+
+def _arc(x: float, cause: float, effect: float) -> Path:
+    """An arrow within a column, around the right sides of the boxes."""
+    side = 1 if effect > cause else -1
+    y0, y1 = cause + side * BOX / 2, effect - side * BOX / 2
+    reach = min(0.8, 0.3 + abs(y1 - y0) / 5)
+    return Path(
+        [(x, y0), (x + reach, y0), (x + reach, y1), (x + 0.02, y1)],
+        [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+    )
 
 
 def _curve_points(path: Path) -> Array:
