@@ -408,6 +408,11 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
         "stranded": "Early outcomes that contradict their decision, with the reasons; 100 at most.",
         "trust_past": "The smallest prior probability with which past rounds are trusted; null without past rounds.",
         "holdout": "The comparison of the control group with the treated units; null without a control group.",
+        "parent_set": "The likeliest parent set of the reward, if the structure is learned; null without outcomes.",
+    },
+    "LikeliestParentSet": {
+        "parents": "The variables of the set; they separate the actions from the reward.",
+        "probability": "The posterior probability of the set.",
     },
     "BudgetStatus": {
         "spent": "The amount spent, in units of the costs.",
