@@ -123,6 +123,8 @@ class ParentSetCounts(Statistic):
         """The posterior probabilities of the candidate sets, by variable; computed when they are needed."""
         self.by_kappa: KappaTerms | None = None
         """Of the reward's sets, for real rewards; computed when they are needed."""
+        self.estimates: tuple[tuple[int, ...], Array] | None = None
+        """A context, and draws of the mean reward of every action in it."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
@@ -131,7 +133,7 @@ class ParentSetCounts(Statistic):
 
     def forget_weights(self) -> None:
         """Compute the posterior probabilities when they are needed again."""
-        self.by_kappa = None
+        self.by_kappa = self.estimates = None
         self.weights.clear()
 
     def restore(self, record: Any) -> None:

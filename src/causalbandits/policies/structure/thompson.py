@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits._typing import Array, Codes, is_real
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
-from causalbandits.model import CausalGraph, State
 from causalbandits.policies.base import FamilyPolicy, validate_samples
 from causalbandits.policies.changes import ChangeTracker, describe_change, parse_false_alarm_rate
 from causalbandits.policies.feedback import (
@@ -51,95 +50,8 @@ INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 STRUCTURE_DRAWS = 400
 """They are drawn from at most so many structures, because each distinct structure takes a sum over the variables."""
 
-SHOWN_SETS = 3
-"""Of so many parent sets a structure prints the probability."""
-
-
-@dataclass(frozen=True)
-class LearnedStructure:
-    """The posterior distribution of the causal structure.
-
-    An edge into a variable says that it is in the variable's parent set. Parent sets separate the variable from all
-    variables before it, in the order in which they are listed; they need not be its direct causes.
-
-    Attributes:
-        reward: The name of the reward.
-        rounds: The number of outcomes that were learned from.
-        edges: The probability of each possible edge, by cause and effect.
-        parent_sets: The probability of each candidate parent set, by variable.
-    """
-
-    reward: str
-    rounds: int
-    edges: Mapping[tuple[str, str], float]
-    parent_sets: Mapping[str, Mapping[tuple[str, ...], float]]
-    values: Mapping[str, tuple[State, ...]]
-
-    def probability(self, cause: str, effect: str) -> float:
-        """The probability of an edge.
-
-        Args:
-            cause: The variable that the edge leaves.
-            effect: The variable that the edge enters.
-
-        Returns:
-            The probability.
-
-        Raises:
-            PolicyError: If no candidate parent set has this edge.
-        """
-        if (cause, effect) not in self.edges:
-            raise PolicyError(
-                f"{cause!r} -> {effect!r} is no possible edge: {effect!r} comes before {cause!r} in the order, or the "
-                "edge is forbidden, or one of them is not a variable of the problem."
-            )
-        return self.edges[cause, effect]
-
-    def graph(self, at_least: float = 0.5) -> CausalGraph:
-        """The graph of the edges whose probability is large enough, to look at, to correct, or to hand on.
-
-        Args:
-            at_least: The smallest probability of an edge.
-
-        Returns:
-            The graph, with the reward in it.
-
-        Raises:
-            PolicyError: If `at_least` is not a number from 0 to 1.
-        """
-        if not is_real(at_least) or not 0 <= at_least <= 1:
-            raise PolicyError(f"at_least must be a probability, from 0 to 1; got {at_least!r}.")
-        parents: dict[str, list[str]] = {name: [] for name in (*self.values, self.reward)}
-        for (cause, effect), probability in self.edges.items():
-            if probability >= at_least:
-                parents[effect].append(cause)
-        return CausalGraph(parents, values=dict(self.values))
-
-    def to_record(self) -> dict[str, Any]:
-        """A JSON-ready form.
-
-        Returns:
-            The reward, the number of outcomes, and the edges with their probabilities.
-        """
-        return {
-            "reward": self.reward,
-            "outcomes": self.rounds,
-            "edges": [
-                {"cause": cause, "effect": effect, "probability": probability}
-                for (cause, effect), probability in self.edges.items()
-            ],
-        }
-
-    def __repr__(self) -> str:
-        lines = [f"Structure after {self.rounds} outcomes: probability of an edge"]
-        for effect, sets in reversed(list(self.parent_sets.items())):
-            into = {cause: p for (cause, target), p in self.edges.items() if target == effect}
-            ranked = sorted(into, key=lambda cause: -into[cause])
-            edges = ", ".join(f"{cause} {into[cause]:.2f}" for cause in ranked) or "none possible"
-            likeliest = sorted(sets.items(), key=lambda item: -item[1])[:SHOWN_SETS]
-            shown = "; ".join(f"{{{', '.join(names)}}} {p:.2f}" for names, p in likeliest)
-            lines += [f"Into {effect}: {edges}", f"  Likeliest parent sets: {shown}"]
-        return "\n".join(lines)
+ParentSetProbabilities = dict[str, dict[tuple[str, ...], float]]
+"""The probabilities of parent sets, by variable."""
 
 
 class StructureLayout:
@@ -344,37 +256,38 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             return Choice(situation.action(best[0]))
         return sample_choice_by_position(best, situation.action, rng)
 
-    def structure(self, problem: Problem, statistic: ParentSetCounts) -> LearnedStructure:
-        """The posterior distribution of the causal structure."""
-        sets = structure_layout(problem).parent_sets
+    def parent_set_probabilities(self, problem: Problem, statistic: ParentSetCounts) -> ParentSetProbabilities:
+        """The posterior probability of each candidate parent set, of every observed variable and of the reward, last;
+        the likeliest first.
+        """
         prior = problem.structure_prior
         assert prior is not None
-        weights = sets.weights(statistic, self._model)
-        by_variable = {
-            candidate.variable: dict(zip(candidate.sets, probabilities.tolist(), strict=True))
+        weights = structure_layout(problem).parent_sets.weights(statistic, self._model)
+        return {
+            candidate.variable: dict(
+                sorted(zip(candidate.sets, probabilities.tolist(), strict=True), key=lambda item: -item[1])
+            )
             for candidate, probabilities in zip(prior.candidates, weights, strict=True)
         }
-        edges = {
-            (cause, effect): math.fsum(p for names, p in distribution.items() if cause in names)
-            for effect, distribution in by_variable.items()
-            for cause in structure_layout(problem).names
-            if any(cause in names for names in distribution)
-        }
-        values = {name: problem.variable(name).states for name in structure_layout(problem).names}
-        return LearnedStructure(prior.reward, statistic.rounds, edges, by_variable, values)
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
         sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
         assert prior is not None
         weights = sets.weights(statistic, self._model)[-1]
         variety = variety_concern(sets, prior, problem.manipulable, statistic, weights)
-        if not statistic.unused:
-            return (variety,) if variety else ()
-        unused = (
-            f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
-            "parent sets are compared on the same outcomes"
+        caveats = (self.unused_caveat(problem, statistic), variety)
+        return tuple(caveat for caveat in caveats if caveat)
+
+    def unused_caveat(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """A sentence about outcomes that are not learned from; empty if there are none."""
+        n = statistic.unused
+        if not n:
+            return ""
+        verb, be = ("outcome lacks", "is") if n == 1 else ("outcomes lack", "are")
+        return (
+            f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are "
+            "compared on the same outcomes"
         )
-        return (unused, variety) if variety else (unused,)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
@@ -397,8 +310,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
-        rng = np.random.default_rng(INTERVAL_SEED)
-        return self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+        """Draws of the mean reward of every action, a row each; those of the latest context are kept."""
+        context, kept = self._context(situation), statistic.estimates
+        if kept is None or kept[0] != context:
+            rng = np.random.default_rng(INTERVAL_SEED)
+            kept = context, self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+            statistic.estimates = kept
+        return kept[1]
 
     def incumbent(self, situation: Situation, statistic: ParentSetCounts) -> Incumbent:
         means = self._estimates(situation, statistic).mean(axis=0)
