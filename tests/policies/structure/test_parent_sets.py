@@ -249,8 +249,10 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"known": "wholly"}, "known must be 'partly'"),
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
-        ({"max_probability": {"w": 0.1}}, "need a graph"),
-        ({"data": {"x": ["a"]}}, "CPTs are learned online. Leave out data="),
+        ({"max_probability": {"w": 0.1}}, "max_probability= needs a graph, .* no policy keeps such a limit"),
+        ({"reward_parents": ["v"]}, "leave reward_parents= and can_observe= out: they need a graph"),
+        ({"data": {"x": ["a"]}}, "pass the rows to the method learn of the agent"),
+        ({"prior": 5.0}, "CPTs are learned online from a flat prior. Leave out prior="),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:

@@ -105,12 +105,20 @@ class CptLearning:
         flat: arrays.FlatEnvironment,
     ) -> None:
         self._policy, self._cells, self._rng = policy, cells, streams.policy
-        ((self._situation, env),) = scene.moments
+        self._situation = scene.moments[0].situation
         self._tables, search = learned_cpts(scene.problem), self._situation.candidates
         self._tree = arrays.build_tree([search.projection], scene.problem.configurations)
+        self._choices = np.asarray(search.array(), dtype=np.int64)
+        self._env = self._flatten(scene, flat)
+
+    def enter(self, scene: Scene, flat: arrays.FlatEnvironment) -> None:
+        """Play in another environment from now on; counts and the sampled CPTs are kept."""
+        self._env = self._flatten(scene, flat)
+
+    def _flatten(self, scene: Scene, flat: arrays.FlatEnvironment) -> LearnedCptEnvironment:
+        env = scene.moments[0].env
         mechanisms = env.compute_once(("course", scene.problem), lambda: build_mechanism_arrays(env, self._tables))
-        choices = np.asarray(search.array(), dtype=np.int64)
-        self._env = LearnedCptEnvironment(mechanisms, choices, flat.mean, flat.gap, flat.noise)
+        return LearnedCptEnvironment(mechanisms, self._choices, flat.mean, flat.gap, flat.noise)
 
     def arguments(self) -> tuple[arrays.FlatTree, LearnedCptEnvironment, LearnedCptSums]:
         """The arguments of the rounds except the rule: the tree under the latest sample of the CPTs."""
