@@ -106,6 +106,19 @@ def test_so_are_those_that_draw_more_than_once(prior: str) -> None:
     assert_alike(cb.policy("c-ts-structure", prior=prior, samples=4), *WORLDS["costs"])
 
 
+def test_so_are_those_in_environments_that_change_and_show_more_than_the_reward_s_parents() -> None:
+    env = campaign()
+    decoy = cb.Variable("decoy_0", [0, 1], parents=["subject"], table=[[0.2, 0.8], [0.7, 0.3]])
+    model = cb.CausalModel([*MODEL.variables.values(), decoy])
+    problem = cb.Problem(model, manipulable=list(MANIPULABLE), reward_parents=EMAIL.problem.parents)
+    means = EMAIL.configuration_means.reshape(EMAIL.problem.shape)
+    rewards = env.reward, cb.rewards.BernoulliReward(means[..., ::-1])
+    parts = [cb.Environment(problem, reward, shown=["decoy_0"]) for reward in rewards]
+    changing = cb.ChangingEnvironment(parts[0], {30: parts[1], 200: parts[0]})
+    for prior in ("beta", "gaussian"):
+        assert_alike(cb.policy("c-ts-structure", prior=prior), changing, without_graph(1))
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=10)
 @pytest.mark.filterwarnings("ignore::causalbandits.errors.ProblemWarning")
