@@ -196,6 +196,8 @@ def play_compiled(
             scene = build_scene(changes.pop(0).env, policy, problem)
             if learning is not None:
                 learning.enter(scene, true_environment(scene, policy))
+            if structure is not None:
+                structure.enter(scene, true_environment(scene, policy))
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         if changes:
