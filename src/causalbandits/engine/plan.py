@@ -223,11 +223,18 @@ class Plan:
             )
         prior = self.believed.structure_prior
         observed = () if prior is None else prior.observed
-        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context))
+        if absent := [name for name in observed if name not in env.problem.graph.names]:
+            raise ProblemError(
+                f"The believed problem observes {', '.join(map(repr, absent))}, and the environment has no such "
+                f"variable; it has {', '.join(map(repr, env.problem.graph.names))}. Leave it out of values=, or create "
+                "the environment from a model with it."
+            )
+        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context, *env.shown))
         if undrawn := [name for name in observed if name not in drawn]:
             raise ProblemError(
-                f"The believed problem observes {', '.join(map(repr, undrawn))}, and the environment does not draw it. "
-                "Create the environment with Environment.from_model(..., shown=[...]), or leave the variable out."
+                f"The believed problem observes {', '.join(map(repr, undrawn))}, which the environment has and does "
+                f"not draw. Create the environment with shown={undrawn!r}, an argument of Environment and of "
+                "Environment.from_model, or leave the variable out of values=."
             )
         for name in (*believed, *self.believed.parents, *observed, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states

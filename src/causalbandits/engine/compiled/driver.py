@@ -102,7 +102,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.traits.learns_cpts and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_cpts and (env.shown or _learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
