@@ -31,6 +31,7 @@ from causalbandits_bench.unknown_graphs import (
     Player,
     StandardUCB,
     UnknownKUCBPlus,
+    environment_with_graph,
     play,
     problem_with_graph,
     problem_without_graph,
@@ -68,9 +69,9 @@ def play_policy(
     replication: int,
 ) -> float:
     """The final regret of a policy of the library."""
-    env = environment(replication)
     # that some manipulable variables do not affect the reward is intended
     with warnings.catch_warnings(action="ignore", category=cb.errors.ProblemWarning):
+        env = environment(replication)
         problem = believed(env)
     numbers = range(replication, replication + 1)
     run = cb.simulate(
@@ -189,15 +190,20 @@ def raps(n_values: int, env: cb.Environment, rng: np.random.Generator) -> Player
     return RAPS(settings_of(env), n_values, rng)
 
 
+def with_its_graph(environment: Callable[[int], cb.Environment], replication: int) -> cb.Environment:
+    return environment_with_graph(environment(replication))
+
+
 def library_rows(environment: Callable[[int], cb.Environment], horizon: int, max_parents: int) -> list[Row]:
+    without = partial(problem_without_graph, max_parents=max_parents)
     policies = [
-        ("no graph", "c-ts-structure(prior=beta)", partial(problem_without_graph, max_parents=max_parents)),
-        ("the graph", "c-ts(prior=beta, cpts=learned)", problem_with_graph),
-        ("no structure", "ts(prior=beta)", partial(problem_without_graph, max_parents=max_parents)),
+        ("no graph", "c-ts-structure(prior=beta)", environment, without),
+        ("the graph", "c-ts(prior=beta, cpts=learned)", partial(with_its_graph, environment), problem_with_graph),
+        ("no structure", "ts(prior=beta)", environment, without),
     ]
     return [
-        Row(knowledge, policy, partial(play_policy, environment, policy, believed, horizon))
-        for knowledge, policy, believed in policies
+        Row(knowledge, policy, partial(play_policy, source, policy, believed, horizon))
+        for knowledge, policy, source, believed in policies
     ]
 
 

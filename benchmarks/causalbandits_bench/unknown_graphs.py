@@ -2,9 +2,9 @@
 
 The rules of Known-k UCB+, Unknown-k UCB+ and UCB are those of the code of Shahverdikondori et al. (2026), Graph
 Learning is Suboptimal in Causal Bandits (github.com/ban-epfl/Unknown-Graph-Causal-Bandits), with the constants used
-there. RAPS of Konobeev et al. (2023), Causal Bandits without Graph Learning, is the version of the same code, for one
-parent of the reward. An action is given as the values that it sets, -1 for a variable that it does not set. The values
-of all variables are observed.
+there. RAPS is the search of Konobeev et al. (2023), Causal Bandits without Graph Learning, for one parent of the
+reward; the number of plays, the threshold and the UCB on the parent's values are those of the former code. An action is
+given as the values that it sets, -1 for a variable that it does not set. The values of all variables are observed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits._typing import Array, Codes
+from causalbandits.environments.zoo.unknown_graphs import NOT_SET
 
 EXPLORATION, RAPS_EXPLORATION = 0.1, 0.2
 """The constants of the upper confidence bounds."""
@@ -38,7 +39,7 @@ def settings_of(env: cb.Environment) -> Codes:
     """The value that each action (row) sets each variable (column) to; -1 if it does not set it.
 
     >>> settings_of(cb.zoo.random_tree(2, rng=0)).tolist()
-    [[-1, -1], [-1, 0], [-1, 1], [0, -1], [1, -1]]
+    [[-1, -1], [0, -1], [1, -1], [-1, 0], [-1, 1]]
     """
     return np.asarray(env.problem.actions.array().astype(np.intp) - 2)
 
@@ -160,8 +161,8 @@ class RAPS:
     """Randomised parent search for one parent of the reward, by actions that set one variable; then UCB on its values.
 
     Every value of a random candidate is played equally often. A variable whose distribution differs between two of
-    these values is an effect of the candidate. The next candidates are its effects if the reward is one of them, and
-    otherwise all but the candidate and its effects.
+    these values is an effect of the candidate. The other candidates are kept that are effects of it, if the reward is one,
+    too, and those that are not, otherwise.
     """
 
     def __init__(self, settings: Codes, n_values: int, rng: np.random.Generator) -> None:
@@ -177,15 +178,13 @@ class RAPS:
         self._start_test()
 
     def _start_test(self) -> None:
-        """Choose a candidate to test, or the parent."""
-        if len(self._candidates) == 1 and self._count.any():
-            self.parent = next(iter(self._candidates))
-        elif not self._candidates:
-            n = len(self._count)
-            self.parent = int(self._rng.integers(n)) if self._last_cause is None else self._last_cause
-        else:
+        """Choose the next candidate, or the parent: the last cause of the reward that was found."""
+        if self._candidates:
             self._tested = int(self._rng.choice(sorted(self._candidates)))
             self._outcomes: list[list[Codes]] = [[] for _ in range(self._n_values)]
+        else:
+            n = len(self._count)
+            self.parent = int(self._rng.integers(n)) if self._last_cause is None else self._last_cause
 
     def choose(self) -> int:
         if self.parent is None:
@@ -215,7 +214,7 @@ class RAPS:
         is_effect = (frequencies.max(axis=0) - frequencies.min(axis=0)).max(axis=0) >= RAPS_THRESHOLD
         effects = {int(k) for k in np.flatnonzero(is_effect[:-1])} - {self._tested}
         if is_effect[-1]:
-            self._last_cause, self._candidates = self._tested, effects
+            self._last_cause, self._candidates = self._tested, self._candidates & effects
         else:
             self._candidates -= effects | {self._tested}
         self._start_test()
@@ -241,15 +240,37 @@ def problem_without_graph(env: cb.Environment, max_parents: int) -> cb.Problem:
     )
 
 
+def environment_with_graph(env: cb.Environment) -> cb.Environment:
+    """The same environment for a learner that is given the graph: X1, X2, ... are manipulable themselves.
+
+    Actions have the same numbers. A learner that is given the graph then knows that a variable that is set has this
+    value, whatever its causes are.
+    """
+    model = env.problem.model
+    variables = [
+        cb.Variable(name, model[name].states, parents=model[name].parents[1:], table=model[name].table[0])
+        for name in env.shown
+    ]
+    problem = cb.Problem(
+        cb.CausalModel(variables),
+        manipulable=list(env.shown),
+        reward_parents=list(env.problem.parents),
+        actions=[
+            {name.removeprefix("set_"): value for name, value in intervention.items() if value != NOT_SET}
+            for intervention in env.problem.actions
+        ],
+    )
+    return cb.Environment(problem, cb.rewards.BernoulliReward(env.configuration_means.reshape(env.problem.shape)))
+
+
 def problem_with_graph(env: cb.Environment) -> cb.Problem:
-    """The problem of a learner that is given the graph; it learns the CPTs."""
+    """The problem of a learner that is given the graph of `environment_with_graph`; it learns the CPTs."""
     model = env.problem.model
     graph = {name: list(model[name].parents) for name in model.names}
     return cb.Problem(
         graph | {"reward": list(env.problem.parents)},
         reward="reward",
         manipulable=_values_of(env, env.problem.manipulable),
-        values=_values_of(env, env.shown),
         actions=_actions_of(env),
     )
 

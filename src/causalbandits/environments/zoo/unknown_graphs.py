@@ -49,9 +49,9 @@ def random_graph(
 
     >>> env = random_graph(rng=0)
     >>> env.problem.actions.size, env.problem.parents
-    (1512, ('X5',))
+    (1512, ('X1',))
     >>> env.best().intervention
-    do(set_X1=no, set_X2=no, set_X3=no, set_X4=no, set_X5=1, set_X6=no, set_X7=1, set_X8=1)
+    do(set_X1=1, set_X2=1, set_X3=1, set_X4=no, set_X5=no, set_X6=no, set_X7=no, set_X8=no)
 
     Args:
         reward_parents: The number of parents of the reward.
@@ -102,7 +102,7 @@ def random_tree(variables: int = 15, *, values: int = 2, rng: Seed = None) -> En
 
     >>> env = random_tree(rng=0)
     >>> env.problem.actions.size, env.problem.parents
-    (31, ('X13',))
+    (31, ('X7',))
 
     Args:
         variables: The number of variables.
