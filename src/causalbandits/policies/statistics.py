@@ -78,10 +78,30 @@ class Cells(Statistic):
     count: Array
     total: Array
 
+    tracker = None  # type: Any
+    """The change tracker of a policy with `changes=`; saved with the statistic."""
+
     @classmethod
     def empty(cls, size: int) -> Cells:
         """The statistic before the first reward."""
         return cls(0, np.zeros(size), np.zeros(size))
+
+    def fresh(self) -> Cells:
+        """Empty cells of this kind, without counts of CPT entries."""
+        return Cells.empty(len(self.count))
+
+    def forget_posterior(self) -> None:
+        """Discard a cached posterior after a change of the sums from outside; by default there is none."""
+
+    def to_record(self) -> dict[str, Any]:
+        record = super().to_record()
+        return record if self.tracker is None else {**record, "changes": self.tracker.to_record()}
+
+    def restore(self, record: Any) -> None:
+        if self.tracker is not None and isinstance(record, dict) and "changes" in record:
+            record = dict(record)
+            self.tracker.restore(record.pop("changes"))
+        super().restore(record)
 
     def subset(self, cells: Codes | slice) -> Cells:
         """Some of the cells."""
@@ -138,6 +158,9 @@ class PooledCells(Cells):
     @classmethod
     def empty(cls, size: int) -> PooledCells:
         return cls(0, np.zeros(size), np.zeros(size), np.zeros(5))
+
+    def fresh(self) -> Cells:
+        return PooledCells.empty(len(self.count))
 
     def add(self, cell: int, reward: float) -> None:
         add_to_pool(self.pooled, self.count, self.total, cell, reward)

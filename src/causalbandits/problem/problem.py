@@ -1026,6 +1026,16 @@ learned online)
         reweighted = Problem.__new__(Problem)._set_up(self._specification._replace(knowledge=model))
         return reweighted.condition_codes(self.context_codes)
 
+    def with_structure(self, model: CausalModel, parents: Iterable[str]) -> Problem:
+        """A problem whose structure is learned, if the structure were this model, with these parents of the reward.
+
+        The actions, the costs and the context are the same.
+        """
+        specification = self._specification._replace(
+            knowledge=model, parents=tuple(parents), structure=None, structure_prior=None
+        )
+        return Problem.__new__(Problem)._set_up(specification)
+
     @cached_property
     def unknown_cpts(self) -> tuple[str, ...]:
         """The variables between manipulable variables and parents whose CPTs are unknown, as after `without_cpts`."""

@@ -95,7 +95,7 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
     n, mean, squares = pooled_moments(statistic)
     assert (n, mean) == (12, pytest.approx(rewards.mean(), rel=1e-14))
     assert squares == pytest.approx(((rewards - rewards.mean()) ** 2).sum(), rel=1e-12)
-    evidence = sets._log_evidence_by_kappa(statistic)
+    evidence = sets.terms_by_kappa(statistic).log_posterior(slice(None))
 
     def integral(parents: tuple[int, ...], kappa: float) -> float:
         keys = [tuple(codes[k] for k in parents) for codes, _ in rows]
@@ -156,7 +156,7 @@ def test_sampled_values_are_the_sum_over_the_observed_variables(model) -> None:
         theta = sets._sample_means(statistic, model, structure.reward_set, rng, 3)
         cpts = {}
         for number, chosen in structure.sets:
-            target = sets._targets[number]
+            target = sets.targets[number]
             block = sets._rows(statistic, target)[target.starts[chosen] : target.starts[chosen + 1]] + 1.0
             gammas = rng.standard_gamma(np.broadcast_to(block, (3, *block.shape)))
             cpts[sets.observed[number]] = (target.sets[chosen], gammas / gammas.sum(axis=-1, keepdims=True))
@@ -238,8 +238,10 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"known": "wholly"}, "known must be 'partly'"),
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
-        ({"max_probability": {"w": 0.1}}, "need a graph"),
-        ({"data": {"x": ["a"]}}, "CPTs are learned online. Leave out data="),
+        ({"max_probability": {"w": 0.1}}, "max_probability= needs a graph, .* no policy keeps such a limit"),
+        ({"reward_parents": ["v"]}, "leave reward_parents= and can_observe= out: they need a graph"),
+        ({"data": {"x": ["a"]}}, "pass the rows to the method learn of the agent"),
+        ({"prior": 5.0}, "CPTs are learned online from a flat prior. Leave out prior="),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:

@@ -213,7 +213,7 @@ def test_a_budget_is_refused_with_the_way_out() -> None:
 
 def test_a_simulation_whose_environment_does_not_draw_an_observed_variable_is_refused() -> None:
     believed = cb.Problem(None, reward="click", manipulable=MANIPULABLE, values={**OBSERVED, "device": ["phone", "pc"]})
-    with pytest.raises(ProblemError, match="'device', and the environment does not draw it"):
+    with pytest.raises(ProblemError, match="'device', and the environment has no such variable; it has product"):
         cb.simulate(ENVIRONMENT, "c-ts-structure", believed=believed, horizon=10, replications=1, progress=False)
 
 

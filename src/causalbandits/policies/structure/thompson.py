@@ -31,11 +31,14 @@ from causalbandits.policies.feedback import (
     runner_up_of,
     sample_choice_by_position,
     two_best_positions,
+    with_pacing_propensity,
 )
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
+from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of
 from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
 """Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
@@ -43,6 +46,8 @@ TIE_BREAKS = 8
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
 
+STRUCTURE_DRAWS = 400
+"""They are drawn from at most so many structures, because each distinct structure takes a sum over the variables."""
 
 SHOWN_SETS = 3
 """Of so many parent sets a structure prints the probability."""
@@ -218,7 +223,6 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             learns_cpts=True,
             unit_rewards=is_beta,
             counts_successes=is_beta,
-            no_budget="use 'ts(prior=beta)', or a problem with a graph",
         )
 
     @property
@@ -263,7 +267,41 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
         return int(tied[0])
 
+    def _sample_within_budget(
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator
+    ) -> Scores:
+        """The values under one draw, for a mixture of two actions; ties at the same cost are broken by further draws.
+
+        Of several actions with the same value and cost, the others than the winner are lowered by a few roundings. Ties
+        between costs remain, and the budget's rule takes the cheapest.
+        """
+        situation = situation.without_costs
+        assert situation.costs is not None
+        values, scale = self._sample(situation, statistic, rng)
+        tie = TIE * max(1.0, float(scale))
+        _, group = np.unique(np.column_stack([values, situation.costs]), axis=0, return_inverse=True)
+        group, remaining = group.reshape(-1), np.ones(len(values), dtype=np.bool_)
+        for _ in range(TIE_BREAKS):
+            if np.bincount(group[remaining]).max() == 1:
+                break
+            further = np.where(remaining, self._sample(situation, statistic, rng).values, -math.inf)
+            best = np.full(len(values), -math.inf)
+            np.maximum.at(best, group, further)
+            remaining &= further >= best[group] - tie
+        places = np.flatnonzero(remaining)
+        winners = places[np.unique(group[places], return_index=True)[1]]
+        lowered = values - 4.0 * tie
+        lowered[winners] = values[winners]
+        return Scores(lowered, scale)
+
     def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
+        if situation.is_paced:
+            draws = [self._sample_within_budget(situation, statistic, rng) for _ in range(self.samples)]
+            positions = [situation.net_of_costs(scores).best_position() for scores in draws]
+            if self.samples == 1:
+                return Choice(situation.action(positions[0]))
+            choice = sample_choice_by_position(positions, situation.action, rng)
+            return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         best = [self._best_position(situation, statistic, rng) for _ in range(self.samples)]
         if self.samples == 1:
             return Choice(situation.action(best[0]))
@@ -289,12 +327,17 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         return LearnedStructure(prior.reward, statistic.rounds, edges, by_variable, values)
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
+        sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
+        assert prior is not None
+        weights = sets.weights(statistic, self._model)[-1]
+        variety = variety_concern(sets, prior, problem.manipulable, statistic, weights)
         if not statistic.unused:
-            return ()
-        return (
+            return (variety,) if variety else ()
+        unused = (
             f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
-            "parent sets are compared on the same outcomes",
+            "parent sets are compared on the same outcomes"
         )
+        return (unused, variety) if variety else (unused,)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
@@ -308,12 +351,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         layout, context = structure_layout(situation.problem), self._context(situation)
         sets = layout.parent_sets
         weights = sets.weights(statistic, self._model)
-        structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
+        each = math.ceil(draws / STRUCTURE_DRAWS)
+        structures = Counter(sets.sample_structure(weights, rng) for _ in range(math.ceil(draws / each)))
         rows = [
-            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n * each))
             for structure, n in structures.items()
         ]
-        return np.asarray(rng.permutation(np.concatenate(rows)))
+        return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
         rng = np.random.default_rng(INTERVAL_SEED)
