@@ -197,7 +197,7 @@ def with_its_graph(environment: Callable[[int], cb.Environment], replication: in
 def library_rows(environment: Callable[[int], cb.Environment], horizon: int, max_parents: int) -> list[Row]:
     without = partial(problem_without_graph, max_parents=max_parents)
     policies = [
-        ("no graph", "c-ts-structure(prior=beta)", environment, without),
+        (f"no graph, at most {max_parents} parents", "c-ts-structure(prior=beta)", environment, without),
         ("the graph", "c-ts(prior=beta, cpts=learned)", partial(with_its_graph, environment), problem_with_graph),
         ("no structure", "ts(prior=beta)", environment, without),
     ]

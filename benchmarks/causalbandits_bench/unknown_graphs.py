@@ -161,8 +161,8 @@ class RAPS:
     """Randomised parent search for one parent of the reward, by actions that set one variable; then UCB on its values.
 
     Every value of a random candidate is played equally often. A variable whose distribution differs between two of
-    these values is an effect of the candidate. The other candidates are kept that are effects of it, if the reward is one,
-    too, and those that are not, otherwise.
+    these values is an effect of the candidate. If the reward is one, only effects of the candidate remain candidates;
+    otherwise only the others do. The last candidate with an effect on the reward is the parent.
     """
 
     def __init__(self, settings: Codes, n_values: int, rng: np.random.Generator) -> None:
