@@ -78,7 +78,7 @@ from causalbandits.problem.specification import (
     first_difference,
     parse_specification,
 )
-from causalbandits.problem.structure_prior import Edges, StructurePrior
+from causalbandits.problem.structure_prior import Edges, StructurePrior, refuse_unset_variables
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins, Interventions
@@ -337,6 +337,8 @@ online)
             structure=source.structure,
             stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
+        if source.structure_prior is not None:
+            refuse_unset_variables(specification.actions)
         specification = specification._replace(structure_prior=source.structure_prior)
         self._set_up(specification)
         _warn_of_ineffective_variables(specification.idle, self.parents, stacklevel + 1)

@@ -260,6 +260,14 @@ def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:
         problem(**arguments)
 
 
+def test_actions_that_leave_a_variable_unset_are_refused_with_the_way_out() -> None:
+    arguments = {"reward": "y", "manipulable": {"a": [0, 1], "b": [0, 1]}, "values": {"z": [0, 1]}}
+    actions = [{"a": 0, "b": 1}, {"a": 1, "b": 0}]
+    assert cb.Problem(None, **arguments, actions=iter(actions)).actions.size == 2
+    with pytest.raises(ProblemError, match=r"do\(a=0\) leaves 'b' unset.*'set_b' with the values 'no'"):
+        cb.Problem(None, **arguments, actions=iter([*actions, {"a": 0}]))
+
+
 def test_too_many_sets_are_refused_with_the_way_out() -> None:
     with pytest.raises(SizeError, match="Lower max_parents"):
         cb.Problem(

@@ -130,7 +130,7 @@ def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) ->
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.traits.learns_cpts and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_cpts and (env.shown or _learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
