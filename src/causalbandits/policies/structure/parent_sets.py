@@ -123,6 +123,10 @@ class ParentSetCounts(Statistic):
         """The posterior probabilities of the candidate sets, by variable; computed when they are needed."""
         self.by_kappa: KappaTerms | None = None
         """Of the reward's sets, for real rewards; computed when they are needed."""
+        self.feasible: dict[Any, Any] = {}
+        """The actions that keep limits on probabilities, by the actions in question; computed when they are needed."""
+        self.has_warned_of_limits = False
+        """Whether a decision has warned that no action is known to keep them."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
@@ -133,6 +137,7 @@ class ParentSetCounts(Statistic):
         """Compute the posterior probabilities when they are needed again."""
         self.by_kappa = None
         self.weights.clear()
+        self.feasible.clear()
 
     def restore(self, record: Any) -> None:
         super().restore(record)

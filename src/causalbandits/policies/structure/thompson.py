@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -33,11 +33,16 @@ from causalbandits.policies.feedback import (
     two_best_positions,
     with_pacing_propensity,
 )
+from causalbandits.policies.structure.limits import (
+    feasibility_concern,
+    restrict_to_likely_feasible,
+    sample_probabilities,
+)
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.structure.variety import variety_concern
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
@@ -294,6 +299,24 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         lowered[winners] = values[winners]
         return Scores(lowered, scale)
 
+    def feasible(self, situation: Situation, statistic: ParentSetCounts) -> Situation:
+        if not situation.problem.constrained_variables:
+            return situation
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return restrict_to_likely_feasible(situation, statistic, probabilities)
+
+    def _sample_limited_probabilities(
+        self, situation: Situation, statistic: ParentSetCounts, limit: Limit, rng: np.random.Generator
+    ) -> Array:
+        """The limited probability of every action of the problem, a row for each draw of a structure and of CPTs."""
+        layout, context = structure_layout(situation.problem), self._context(situation)
+        return np.concatenate(
+            [
+                layout.by_action(*draws)
+                for draws in sample_probabilities(layout.parent_sets, statistic, self._model, limit, context, rng)
+            ]
+        )
+
     def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
             draws = [self._sample_within_budget(situation, statistic, rng) for _ in range(self.samples)]
@@ -330,14 +353,26 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
         assert prior is not None
         weights = sets.weights(statistic, self._model)[-1]
-        variety = variety_concern(sets, prior, problem.manipulable, statistic, weights)
-        if not statistic.unused:
-            return (variety,) if variety else ()
         unused = (
             f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
             "parent sets are compared on the same outcomes"
         )
-        return (unused, variety) if variety else (unused,)
+        texts = (
+            unused if statistic.unused else "",
+            variety_concern(sets, prior, problem.manipulable, statistic, weights),
+            self._feasibility_concern(problem, statistic),
+        )
+        return tuple(text for text in texts if text)
+
+    def _feasibility_concern(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """The warning that no action keeps the limits with the required probability; in a context, it is given by the
+        decision.
+        """
+        if not problem.constrained_variables or (problem.context and problem.context_number is None):
+            return ""
+        situation = situation_for(self, problem)
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return feasibility_concern(situation, statistic, probabilities)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
