@@ -125,6 +125,10 @@ class ParentSetCounts(Statistic):
         """Of the reward's sets, for real rewards; computed when they are needed."""
         self.estimates: tuple[tuple[int, ...], Array] | None = None
         """A context, and draws of the mean reward of every action in it."""
+        self.feasible: dict[Any, Any] = {}
+        """The actions that keep limits on probabilities, by the actions in question; computed when they are needed."""
+        self.has_warned_of_limits = False
+        """Whether a decision has warned that no action is known to keep them."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
@@ -135,6 +139,7 @@ class ParentSetCounts(Statistic):
         """Compute the posterior probabilities when they are needed again."""
         self.by_kappa = self.estimates = None
         self.weights.clear()
+        self.feasible.clear()
 
     def restore(self, record: Any) -> None:
         super().restore(record)

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,11 +34,16 @@ from causalbandits.policies.feedback import (
     with_pacing_propensity,
 )
 from causalbandits.policies.structure.changes import StructureChangeLayout
+from causalbandits.policies.structure.limits import (
+    feasibility_concern,
+    restrict_to_likely_feasible,
+    sample_probabilities,
+)
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.structure.variety import variety_concern
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
@@ -243,6 +248,24 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         lowered[winners] = values[winners]
         return Scores(lowered, scale)
 
+    def feasible(self, situation: Situation, statistic: ParentSetCounts) -> Situation:
+        if not situation.problem.constrained_variables:
+            return situation
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return restrict_to_likely_feasible(situation, statistic, probabilities)
+
+    def _sample_limited_probabilities(
+        self, situation: Situation, statistic: ParentSetCounts, limit: Limit, rng: np.random.Generator
+    ) -> Array:
+        """The limited probability of every action of the problem, a row for each draw of a structure and of CPTs."""
+        layout, context = structure_layout(situation.problem), self._context(situation)
+        return np.concatenate(
+            [
+                layout.by_action(*draws)
+                for draws in sample_probabilities(layout.parent_sets, statistic, self._model, limit, context, rng)
+            ]
+        )
+
     def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
         if situation.is_paced:
             draws = [self._sample_within_budget(situation, statistic, rng) for _ in range(self.samples)]
@@ -274,8 +297,11 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
         assert prior is not None
         weights = sets.weights(statistic, self._model)[-1]
-        variety = variety_concern(sets, prior, problem.manipulable, statistic, weights)
-        caveats = (self.unused_caveat(problem, statistic), variety)
+        caveats = (
+            self.unused_caveat(problem, statistic),
+            variety_concern(sets, prior, problem.manipulable, statistic, weights),
+            self._feasibility_concern(problem, statistic),
+        )
         return tuple(caveat for caveat in caveats if caveat)
 
     def unused_caveat(self, problem: Problem, statistic: ParentSetCounts) -> str:
@@ -288,6 +314,16 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are "
             "compared on the same outcomes"
         )
+
+    def _feasibility_concern(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """The warning that no action keeps the limits with the required probability; in a context, it is given by the
+        decision.
+        """
+        if not problem.constrained_variables or (problem.context and problem.context_number is None):
+            return ""
+        situation = situation_for(self, problem)
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return feasibility_concern(situation, statistic, probabilities)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
