@@ -266,9 +266,9 @@ def test_what_cannot_follow_changes_is_refused_in_words() -> None:
         cb.Agent(EMAIL.problem, "c-elimination", changes=True)
     with pytest.raises(PolicyError, match=r"from 1e-9 to 0.5; got 2"):
         cb.Agent(WITH_GRAPH, changes=2)
-    with pytest.raises(PolicyError, match="assumes that no mechanism changes. Create the campaign with changes=True"):
+    with pytest.raises(PolicyError, match=r"assumes that no mechanism changes. Create the campaign with changes=True"):
         cb.Agent(WITH_GRAPH).changes()
-    with pytest.raises(PolicyError, match="'banner' is no mechanism that can start anew. These can: 'subject'"):
+    with pytest.raises(PolicyError, match=r"'banner' is no mechanism that can start anew. These can: 'subject'"):
         cb.Agent(WITH_GRAPH, changes=True).changed("banner")
     with pytest.raises(PolicyError, match=r"changes= is given twice: 0.1, and 0.05"):
         cb.Agent(WITH_GRAPH, "c-ts(cpts=learned, changes=0.05)", changes=0.1)
