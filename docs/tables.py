@@ -160,6 +160,70 @@ def structure() -> list[Any]:
     return found
 
 
+# --- changes --------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "none": "nothing",
+    "subject": "the CPT of the subject, at 2,500",
+    "template": "the CPT of the template, at 2,500",
+    "evening": "click rates of morning and evening exchanged, at 2,500",
+    "several": "one mechanism every 1,000 rounds",
+    "one cell": "one configuration that is never reached becomes the best, at 2,500",
+    "wandering": "all click rates, as random walks",
+    "three arms, problem 1": "three arms, one at a time (Besson et al., Problem 1)",
+    "three arms, problem 2": "three arms, all at once (Besson et al., Problem 2)",
+}
+
+
+def changes() -> list[Any]:
+    """Dynamic regret by the kind of change and the policy, and the alarms of the tests."""
+    parts = measured("changes.json")
+    about = parts["none"]
+    found: list[Any] = [
+        Text(
+            f"Mean dynamic regret, against the best action of each round, after {about['horizon']:,} rounds, "
+            f"{about['replications']} replications (standard errors in parentheses). E-mail campaign with 36 actions, "
+            "by the change; for each policy without and with `changes=0.05`."
+        )
+    ]
+    for names in (("none", "subject", "template", "evening", "several", "one cell", "wandering"), _ARMS):
+        policies = [row["policy"] for row in parts[names[0]]["rows"] if "changes=" not in row["policy"]]
+        rows = [[CHANGES[name], *(_without_and_with(parts[name]["rows"], policy) for policy in policies)] for name in names]
+        found.append(Grid(["change", *(f"`{policy}`" for policy in policies)], rows))
+    alarms = parts["alarms"]
+    found.append(
+        Text(
+            f"Alarms within {alarms['horizon']:,} rounds, in worlds drawn at random ({alarms['replications']} of each "
+            "kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does at "
+            f"{alarms['horizon'] // 2:,}; false alarms come before that."
+        )
+    )
+    rows = [
+        [
+            row["rewards"],
+            row["changed"],
+            f"{row['false_alarms']} of {row['runs']}",
+            "" if row["changed"] == "nothing" else f"{row['noticed']} of {row['runs'] - row['false_alarms']}",
+            "" if row["changed"] == "nothing" else f"{row['right_mechanism']} of {row['noticed']}",
+            "" if row["median_delay"] is None else f"{row['median_delay']:.0f}",
+        ]
+        for row in alarms["rows"]
+    ]
+    header = ["rewards", "change", "false alarms", "noticed", "right mechanism first", "median delay"]
+    return [*found, Grid(header, rows)]
+
+
+_ARMS = ("three arms, problem 1", "three arms, problem 2")
+
+
+def _without_and_with(rows: list[Any], policy: str) -> str:
+    """The regret of a policy, and of the same one that follows changes."""
+    follows = policy.replace(")", ", changes=0.05)") if policy.endswith(")") else f"{policy}(changes=0.05)"
+    by_policy = {row["policy"]: row for row in rows}
+    texts = [f"{by_policy[name]['mean']:.1f} ({by_policy[name]['standard_error']:.1f})" for name in (policy, follows)]
+    return " → ".join(texts)
+
+
 # --- misspecification -----------------------------------------------------------------------------------
 
 RIVALS = {"guarded": "guarded C-TS", "c-ts(prior=beta)": "C-TS", "ts(prior=beta)": "TS, no graph", "hac-ucb": "HAC-UCB"}
@@ -510,6 +574,7 @@ ALGORITHMS = {
 """The pages of algorithms, with the families whose regret is on each."""
 
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
+    "explanation/changes.md": [changes],
     "project/regret.md": [DELAYED, findings, regret],
     "explanation/calibration.md": [trust],
     "explanation/misspecification.md": [guard, guard_within],
