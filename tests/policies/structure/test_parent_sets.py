@@ -249,7 +249,9 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"known": "wholly"}, "known must be 'partly'"),
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
-        ({"max_probability": {"w": 0.1}}, "max_probability= needs a graph, .* no policy keeps such a limit"),
+        ({"max_probability": {"x": {"a": 0.1}}}, "Unknown observed variable in max_probability=: 'x'"),
+        ({"max_probability": {"v": {"s": 0.1}}}, "max_probability"),
+        ({"max_probability": 0.1}, "max_probability must map variables"),
         ({"reward_parents": ["v"]}, "leave reward_parents= and can_observe= out: they need a graph"),
         ({"data": {"x": ["a"]}}, "pass the rows to the method learn of the agent"),
         ({"prior": 5.0}, "CPTs are learned online from a flat prior. Leave out prior="),
@@ -258,6 +260,14 @@ def test_tiers_order_the_observed_variables() -> None:
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:
     with pytest.raises(ProblemError, match=message):
         problem(**arguments)
+
+
+def test_actions_that_leave_a_variable_unset_are_refused_with_the_way_out() -> None:
+    arguments = {"reward": "y", "manipulable": {"a": [0, 1], "b": [0, 1]}, "values": {"z": [0, 1]}}
+    actions = [{"a": 0, "b": 1}, {"a": 1, "b": 0}]
+    assert cb.Problem(None, **arguments, actions=iter(actions)).actions.size == 2
+    with pytest.raises(ProblemError, match=r"do\(a=0\) leaves 'b' unset.*'set_b' with the values 'no'"):
+        cb.Problem(None, **arguments, actions=iter([*actions, {"a": 0}]))
 
 
 def test_too_many_sets_are_refused_with_the_way_out() -> None:

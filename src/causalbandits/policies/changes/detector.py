@@ -42,7 +42,7 @@ SPACING, CANDIDATES = 10, 48
 RESOLUTION = 2.0**32
 """Logarithms of row factors are multiples of its inverse."""
 
-SIZE_LIMIT = 2**23
+SIZE_LIMIT = 2**21
 """The largest number of counts: candidates times rows times values."""
 
 CREDIBLE_RANGE = 0.9
