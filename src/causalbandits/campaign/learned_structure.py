@@ -215,7 +215,7 @@ class LearnedStructure:
 
     def __repr__(self) -> str:
         lines = [f"Structure after {self.rounds} outcomes: probability of an edge"]
-        for effect in reversed(self.parent_sets):
+        for effect in reversed(list(self.parent_sets)):
             edges = ", ".join(f"{cause} {p:.2f}" for cause, p in self.edges_into(effect)) or "none possible"
             shown = "; ".join(f"{{{', '.join(names)}}} {p:.2f}" for names, p in self.likeliest_sets(effect))
             lines += [f"Into {effect}: {edges}", f"  Likeliest parent sets: {shown}"]
