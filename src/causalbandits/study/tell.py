@@ -665,5 +665,5 @@ def learn(
             outcome.number, None, request, choice, outcome.context, *provenance, IS_PAST, mode=session.mode.version
         )
         session.log.add_decision(row)
-        session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
+        session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), outcome.observed)
     return LearnSummary(len(outcomes), dict(importer.left_out), resolved_trust)

@@ -46,6 +46,7 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.traits.learns_scales:
@@ -123,6 +124,10 @@ class CausalUCB(OptimisticPolicy):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """The index of KL-UCB and C-KL-UCB."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._resolve_changes()
 
     @cached_property
     def traits(self) -> Traits:

@@ -40,6 +40,7 @@ class Uniform(CellPolicy):
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:

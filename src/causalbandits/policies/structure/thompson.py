@@ -10,10 +10,11 @@ draws of everything: a rule such as "the first" would leave some actions untried
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
 from causalbandits.policies.base import FamilyPolicy, validate_samples
+from causalbandits.policies.changes import ChangeTracker, describe_change, parse_false_alarm_rate
 from causalbandits.policies.feedback import (
     Bounds,
     Choice,
@@ -29,17 +31,29 @@ from causalbandits.policies.feedback import (
     runner_up_of,
     sample_choice_by_position,
     two_best_positions,
+    with_pacing_propensity,
+)
+from causalbandits.policies.structure.changes import StructureChangeLayout
+from causalbandits.policies.structure.limits import (
+    feasibility_concern,
+    restrict_to_likely_feasible,
+    sample_probabilities,
 )
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.structure.variety import variety_concern
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation
+from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
 """Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
 
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
+
+STRUCTURE_DRAWS = 400
+"""They are drawn from at most so many structures, because each distinct structure takes a sum over the variables."""
 
 ParentSetProbabilities = dict[str, dict[tuple[str, ...], float]]
 """The probabilities of parent sets, by variable."""
@@ -104,6 +118,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         prior: "beta" for rewards in [0, 1], with a Beta(1, 1) prior of each mean; "gaussian" for any rewards, whose
             scales are estimated.
         samples: The number of posterior samples of a decision; with two or more, propensities are logged.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range.
@@ -113,10 +129,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     prior: Literal["beta", "gaussian"] = "gaussian"
     samples: int = 1
+    changes: float | None = None
 
     def __post_init__(self) -> None:
         validate_one_of("prior", self.prior, ("beta", "gaussian"))
         validate_samples(self.samples)
+        off = self.changes is None or self.changes is False
+        object.__setattr__(self, "changes", None if off else parse_false_alarm_rate(self.changes))
 
     @cached_property
     def traits(self) -> Traits:
@@ -128,7 +147,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             learns_cpts=True,
             unit_rewards=is_beta,
             counts_successes=is_beta,
-            no_budget="use 'ts(prior=beta)', or a problem with a graph",
+            sequential=self.changes is not None,
+            follows_changes=self.changes is not None,
         )
 
     @property
@@ -137,7 +157,14 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     def init(self, problem: Problem) -> ParentSetCounts:
         problem.actions.refuse_enumeration(f"The policy {self.id!r} scores every action")
-        return structure_layout(problem).parent_sets.empty()
+        layout = structure_layout(problem)
+        statistic = layout.parent_sets.empty()
+        if self.changes is not None:
+            prior = problem.structure_prior
+            assert prior is not None
+            rows = StructureChangeLayout(layout.parent_sets, prior.reward, self.prior == "beta", layout.codes)
+            statistic.attach_tracker(ChangeTracker(rows, self.changes))
+        return statistic
 
     def update(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> None:
         layout = structure_layout(situation.problem)
@@ -145,8 +172,29 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         if codes is None:
             statistic.unused += 1
             return
+        reward, sets = outcome.successes if self.traits.counts_successes else outcome.reward, layout.parent_sets
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None:
+            sets.add(statistic, codes, reward)
+            return
+        cells = sets.reward_cells(codes)
+        counted, entries = tracker.add_reward(cells, reward, outcome.number), tracker.count_entries(outcome)
+        if counted.all() and len(entries) == sets.n_sets:
+            sets.add(statistic, codes, reward)
+        else:
+            sets.add_to(statistic, entries, cells[counted], reward)
+
+    def monitor(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> str:
+        layout, tracker = structure_layout(situation.problem), statistic.tracker
+        codes = None if tracker is None else layout.codes(outcome)
+        if tracker is None or codes is None:
+            return ""
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
-        layout.parent_sets.add(statistic, codes, reward)
+        change = tracker.watch(layout.parent_sets.reward_cells(codes), reward, outcome)
+        if change is None:
+            return ""
+        tracker.restart_after(change, statistic, outcome.number + 1)
+        return describe_change(situation.problem, tracker, tracker.change_rows[-1])
 
     def _context(self, situation: Situation) -> tuple[int, ...]:
         require_context(self.id, situation.problem)
@@ -173,7 +221,59 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
         return int(tied[0])
 
+    def _sample_within_budget(
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator
+    ) -> Scores:
+        """The values under one draw, for a mixture of two actions; ties at the same cost are broken by further draws.
+
+        Of several actions with the same value and cost, the others than the winner are lowered by a few roundings. Ties
+        between costs remain, and the budget's rule takes the cheapest.
+        """
+        situation = situation.without_costs
+        assert situation.costs is not None
+        values, scale = self._sample(situation, statistic, rng)
+        tie = TIE * max(1.0, float(scale))
+        _, group = np.unique(np.column_stack([values, situation.costs]), axis=0, return_inverse=True)
+        group, remaining = group.reshape(-1), np.ones(len(values), dtype=np.bool_)
+        for _ in range(TIE_BREAKS):
+            if np.bincount(group[remaining]).max() == 1:
+                break
+            further = np.where(remaining, self._sample(situation, statistic, rng).values, -math.inf)
+            best = np.full(len(values), -math.inf)
+            np.maximum.at(best, group, further)
+            remaining &= further >= best[group] - tie
+        places = np.flatnonzero(remaining)
+        winners = places[np.unique(group[places], return_index=True)[1]]
+        lowered = values - 4.0 * tie
+        lowered[winners] = values[winners]
+        return Scores(lowered, scale)
+
+    def feasible(self, situation: Situation, statistic: ParentSetCounts) -> Situation:
+        if not situation.problem.constrained_variables:
+            return situation
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return restrict_to_likely_feasible(situation, statistic, probabilities)
+
+    def _sample_limited_probabilities(
+        self, situation: Situation, statistic: ParentSetCounts, limit: Limit, rng: np.random.Generator
+    ) -> Array:
+        """The limited probability of every action of the problem, a row for each draw of a structure and of CPTs."""
+        layout, context = structure_layout(situation.problem), self._context(situation)
+        return np.concatenate(
+            [
+                layout.by_action(*draws)
+                for draws in sample_probabilities(layout.parent_sets, statistic, self._model, limit, context, rng)
+            ]
+        )
+
     def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
+        if situation.is_paced:
+            draws = [self._sample_within_budget(situation, statistic, rng) for _ in range(self.samples)]
+            positions = [situation.net_of_costs(scores).best_position() for scores in draws]
+            if self.samples == 1:
+                return Choice(situation.action(positions[0]))
+            choice = sample_choice_by_position(positions, situation.action, rng)
+            return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         best = [self._best_position(situation, statistic, rng) for _ in range(self.samples)]
         if self.samples == 1:
             return Choice(situation.action(best[0]))
@@ -194,8 +294,15 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         }
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
-        caveat = self.unused_caveat(problem, statistic)
-        return (caveat,) if caveat else ()
+        sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
+        assert prior is not None
+        weights = sets.weights(statistic, self._model)[-1]
+        caveats = (
+            self.unused_caveat(problem, statistic),
+            variety_concern(sets, prior, problem.manipulable, statistic, weights),
+            self._feasibility_concern(problem, statistic),
+        )
+        return tuple(caveat for caveat in caveats if caveat)
 
     def unused_caveat(self, problem: Problem, statistic: ParentSetCounts) -> str:
         """A sentence about outcomes that are not learned from; empty if there are none."""
@@ -207,6 +314,16 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are "
             "compared on the same outcomes"
         )
+
+    def _feasibility_concern(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """The warning that no action keeps the limits with the required probability; in a context, it is given by the
+        decision.
+        """
+        if not problem.constrained_variables or (problem.context and problem.context_number is None):
+            return ""
+        situation = situation_for(self, problem)
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return feasibility_concern(situation, statistic, probabilities)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
@@ -220,23 +337,22 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         layout, context = structure_layout(situation.problem), self._context(situation)
         sets = layout.parent_sets
         weights = sets.weights(statistic, self._model)
-        structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
+        each = math.ceil(draws / STRUCTURE_DRAWS)
+        structures = Counter(sets.sample_structure(weights, rng) for _ in range(math.ceil(draws / each)))
         rows = [
-            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n * each))
             for structure, n in structures.items()
         ]
-        return np.asarray(rng.permutation(np.concatenate(rows)))
+        return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
         """Draws of the mean reward of every action, a row each; those of the latest context are kept."""
-        sets, context = structure_layout(situation.problem).parent_sets, self._context(situation)
-        weights = sets.weights(statistic, self._model)
-        kept = statistic.estimates
-        if kept is None or kept[0] is not weights or kept[1] != context:
+        context, kept = self._context(situation), statistic.estimates
+        if kept is None or kept[0] != context:
             rng = np.random.default_rng(INTERVAL_SEED)
-            kept = weights, context, self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+            kept = context, self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
             statistic.estimates = kept
-        return kept[2]
+        return kept[1]
 
     def incumbent(self, situation: Situation, statistic: ParentSetCounts) -> Incumbent:
         means = self._estimates(situation, statistic).mean(axis=0)

@@ -159,7 +159,7 @@ def _structure_panel(study: Study, notes: Mapping[str, str]) -> dict[str, Any]:
         name: "knob" if role == "manipulable" else "parent" if name in reward_set else "plain"
         for name, role in learned.roles.items()
     }
-    variables = list(learned.parent_sets)[::-1]
+    variables = [*learned.parent_sets][::-1]
     panel = StructurePanel(
         learned,
         len(drawn),
