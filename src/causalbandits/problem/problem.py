@@ -83,7 +83,7 @@ from causalbandits.problem.specification import (
     first_difference,
     parse_specification,
 )
-from causalbandits.problem.structure_prior import Edges, StructurePrior
+from causalbandits.problem.structure_prior import Edges, StructurePrior, refuse_unset_variables
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins, Interventions
@@ -343,6 +343,8 @@ online)
             stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
         prior = source.structure_prior
+        if prior is not None:
+            refuse_unset_variables(specification.actions)
         if prior is not None and max_probability is not None:
             limits = parse_structure_limits(as_causal_graph(source.knowledge), prior.observed, max_probability)
             prior = prior._replace(limits=limits)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import ProblemError, SizeError, short_repr, unknown_name_message
+from causalbandits.problem.actions import ActionSpace
 
 MAX_PARENTS = 4
 """The largest candidate parent set, unless the user says otherwise."""
@@ -156,6 +157,19 @@ def _candidate_parents(
         prior[expected] = prior.get(expected, 0.0) + 0.5
     total = math.fsum(prior.values())
     return CandidateParents(target, tuple(prior), tuple(math.log(p / total) for p in prior.values()))
+
+
+def refuse_unset_variables(actions: ActionSpace) -> None:
+    """Raise an error if an action of an explicit list leaves a manipulable variable unset."""
+    for choices in actions.explicit_choices or ():
+        if 0 in choices:
+            unset = actions.names[choices.index(0)]
+            raise ProblemError(
+                "Where the structure is learned, every action sets all manipulable variables; "
+                f"{actions.decode(choices)} leaves {unset!r} unset. Set it, or give a graph. If leaving it unset is a "
+                f"choice, declare it: a manipulable variable 'set_{unset}' with the values 'no' and those of "
+                f"{unset!r}, and {unset!r} as an observed variable."
+            )
 
 
 def count_structure_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:
