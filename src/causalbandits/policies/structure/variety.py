@@ -34,15 +34,16 @@ def variety_concern(
     sets: ParentSets, prior: StructurePrior, manipulable: Sequence[str], statistic: ParentSetCounts, weights: Array
 ) -> str:
     """The warning as text; empty if the actions were varied enough. `weights` are those of the reward's sets."""
-    before = [name for name in sets.names if name not in prior.observed]
-    candidates = prior.candidates[-1].sets
-    by_action = max((names for names in candidates if set(names) <= set(before)), key=len)
-    if not by_action:
-        return ""
-    played = _by_configuration(sets, statistic.count, candidates.index(by_action))
-    totals = _by_configuration(sets, statistic.total, candidates.index(by_action))
+    candidates, observed = prior.candidates[-1].sets, set(prior.observed)
+    finest = max(candidates, key=lambda names: (len(set(names) - observed), -len(names)))
+    by_action = tuple(name for name in finest if name not in observed)
+    summed = tuple(axis for axis, name in enumerate(finest) if name in observed)
+    played, totals = (
+        _by_configuration(sets, values, candidates.index(finest)).sum(axis=summed)
+        for values in (statistic.count, statistic.total)
+    )
     n = int(played.sum())
-    if n < MIN_OUTCOMES:
+    if n < MIN_OUTCOMES or not by_action:
         return ""
     axes = tuple(axis for axis, name in enumerate(by_action) if name in manipulable)
     mostly = float(played.max(axis=axes).sum()) if axes else float(n)
