@@ -164,8 +164,8 @@ online)
             `{"product": 0.02, "send_time": {"morning": 0.01}}`. Everything else costs 0.
         max_probability: Chance constraints: upper limits on the probability of values, such as `{"complaint": {"yes":
             0.01}}`. A number alone is the limit for the value 1 of a variable with values 0 and 1. If CPTs were
-            estimated from data, the constraint must hold with posterior probability 0.95. In a context it limits P(. |
-            do(a), c).
+            estimated from data, or the structure is learned, the constraint must hold with posterior probability 0.95.
+            In a context it limits P(. | do(a), c). Where the structure is learned, the variables must be observed ones.
         adjust: "smallest" replaces the reward's parents by the adjustment set with the fewest configurations among
             `can_observe`. Default: the parents are used.
         can_observe: The variables that can be observed. Where CPTs are learned online, all others except the
