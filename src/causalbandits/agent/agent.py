@@ -337,7 +337,8 @@ class Agent(Advice):
         Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
         the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
         always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
-        `do()` only.
+        `do()` only. Where the structure is learned, rows in which every manipulable variable was set and every variable
+        was observed count like outcomes; observational rows are left out.
 
         Past rewards mislead if the actions were chosen by a cause that the graph does not show. Rows with `trust_past`
         below 1 are therefore compared with own outcomes: each decision uses them with their posterior probability of

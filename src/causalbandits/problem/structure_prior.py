@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import ProblemError, SizeError, short_repr, unknown_name_message
+from causalbandits.problem.actions import ActionSpace
 
 MAX_PARENTS = 4
 """The largest candidate parent set, unless the user says otherwise."""
@@ -35,6 +36,14 @@ class CandidateParents(NamedTuple):
     variable: str
     sets: tuple[tuple[str, ...], ...]
     log_prior: tuple[float, ...]
+
+
+class Limit(NamedTuple):
+    """An upper limit on the probability that an observed variable has one of some values."""
+
+    variable: str
+    codes: tuple[int, ...]
+    largest: float
 
 
 class StructurePrior(NamedTuple):
@@ -57,6 +66,8 @@ class StructurePrior(NamedTuple):
     forbidden: tuple[tuple[str, str], ...] = ()
     given: Mapping[str, tuple[str, ...]] | None = None
     """The parents of each variable in a graph that is known partly; None where none was given."""
+    limits: tuple[Limit, ...] = ()
+    """Limits on probabilities that actions must keep."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, from which `structure_prior_from_record` builds the prior again."""
@@ -66,6 +77,7 @@ class StructurePrior(NamedTuple):
             "require_edges": [list(edge) for edge in self.required],
             "forbid_edges": [list(edge) for edge in self.forbidden],
             "graph": None if self.given is None else {name: list(parents) for name, parents in self.given.items()},
+            **({"limits": [[v, list(codes), largest] for v, codes, largest in self.limits]} if self.limits else {}),
         }
 
 
@@ -74,7 +86,7 @@ def structure_prior_from_record(
 ) -> StructurePrior:
     """The prior that `to_record` describes."""
     given = record["graph"]
-    return build_structure_prior(
+    prior = build_structure_prior(
         reward,
         context,
         manipulable,
@@ -84,6 +96,8 @@ def structure_prior_from_record(
         forbid_edges=[tuple(edge) for edge in record["forbid_edges"]],
         given=None if given is None else {name: tuple(parents) for name, parents in given.items()},
     )
+    limits = record.get("limits", ())
+    return prior._replace(limits=tuple(Limit(v, tuple(map(int, codes)), float(most)) for v, codes, most in limits))
 
 
 def build_structure_prior(
@@ -143,6 +157,19 @@ def _candidate_parents(
         prior[expected] = prior.get(expected, 0.0) + 0.5
     total = math.fsum(prior.values())
     return CandidateParents(target, tuple(prior), tuple(math.log(p / total) for p in prior.values()))
+
+
+def refuse_unset_variables(actions: ActionSpace) -> None:
+    """Raise an error if an action of an explicit list leaves a manipulable variable unset."""
+    for choices in actions.explicit_choices or ():
+        if 0 in choices:
+            unset = actions.names[choices.index(0)]
+            raise ProblemError(
+                "Where the structure is learned, every action sets all manipulable variables; "
+                f"{actions.decode(choices)} leaves {unset!r} unset. Set it, or give a graph. If leaving it unset is a "
+                f"choice, declare it: a manipulable variable 'set_{unset}' with the values 'no' and those of "
+                f"{unset!r}, and {unset!r} as an observed variable."
+            )
 
 
 def count_structure_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:

@@ -1,4 +1,6 @@
-"""Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, and random ones."""
+"""Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, with graphs that the learner
+does not know, and random ones.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from causalbandits.environments.zoo.hidden import random_hidden_graph as random_
 from causalbandits.environments.zoo.networks import asia as asia
 from causalbandits.environments.zoo.networks import cancer as cancer
 from causalbandits.environments.zoo.networks import earthquake as earthquake
+from causalbandits.environments.zoo.unknown_graphs import random_graph, random_tree
 from causalbandits.errors import ProblemError, ProblemWarning, SizeError, short_repr
 from causalbandits.model import CausalModel, Variable
 from causalbandits.problem import Problem
@@ -38,7 +41,9 @@ __all__ = [
     "figure2",
     "lower_bound",
     "parallel",
+    "random_graph",
     "random_parallel",
+    "random_tree",
     "random_world",
     "rare_prize",
     "reversal",
