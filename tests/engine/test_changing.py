@@ -203,14 +203,7 @@ def test_a_policy_for_rewards_from_0_to_1_is_refused_if_a_later_environment_leav
         cb.simulate(env, "c-kl-ucb", horizon=10)
     custom = cb.Environment(CAMPAIGN.problem, cb.rewards.CustomReward(lambda s, t, h: 0.5, lambda s, t, h, rng: 1.5))
     with pytest.raises(PolicyError, match=r"needs rewards in \[0, 1\]; got 1\.5"):
-        play(
-            cb.ChangingEnvironment(CAMPAIGN, {5: custom}),
-            cb.policy("ts(prior=beta)"),
-            CAMPAIGN.problem,
-            np.array([10]),
-            0,
-            0,
-        )
+        cb.simulate(cb.ChangingEnvironment(CAMPAIGN, {5: custom}), "ts(prior=beta)", horizon=10, replications=1)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -19,6 +19,7 @@ from causalbandits.campaign.action_ranking import Belief, rank_actions
 from causalbandits.campaign.action_table import ActionTable
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
 from causalbandits.campaign.past_rewards import (
     TRUSTED_OBSTACLE,
     DoubtedPast,
@@ -38,7 +39,7 @@ from causalbandits.campaign.validation import condition_on_context
 from causalbandits.errors import PolicyError
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.policies import AnyPolicy, LearnedStructure, Outcome, StructureThompsonSampling, situation_for
+from causalbandits.policies import AnyPolicy, Outcome, StructureThompsonSampling, situation_for
 from causalbandits.policies.changes import MechanismChanges, report_changes, require_tracker, tracker_of
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import Action, BudgetTracker, Problem
@@ -92,7 +93,7 @@ class CampaignState:
             *((self._prior_only_caveat(),) if not moments.cells and not self.past else ()),
             *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
-            *self.policy.concerns(self.problem, self.statistic),
+            *self._concerns(),
             *against_model,
         )
         withdrawal = noise or ("a misspecification test rejects the model (see the warnings)" if against_model else "")
@@ -115,6 +116,14 @@ class CampaignState:
         changes = report_changes(self.problem, tracker).changes
         seen = "; ".join(f"{change.mechanism} near decision {change.decision}" for change in changes)
         return "; no mechanism changed except where a change was noticed" + (f" ({seen})" if seen else "")
+
+    def _concerns(self) -> tuple[str, ...]:
+        """The policy's concerns, without outcomes that are not learned from if another caveat counts them."""
+        concerns = self.policy.concerns(self.problem, self.statistic)
+        if not self.incomplete or not isinstance(self.policy, StructureThompsonSampling):
+            return concerns
+        unused = self.policy.unused_caveat(self.problem, self.statistic)
+        return tuple(concern for concern in concerns if concern != unused)
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""
@@ -333,15 +342,17 @@ class Advice(ABC):
             The structure; it prints as text, and `graph()` makes a graph of it.
 
         Raises:
-            PolicyError: If the policy does not learn the structure.
+            PolicyError: If the graph is given, or the policy does not learn the structure.
         """
         with self._campaign_state() as state:
+            if state.problem.structure_prior is None:
+                raise PolicyError(_structure_refusal(state.problem))
             if not isinstance(state.policy, StructureThompsonSampling):
                 raise PolicyError(
-                    f"structure() is for problems whose graph is not known; the policy {state.policy.id!r} learns no "
-                    "structure. Create the problem without a graph, Problem(None, values=...), or with known='partly'."
+                    f"The policy {state.policy.id!r} does not learn the causal structure. Change the policy to "
+                    "c-ts-structure."
                 )
-            return state.policy.structure(state.problem, state.statistic)
+            return learn_structure(state.problem, state.policy, state.statistic)
 
     def changes(self) -> MechanismChanges:
         """The changes of mechanisms so far, detected or reported, and the evidence for further ones.
@@ -374,3 +385,16 @@ class Advice(ABC):
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
             return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha)
+
+
+def _structure_refusal(problem: Problem) -> str:
+    """The reason why a problem has no structure to learn, with the remedy."""
+    if problem.unit == "actions":
+        return (
+            "This problem learns one mean reward per action, so no structure is learned. Create a problem without a "
+            "graph that lists the observed variables (values=)."
+        )
+    return (
+        "The causal graph of this problem is given, so no structure is learned. Create a problem without a graph, or "
+        "declare that the graph is known partly (known='partly')."
+    )

@@ -53,6 +53,7 @@ class ChangingEnvironment:
 
     Attributes:
         problem: The problem of the first environment. Policies with known CPTs assume its CPTs throughout.
+        shown: The further variables that are drawn, as for `Environment`.
         segments: The environments in order, each with its first decision.
 
     Raises:
@@ -70,6 +71,7 @@ class ChangingEnvironment:
         for start, env in changes.items():
             _check_change(first, start, env)
         self.problem: Problem = first.problem
+        self.shown = first.shown
         self.segments: tuple[Segment, ...] = (Segment(1, first), *_in_order(changes))
         self._starts = [segment.start for segment in self.segments]
 
@@ -134,6 +136,11 @@ def _check_change(first: Environment, start: Any, env: Any) -> None:
             "All environments of a ChangingEnvironment must have the same actions, and their number under "
             f"max_probability is {first.problem.actions.size} in the first and {env.problem.actions.size} in the one "
             f"from decision {start} on, because their CPTs differ. Leave out max_probability=."
+        )
+    if set(env.shown) != set(first.shown):
+        raise ProblemError(
+            f"The environments of a ChangingEnvironment show the same variables; the first shows {list(first.shown)}, "
+            f"the one from decision {start} on {list(env.shown)}."
         )
     difference = "" if env.problem is first.problem else first.problem.first_difference(env.problem)
     if difference:

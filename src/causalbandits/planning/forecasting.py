@@ -76,6 +76,12 @@ class EnvironmentPrior:
     reward_prior: RewardPrior
 
     def __post_init__(self) -> None:
+        prior = self.problem.structure_prior
+        if prior is not None and prior.limits:
+            raise CausalBanditsError(
+                f"No environment with a limit on {' and '.join(self.problem.unknown_limits)} can be sampled where the "
+                "structure is learned. Leave max_probability= out of the problem to forecast."
+            )
         if callable(self.reward_prior):
             return
         try:

@@ -55,7 +55,12 @@ from causalbandits.problem.candidates import (
     candidates_by_structure,
     reduce_space,
 )
-from causalbandits.problem.chance_constraints import ChanceConstraints, Limits
+from causalbandits.problem.chance_constraints import (
+    ChanceConstraints,
+    Limits,
+    format_event,
+    parse_structure_limits,
+)
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.inference import (
     DRAW_BATCH_SIZE,
@@ -332,14 +337,18 @@ online)
             forbid=forbid,
             reduce=reduce,
             costs=costs,
-            max_probability=max_probability,
+            max_probability=None if source.structure_prior is not None else max_probability,
             context=source.context,
             structure=source.structure,
             stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
-        if source.structure_prior is not None:
+        prior = source.structure_prior
+        if prior is not None:
             refuse_unset_variables(specification.actions)
-        specification = specification._replace(structure_prior=source.structure_prior)
+        if prior is not None and max_probability is not None:
+            limits = parse_structure_limits(as_causal_graph(source.knowledge), prior.observed, max_probability)
+            prior = prior._replace(limits=limits)
+        specification = specification._replace(structure_prior=prior)
         self._set_up(specification)
         _warn_of_ineffective_variables(specification.idle, self.parents, stacklevel + 1)
 
@@ -689,6 +698,8 @@ learned online)
     @property
     def constrained_variables(self) -> tuple[str, ...]:
         """The variables with chance constraints."""
+        if self.structure_prior is not None:
+            return tuple(dict.fromkeys(limit.variable for limit in self.structure_prior.limits))
         constraints = self.requirements
         return (
             tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
@@ -1052,6 +1063,9 @@ learned online)
         """The limited probabilities that depend on unknown CPTs; only policies that learn CPTs can enforce these
         limits.
         """
+        if self.structure_prior is not None:
+            limits = self.structure_prior.limits
+            return tuple(format_event(self.variable(limit.variable), limit.codes) for limit in limits)
         constraints = self.requirements
         parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
         return tuple(str(part) for part in parts if part.is_unknown)

@@ -145,14 +145,6 @@ def load_source(
         if missing != "refuse":
             estimation["missing"] = missing
         _refuse_estimation("Where the structure is learned, CPTs are learned online from a flat prior", estimation)
-        if max_probability is not None:
-            raise ProblemError(
-                "max_probability= needs a graph, from which the probability under each action is computed; where the "
-                "structure is learned, no policy keeps such a limit. Pass a graph that contains its variables (the "
-                "policy c-ts(cpts=learned) then learns the CPTs and keeps the limit), or leave max_probability= out "
-                "and list in actions= only actions that may be played.",
-                path=("max_probability",),
-            )
         if reward_parents is not None or can_observe is not None:
             raise ProblemError(
                 "Where the structure is learned, leave reward_parents= and can_observe= out: they need a graph."

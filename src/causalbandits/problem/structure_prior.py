@@ -38,6 +38,14 @@ class CandidateParents(NamedTuple):
     log_prior: tuple[float, ...]
 
 
+class Limit(NamedTuple):
+    """An upper limit on the probability that an observed variable has one of some values."""
+
+    variable: str
+    codes: tuple[int, ...]
+    largest: float
+
+
 class StructurePrior(NamedTuple):
     """The candidate parent sets of every observed variable and of the reward.
 
@@ -58,6 +66,8 @@ class StructurePrior(NamedTuple):
     forbidden: tuple[tuple[str, str], ...] = ()
     given: Mapping[str, tuple[str, ...]] | None = None
     """The parents of each variable in a graph that is known partly; None where none was given."""
+    limits: tuple[Limit, ...] = ()
+    """Limits on probabilities that actions must keep."""
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, from which `structure_prior_from_record` builds the prior again."""
@@ -67,6 +77,7 @@ class StructurePrior(NamedTuple):
             "require_edges": [list(edge) for edge in self.required],
             "forbid_edges": [list(edge) for edge in self.forbidden],
             "graph": None if self.given is None else {name: list(parents) for name, parents in self.given.items()},
+            **({"limits": [[v, list(codes), largest] for v, codes, largest in self.limits]} if self.limits else {}),
         }
 
 
@@ -75,7 +86,7 @@ def structure_prior_from_record(
 ) -> StructurePrior:
     """The prior that `to_record` describes."""
     given = record["graph"]
-    return build_structure_prior(
+    prior = build_structure_prior(
         reward,
         context,
         manipulable,
@@ -85,6 +96,8 @@ def structure_prior_from_record(
         forbid_edges=[tuple(edge) for edge in record["forbid_edges"]],
         given=None if given is None else {name: tuple(parents) for name, parents in given.items()},
     )
+    limits = record.get("limits", ())
+    return prior._replace(limits=tuple(Limit(v, tuple(map(int, codes)), float(most)) for v, codes, most in limits))
 
 
 def build_structure_prior(

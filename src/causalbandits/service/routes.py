@@ -28,6 +28,7 @@ from causalbandits.service.records import (
     RemovedOutcomePage,
     ReportRecord,
     StatisticPage,
+    StructureRecord,
     StudyDescription,
     StudyPage,
 )
@@ -134,6 +135,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
         record=RecommendationsRecord,
     ),
     HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest, record=EvidenceRecord),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/structure", "reader", queries.structure, record=StructureRecord),
     HTTPRoute(
         "GET",
         f"{STUDY_ROUTE}/statistics",

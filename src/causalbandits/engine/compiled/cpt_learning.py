@@ -264,13 +264,20 @@ class StructureLearning:
         self._sets = problem.compute_once(
             "candidate set arrays", lambda: build_candidate_set_arrays(self._layout.parent_sets)
         )
+        self._choices = arrays.as_ints(problem.actions.array())
+        self._env = self._flatten(scene, flat)
+        self._rule = StructureRule(policy.samples, policy.prior == "beta", costs)
+
+    def enter(self, scene: Scene, flat: arrays.FlatEnvironment) -> None:
+        """Play in another environment from now on; counts are kept."""
+        self._env = self._flatten(scene, flat)
+
+    def _flatten(self, scene: Scene, flat: arrays.FlatEnvironment) -> StructureEnvironment:
         env = scene.env
         course = env.compute_once("course of all variables", lambda: build_mechanism_arrays(env, None))
         place = {mechanism.name: i for i, mechanism in enumerate(env.mechanisms)}
-        observed = arrays.as_ints([place[name] for name in problem.must_observe])
-        choices = arrays.as_ints(problem.actions.array())
-        self._env = StructureEnvironment(course, choices, observed, flat.mean, flat.gap, flat.noise)
-        self._rule = StructureRule(policy.samples, policy.prior == "beta", costs)
+        observed = arrays.as_ints([place[name] for name in scene.problem.must_observe])
+        return StructureEnvironment(course, self._choices, observed, flat.mean, flat.gap, flat.noise)
 
     def last_round(self, start: int, end: int) -> int:
         """The end of a segment at most: tables of functions of counts have another resolution from there on."""

@@ -105,6 +105,8 @@ def can_play(env: AnyEnvironment, policy: AnyPolicy, problem: Problem) -> bool:
 
 def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if isinstance(policy, StructureThompsonSampling) and policy.changes is not None:
+        return False
     if has_compiled_reward and type(policy) is StructureThompsonSampling:
         return can_learn_structure(env, policy, problem)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
@@ -194,6 +196,8 @@ def play_compiled(
             scene = build_scene(changes.pop(0).env, policy, problem)
             if learning is not None:
                 learning.enter(scene, true_environment(scene, policy))
+            if structure is not None:
+                structure.enter(scene, true_environment(scene, policy))
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         if changes:

@@ -181,7 +181,8 @@ class CausalThompsonSampling(SamplingPolicy):
         if not self.traits.learns_cpts:
             return cells
         with_cpts = init_cells_and_cpts(problem, cells)
-        with_cpts.tracker = cells.tracker
+        if cells.tracker is not None:
+            with_cpts.attach_tracker(cells.tracker)
         return with_cpts
 
     def learned_cpts(self, problem: Problem) -> LearnedCPTs | None:

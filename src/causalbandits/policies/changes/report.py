@@ -174,6 +174,8 @@ def format_change(expression: str, change: MechanismChange) -> str:
 def mechanism_expressions(problem: Problem, tracker: ChangeTracker) -> dict[str, str]:
     """The expression of each watched mechanism, by name."""
     *cpts, reward = tracker.layout.mechanisms
+    if problem.structure_prior is not None:
+        return {mechanism.name: f"{mechanism.name} given its parents" for mechanism in tracker.layout.mechanisms}
     expressions = {}
     for mechanism in cpts:
         parents = problem.model[mechanism.name].parents

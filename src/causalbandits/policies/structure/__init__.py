@@ -13,7 +13,6 @@ from causalbandits.policies.structure.parent_sets import (
 )
 from causalbandits.policies.structure.thompson import (
     TIE_BREAKS,
-    LearnedStructure,
     StructureThompsonSampling,
     structure_layout,
 )
@@ -21,7 +20,6 @@ from causalbandits.policies.structure.thompson import (
 __all__ = [
     "KAPPAS",
     "TIE_BREAKS",
-    "LearnedStructure",
     "ParentSetCounts",
     "ParentSets",
     "SampledStructure",

@@ -123,6 +123,12 @@ class ParentSetCounts(Statistic):
         """The posterior probabilities of the candidate sets, by variable; computed when they are needed."""
         self.by_kappa: KappaTerms | None = None
         """Of the reward's sets, for real rewards; computed when they are needed."""
+        self.estimates: tuple[tuple[int, ...], Array] | None = None
+        """A context, and draws of the mean reward of every action in it."""
+        self.feasible: dict[Any, Any] = {}
+        """The actions that keep limits on probabilities, by the actions in question; computed when they are needed."""
+        self.has_warned_of_limits = False
+        """Whether a decision has warned that no action is known to keep them."""
 
     def forget(self) -> None:
         """Compute everything from the counts when it is needed again, because these have been set."""
@@ -131,8 +137,9 @@ class ParentSetCounts(Statistic):
 
     def forget_weights(self) -> None:
         """Compute the posterior probabilities when they are needed again."""
-        self.by_kappa = None
+        self.by_kappa = self.estimates = None
         self.weights.clear()
+        self.feasible.clear()
 
     def restore(self, record: Any) -> None:
         super().restore(record)
@@ -315,11 +322,10 @@ class ParentSets:
 
     def add(self, statistic: ParentSetCounts, codes: Codes, reward: float) -> None:
         """Take in one outcome; `codes` are the values of all variables before the reward, in order."""
-        within = self.of_cpts.strides @ codes
-        entries = self.of_cpts.entries + within * self.of_cpts.states + codes[self.of_cpts.variables]
-        cells = self.reward_target.starts[:-1] + self.reward_target.strides @ codes
+        rows, entries = self.observed_entries(codes)
+        cells = self.reward_cells(codes)
         if statistic.evidence is not None:
-            self._add_evidence(statistic, self.of_cpts.rows + within, entries, cells, reward)
+            self._add_evidence(statistic, rows, entries, cells, reward)
         statistic.seen[entries] += 1.0
         statistic.count[cells] += 1.0
         statistic.total[cells] += reward
@@ -333,7 +339,7 @@ class ParentSets:
         """Change the evidence by one outcome, before it is counted."""
         evidence = statistic.evidence
         assert evidence is not None
-        if statistic.pooled[0] + 2.0 > evidence.tables.capacity:
+        if statistic.rounds + 2 > evidence.tables.capacity:
             statistic.evidence = None
             return
         log_gamma, kinds = evidence.tables.log_gamma, self.of_cpts.kinds
@@ -352,6 +358,34 @@ class ParentSets:
         evidence.of_rewards += log_gamma[0][same + 1] - log_gamma[0][same]
         evidence.of_rewards -= log_gamma[1][count + 1] - log_gamma[1][count]
 
+    def observed_entries(self, codes: Codes) -> tuple[Codes, Codes]:
+        """The rows of all candidate sets of observed variables that an outcome shows, and the entries of its values."""
+        within = self.of_cpts.strides @ codes
+        entries = self.of_cpts.entries + within * self.of_cpts.states + codes[self.of_cpts.variables]
+        return self.of_cpts.rows + within, entries
+
+    def reward_cells(self, codes: Codes) -> Codes:
+        """The cells of all candidate sets of the reward in which an outcome counts."""
+        return np.asarray(self.reward_target.starts[:-1] + self.reward_target.strides @ codes)
+
+    def add_to(self, statistic: ParentSetCounts, entries: Codes, cells: Codes, reward: float) -> None:
+        """Take in one outcome for some entries and cells only."""
+        statistic.seen[entries] += 1.0
+        statistic.count[cells] += 1.0
+        statistic.total[cells] += reward
+        if len(cells):
+            add_to_moments(statistic.pooled, reward)
+        statistic.rounds += 1
+        statistic.forget()
+
+    def log_prior(self, statistic: ParentSetCounts, target: _Target) -> Array:
+        """The log prior probabilities of a variable's sets, with the evidence of outcomes that no longer count."""
+        if statistic.tracker is None:
+            return target.log_prior
+        carried: Array = statistic.tracker.detector.log_prior
+        first = self.n_sets if target is self.reward_target else target.first_set
+        return carried[first : first + len(target.sets)]
+
     # The posterior over sets.
 
     def evidence(self, statistic: ParentSetCounts, model: RewardModel) -> Evidence:
@@ -363,7 +397,7 @@ class ParentSets:
         return evidence
 
     def _compute_evidence(self, statistic: ParentSetCounts, model: RewardModel) -> Evidence:
-        tables = count_tables(self.starts, table_capacity(int(statistic.pooled[0])), model)
+        tables = count_tables(self.starts, table_capacity(statistic.rounds), model)
         log_gamma = tables.log_gamma
         row_counts, of_cpts = np.zeros(self.n_rows, dtype=np.int64), np.zeros(self.n_sets, dtype=np.int64)
         for target in self.targets[:-1]:
@@ -373,7 +407,7 @@ class ParentSets:
             terms = log_gamma[0][rows].sum(axis=1) - log_gamma[self.starts.index(target.states)][counts]
             of_cpts[target.first_set : target.first_set + len(target.sets)] = np.add.reduceat(
                 terms, target.starts[:-1]
-            ) + _to_multiples(target.log_prior, tables.bits)
+            ) + _to_multiples(self.log_prior(statistic, target), tables.bits)
         count, starts = statistic.count.astype(np.int64), self.reward_target.starts[:-1]
         if model == "gaussian":
             of_rewards = np.add.reduceat(tables.shrinkage[:, count], starts, axis=1)
@@ -381,7 +415,7 @@ class ParentSets:
             successes = statistic.total.astype(np.int64)
             terms = log_gamma[0][successes] + log_gamma[0][count - successes] - log_gamma[1][count]
             of_rewards = np.add.reduceat(terms, starts)
-        of_rewards += _to_multiples(self.reward_target.log_prior, tables.bits)
+        of_rewards += _to_multiples(self.log_prior(statistic, self.reward_target), tables.bits)
         return Evidence(model, tables, row_counts, of_cpts, of_rewards)
 
     def _rows(self, statistic: ParentSetCounts, target: _Target) -> Array:
@@ -400,8 +434,8 @@ class ParentSets:
             return _normalise(_sum_rows(_exp(logs - logs.max())))
         target = self.targets[number]
         place = slice(target.first_set, target.first_set + len(target.sets))
-        logs = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
-        return _normalise(_exp(np.ldexp((logs - logs.max()).astype(np.float64), -evidence.tables.bits)))
+        multiples = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
+        return _normalise(_exp(np.ldexp((multiples - multiples.max()).astype(np.float64), -evidence.tables.bits)))
 
     def terms_by_kappa(self, statistic: ParentSetCounts) -> KappaTerms:
         """The terms of the log posterior of the reward's sets, for real rewards."""
@@ -414,7 +448,8 @@ class ParentSets:
         n, mean, squares = pooled_moments(statistic)
         shape = len(KAPPAS), len(target.sets)
         if n < 2 or squares <= 0.0:
-            log_prior = np.ldexp(_to_multiples(target.log_prior, evidence.tables.bits), -evidence.tables.bits)
+            prior = self.log_prior(statistic, target)
+            log_prior = np.ldexp(_to_multiples(prior, evidence.tables.bits).astype(np.float64), -evidence.tables.bits)
             return KappaTerms(np.broadcast_to(log_prior, shape), np.ones(shape), 0.0)
         count, total = statistic.count[self._cells_by_block], statistic.total[self._cells_by_block]
         deviation = total - count * mean

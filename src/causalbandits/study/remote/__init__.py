@@ -9,6 +9,7 @@ from causalbandits.study.remote.wire import (
     encode_evidence,
     encode_recommendation,
     encode_recommendations,
+    encode_structure,
     without_python,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "encode_evidence",
     "encode_recommendation",
     "encode_recommendations",
+    "encode_structure",
     "without_python",
 ]

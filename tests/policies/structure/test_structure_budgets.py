@@ -1,12 +1,10 @@
-"""Costs and budgets where the structure is learned; limits on probabilities are refused in words."""
+"""Costs and budgets where the structure is learned."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from tests.policies.structure.worlds import COSTS, MANIPULABLE, environment, play, problem, randomised_rows
+from tests.policies.structure.worlds import COSTS, environment, play, problem, randomised_rows
 
 import causalbandits as cb
 from causalbandits.errors import BudgetError, ProblemError
@@ -92,19 +90,3 @@ def test_a_budget_that_contexts_share_is_refused_with_the_way_out() -> None:
 def test_a_budget_without_costs_is_refused() -> None:
     with pytest.raises(BudgetError, match="requires the costs of actions"):
         cb.Agent(problem(), budget=cb.Budget(10, rounds=100))
-
-
-def test_limits_on_probabilities_are_refused_when_the_problem_is_made(tmp_path: Path) -> None:
-    limits = {"template": {"1": 0.4}}
-    with pytest.raises(ProblemError, match="no policy keeps such a limit") as raised:
-        problem(max_probability=limits)
-    assert raised.value.path == ("max_probability",)
-    specification = {
-        "reward": "click",
-        "manipulable": MANIPULABLE,
-        "values": {"subject": ["short", "long"], "template": ["1", "2"]},
-        "max_probability": limits,
-    }
-    with pytest.raises(ProblemError, match="no policy keeps such a limit") as raised:
-        cb.Problem.from_spec(specification)
-    assert raised.value.path == ("max_probability",)
