@@ -160,11 +160,11 @@ def structure() -> list[Any]:
     return [*found, *published_environments(parts)]
 
 
-GRAPHS = """Random graphs as in Shahverdikondori et al. (2026), `cb.zoo.random_graph(k)`: eight variables with three values, of
-which an action sets any three (1,512 actions), and a reward with k parents. Mean regret after {horizon:,} rounds,
-{replications} replications, each with a graph of its own:"""
-TREES = """Random trees in the setting of Lu et al. (2021), `cb.zoo.random_tree(n)`: n variables with two values, of which
-an action sets one or none, and a reward with one parent. Mean regret after {horizon:,} rounds, {replications}
+GRAPHS = """Random graphs as in Shahverdikondori et al. (2026), `cb.zoo.random_graph(k)`: eight variables with three
+values, of which an action sets any three (1,512 actions), and a reward with k parents. Mean regret after {horizon:,}
+rounds, {replications} replications, each with a graph of its own:"""
+TREES = """Random trees in the setting of Lu et al. (2021), `cb.zoo.random_tree(n)`: n variables with two values, of
+which an action sets one or none, and a reward with one parent. Mean regret after {horizon:,} rounds, {replications}
 replications, each with a tree of its own:"""
 
 
