@@ -157,6 +157,33 @@ def structure() -> list[Any]:
             for row in parts[part]["rows"]
         ]
         found += [Text(caption), Grid(["policy", "given", "regret"], rows)]
+    return [*found, *published_environments(parts)]
+
+
+GRAPHS = """Random graphs as in Shahverdikondori et al. (2026), `cb.zoo.random_graph(k)`: eight variables with three
+values, of which an action sets any three (1,512 actions), and a reward with k parents. Mean regret after {horizon:,}
+rounds, {replications} replications, each with a graph of its own:"""
+TREES = """Random trees in the setting of Lu et al. (2021), `cb.zoo.random_tree(n)`: n variables with two values, of
+which an action sets one or none, and a reward with one parent. Mean regret after {horizon:,} rounds, {replications}
+replications, each with a tree of its own:"""
+
+
+def published_environments(parts: Any) -> list[Any]:
+    """Regret on environments of the literature on unknown graphs, a column for each of a family."""
+    found: list[Any] = []
+    for text, family in (
+        (GRAPHS, {f"k = {k}": f"random graphs k={k}" for k in (1, 2, 3)}),
+        (TREES, {f"n = {n}": f"random trees n={n}" for n in (15, 31)}),
+    ):
+        regrets: dict[tuple[str, str], dict[str, str]] = {}
+        for column, part in family.items():
+            for row in parts[part]["rows"]:
+                name = f"`{row['policy']}`" if "ts" in row["policy"] else row["policy"]
+                cells = regrets.setdefault((name, row["knowledge"]), {})
+                cells[column] = f"{row['mean']:.1f} ({row['standard_error']:.1f})"
+        first = parts[next(iter(family.values()))]
+        rows = [[*row, *(cells.get(column, "only for k = 1") for column in family)] for row, cells in regrets.items()]
+        found += [Text(text.format(**first)), Grid(["policy", "given", *family], rows)]
     return found
 
 
