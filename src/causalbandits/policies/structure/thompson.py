@@ -35,7 +35,7 @@ from causalbandits.policies.feedback import (
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.policies.traits import Traits
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Problem, Scores, Situation
+from causalbandits.problem import Action, Problem, Scores, Situation, StructurePrior
 
 TIE_BREAKS = 8
 """Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
@@ -336,6 +336,16 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             float(lower),
             float(upper),
             "credible",
-            "no unobserved variable confounds an observed variable with the reward; the reward's parents are among the "
-            f"candidate sets of at most {prior.max_parents} variables",
+            f"{_assumption_about_latent(prior)}; the reward's parents are among the candidate sets of at most "
+            f"{prior.max_parents} variables",
         )
+
+
+def _assumption_about_latent(prior: StructurePrior) -> str:
+    if not prior.latent:
+        return "no unobserved variable confounds an observed variable with the reward"
+    pairs = ", ".join(" and ".join(pair) for pair in prior.latent)
+    return (
+        f"unobserved variables affect the reward and observed variables only as declared ({pairs}), and no variable "
+        "affects one that is listed before it"
+    )
