@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +92,30 @@ def final_regret(replication: int, policy: str, is_declared: bool) -> float:
     return float(run.regret(policy)[0, -1])
 
 
+def final_regrets(replication: int) -> list[float]:
+    """Of every player, in one environment."""
+    return [final_regret(replication, policy, is_declared) for _, policy, is_declared in PLAYERS]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=REPLICATIONS)
-    replications = parser.parse_args(arguments).replications
+    parser.add_argument("--workers", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    if chosen.workers == 1:
+        write(map(final_regrets, range(chosen.replications)))
+    else:
+        with ProcessPoolExecutor(chosen.workers) as pool:
+            write(pool.map(final_regrets, range(chosen.replications)))
+
+
+def write(regrets: Iterable[list[float]]) -> None:
+    """Write the means of the replications so far, after each."""
     found: list[list[float]] = [[] for _ in PLAYERS]
-    for replication in range(replications):
-        for own, (_, policy, is_declared) in zip(found, PLAYERS, strict=True):
-            own.append(final_regret(replication, policy, is_declared))
-        print(f"\r{replication + 1} of {replications}", end="", file=sys.stderr, flush=True)
+    for replication, of_replication in enumerate(regrets):
+        for own, regret in zip(found, of_replication, strict=True):
+            own.append(regret)
+        print(f"\r{replication + 1} replications", end="", file=sys.stderr, flush=True)
         rows: list[dict[str, Any]] = [
             {
                 "knowledge": knowledge,
