@@ -215,7 +215,9 @@ def changes() -> list[Any]:
     ]
     for names in (("none", "subject", "template", "evening", "several", "one cell", "wandering"), _ARMS):
         policies = [row["policy"] for row in parts[names[0]]["rows"] if "changes=" not in row["policy"]]
-        rows = [[CHANGES[name], *(_without_and_with(parts[name]["rows"], policy) for policy in policies)] for name in names]
+        rows = [
+            [CHANGES[name], *(_without_and_with(parts[name]["rows"], policy) for policy in policies)] for name in names
+        ]
         found.append(Grid(["change", *(f"`{policy}`" for policy in policies)], rows))
     alarms = parts["alarms"]
     found.append(
@@ -249,6 +251,51 @@ def _without_and_with(rows: list[Any], policy: str) -> str:
     by_policy = {row["policy"]: row for row in rows}
     texts = [f"{by_policy[name]['mean']:.1f} ({by_policy[name]['standard_error']:.1f})" for name in (policy, follows)]
     return " → ".join(texts)
+
+
+# --- unobserved confounders without a graph --------------------------------------------------------------
+
+
+def latent() -> list[Any]:
+    """Regret with an unobserved confounder where the graph is not known."""
+    own = measured("latent.json")
+    rows = [
+        [
+            f"`{row['policy']}`",
+            row["knowledge"],
+            f"{row['mean']:.1f} ({row['standard_error']:.1f})",
+            f"{row['worst']:.0f}",
+        ]
+        for row in own["rows"]
+    ]
+    about = (
+        f"Mean regret after {own['horizon']:,} rounds, {own['replications']} replications (standard errors in "
+        "parentheses):"
+    )
+    return [Text(about), Grid(["policy", "declared", "regret", "worst replication"], rows)]
+
+
+# --- several decisions ----------------------------------------------------------------------------------
+
+
+def several_decisions() -> list[Any]:
+    """Purchases lost if several decisions precede the reward, by the number of decisions."""
+    parts = measured("several_decisions.json")
+    first = next(iter(parts.values()))
+    counts = " and ".join(f"{own['replications']} ({n} e-mails)" for n, own in parts.items())
+    if len({own["replications"] for own in parts.values()}) == 1:
+        counts = str(first["replications"])
+    about = (
+        f"Purchases lost of {first['customers']:,} customers, {counts} replications (standard errors in parentheses):"
+    )
+    rows = [
+        [
+            name,
+            *(f"{own['rows'][name]['lost']:.0f} ({own['rows'][name]['standard_error']:.0f})" for own in parts.values()),
+        ]
+        for name in first["rows"]
+    ]
+    return [Text(about), Grid(["decided by", *(f"{n} e-mails" for n in parts)], rows)]
 
 
 # --- misspecification -----------------------------------------------------------------------------------
@@ -609,7 +656,8 @@ PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "explanation/learned-cpts.md": [LEARNED_CPTS, PAST_DATA, UNOBSERVED],
     "explanation/identification.md": [SETS, unobserved_confounder, INTENT],
     "project/measurements.md": [service],
-    "reference/algorithms/c-ts-structure.md": [structure],
+    "reference/algorithms/c-ts-structure.md": [structure, latent],
+    "how-to/several-decisions.md": [several_decisions],
     "reference/specification.md": [specification],
     **{f"reference/algorithms/{page}.md": [partial(family_regret, *families)] for page, families in ALGORITHMS.items()},
 }

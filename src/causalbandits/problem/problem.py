@@ -181,6 +181,10 @@ online)
             Default: the order of `values`, or that of the graph.
         require_edges: Pairs of a cause and an effect that the learned structure has. Default: none.
         forbid_edges: Pairs of a cause and an effect that the learned structure lacks. Default: none.
+        latent: Pairs of variables that may share an unobserved cause, such as `[("template", "click")]`, if the
+            structure is learned. The reward is then estimated without the observed variables of these pairs and without
+            those that they may affect, which come later in the order. Default: no unobserved variable affects an
+            observed variable and the reward.
 
     Attributes:
         actions: The action space.
@@ -266,6 +270,7 @@ online)
         tiers: Iterable[Iterable[str]] | None = None,
         require_edges: Edges | None = None,
         forbid_edges: Edges | None = None,
+        latent: Edges | None = None,
     ) -> None:
         source = load_source(
             knowledge,
@@ -289,6 +294,7 @@ online)
             tiers=tiers,
             require_edges=require_edges,
             forbid_edges=forbid_edges,
+            latent=latent,
         )
         self._specify(
             source,
