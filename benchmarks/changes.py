@@ -1,4 +1,4 @@
-"""Regret where mechanisms change, and how changes are noticed. python benchmarks/changes.py [part ...] [--replications N]
+"""Regret where mechanisms change, and how changes are noticed. python benchmarks/changes.py [part ...]
 
 Regret is dynamic: against the best action of each round. Parts: the e-mail campaign with 36 actions under each kind of
 change (`zoo.email_changes`), the three arms of Besson et al. (2020) (`zoo.changing_arms`), and false alarms of the

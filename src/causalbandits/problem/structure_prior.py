@@ -163,7 +163,7 @@ def build_structure_prior(
         skipped = confounded if target == reward else ()
         expected = None if given is None else _given_parents(given, target, before, skipped)
         candidates.append(_candidate_parents(target, before, needed, possible, largest, always, expected))
-    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given, pairs)
+    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given, latent=pairs)
 
 
 def _given_parents(
