@@ -16,7 +16,7 @@ rewards, Q the sum of squares around it, T_s = sum over s of (Y - m), and kappa 
 
 All terms but the last are functions of a count. They are kept as whole multiples of a power of 2, so that an outcome
 changes one row of each set and the sums are exact: no order of outcomes changes a bit. Everything else is computed in a
-fixed order of additions, with the C library's exp and log, so that `engine.compiled.structure` has the same numbers.
+fixed order of additions, with exp and log of this module, so that `engine.compiled.structure` has the same numbers.
 """
 
 from __future__ import annotations
@@ -659,24 +659,57 @@ def pooled_moments(statistic: ParentSetCounts) -> tuple[float, float, float]:
     return n, *mean_and_squares(n, total, total_error, squares, squares_error)
 
 
-# Functions whose last bit is that of the compiled rounds: NumPy's own exp and log differ in it, and so does its sum.
+# Logarithms and exponentials of arrays, and of numbers in compiled code, with the same bits. Those of NumPy differ from
+# those of the C library in the last bit, and by processor.
+
+LN_2 = math.log(2.0)
+LOG_STEPS, EXP_STEPS = 256, 128
+LOG_CENTRES = 0.5 + (np.arange(LOG_STEPS // 2) + 0.5) / LOG_STEPS
+LOG_INVERSES, LOGS = 1.0 / LOG_CENTRES, np.array([*map(math.log, LOG_CENTRES.tolist())])
+EXPS = np.array([math.exp(-k) for k in range(1 - int(NEGLIGIBLE))])
+EXP_FRACTIONS = np.array([math.exp(-k / EXP_STEPS) for k in range(EXP_STEPS)])
+
+
+def _log(values: Array) -> Array:
+    mantissa, exponent = np.frexp(values)
+    k = ((mantissa - 0.5) * LOG_STEPS).astype(np.intp)
+    return np.asarray(log_series(exponent, LOGS[k], (mantissa - LOG_CENTRES[k]) * LOG_INVERSES[k]))
+
+
+def log_by_table(x: float) -> float:
+    """The logarithm of a positive number: compiled."""
+    mantissa, exponent = math.frexp(x)
+    k = int((mantissa - 0.5) * LOG_STEPS)
+    return float(log_series(exponent, LOGS[k], (mantissa - LOG_CENTRES[k]) * LOG_INVERSES[k]))
+
+
+def log_series(exponent: Any, log: Any, r: Any) -> Any:
+    """exponent log 2 + log + log(1 + r), for |r| up to 2^-8: of arrays, and compiled."""
+    series = r * (1.0 - r * (0.5 - r * (1.0 / 3.0 - r * (0.25 - r * (0.2 - r * (1.0 / 6.0))))))
+    return (exponent * LN_2 + log) + series
 
 
 def _exp(logs: Array) -> Array:
     """Probabilities relative to the largest; 0 for negligible ones."""
-    place = logs > NEGLIGIBLE
-    probabilities = np.zeros(logs.shape)
-    probabilities[place] = [*map(math.exp, logs[place].tolist())]
-    return probabilities
+    is_large = logs > NEGLIGIBLE
+    x = np.where(is_large, -logs, 0.0)
+    k = (x * EXP_STEPS).astype(np.intp)
+    values = EXPS[k // EXP_STEPS] * EXP_FRACTIONS[k % EXP_STEPS] * exp_series(x - k / EXP_STEPS)
+    return np.where(is_large, values, 0.0)
 
 
 def exp_unless_negligible(log: float) -> float:
     """As `_exp`, for one number: compiled."""
-    return math.exp(log) if log > NEGLIGIBLE else 0.0
+    if log <= NEGLIGIBLE:
+        return 0.0
+    x = -log
+    k = int(x * EXP_STEPS)
+    return float(EXPS[k // EXP_STEPS] * EXP_FRACTIONS[k % EXP_STEPS] * exp_series(x - k / EXP_STEPS))
 
 
-def _log(values: Array) -> Array:
-    return np.array([*map(math.log, values.ravel().tolist())]).reshape(values.shape)
+def exp_series(t: Any) -> Any:
+    """exp(-t), for t up to 2^-7: of arrays, and compiled."""
+    return 1.0 - t * (1.0 - t * (0.5 - t * (1.0 / 6.0 - t * (1.0 / 24.0 - t * (1.0 / 120.0 - t * (1.0 / 720.0))))))
 
 
 def _sum_rows(table: Array) -> Array:
