@@ -8,13 +8,17 @@ sampling per action. The order of each variable's values is drawn anew in every 
 Then plays it on the random graphs of Shahverdikondori et al. (2026) and on random trees as in Lu et al. (2021), beside
 published algorithms (causalbandits_bench/unknown_graphs.py). A new graph is drawn in every replication; all variables
 and values are exchangeable. Writes structure.json; the numbers do not depend on the number of workers.
+
+With --speed, it prints the time of a round on the e-mail campaign and of an agent's decision, and plays nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -25,6 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import causalbandits as cb
+from causalbandits.engine import driver
+from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.unknown_graphs import (
     RAPS,
     KnownKUCBPlus,
@@ -37,6 +43,7 @@ from causalbandits_bench.unknown_graphs import (
     problem_without_graph,
     settings_of,
 )
+from causalbandits_bench.workloads import engine_task
 
 HERE = Path(__file__).parent
 HORIZON, DECOYS = 5000, 4
@@ -273,6 +280,7 @@ PARTS = {
 
 
 def regret_of(part: str, row: int, replication: int) -> float:
+    importlib.import_module("causalbandits.engine.compiled.primitives")  # short runs are compiled as well
     return PARTS[part].rows[row].regret(replication)
 
 
@@ -289,13 +297,63 @@ def measure(part: str, replications: int, workers: int) -> list[list[float]]:
     return [[found[row, replication] for replication in range(replications)] for row in range(len(PARTS[part].rows))]
 
 
+def print_speed(repeats: int = 5) -> None:
+    """The best of several times: a round of a simulation, plain and compiled, and a decision of an agent."""
+    env = permuted_environment(0)
+    problem = without_graph(env)
+    three, two = {f"m{k}": range(3) for k in range(3)}, {f"m{k}": range(2) for k in range(3)}
+    agents = {
+        "8 variables of 2 values": cb.Problem(
+            None, reward="y", manipulable=two, values={f"v{k}": range(2) for k in range(5)}
+        ),
+        "8 variables of 3 values": cb.Problem(
+            None, reward="y", manipulable=three, values={f"v{k}": range(3) for k in range(5)}
+        ),
+        "12 observed variables of 3 values, max_parents=3": cb.Problem(
+            None, reward="y", manipulable=three, values={f"v{k}": range(3) for k in range(12)}, max_parents=3
+        ),
+    }
+    for name in ("c-ts-structure(prior=beta)", "c-ts-structure"):
+        policy = cb.policy(name)
+        tasks = {
+            "compiled": engine_task(env, policy, 5000, problem),
+            "plain": partial(play_plainly, env, policy, problem, 500),
+        }
+        for kind, seconds in side_by_side(tasks, repeats).items():
+            print(f"{name} | e-mail, {kind} | {seconds * 1e6:.1f} us a round")
+        for size, believed in agents.items():
+            print(f"{name} | {size} | {median_decision(believed, name) * 1e3:.2f} ms a decision")
+
+
+def play_plainly(env: cb.Environment, policy: Any, problem: cb.Problem, rounds: int) -> int:
+    driver.play(env, policy, problem, np.array([rounds]), 0, 0)
+    return rounds
+
+
+def median_decision(problem: cb.Problem, policy: str, rounds: int = 300) -> float:
+    """The median CPU time of a decision of an agent, where the reward depends on two variables."""
+    agent, rng, times = cb.Agent(problem, policy, seed=0), np.random.default_rng(0), []
+    for _ in range(rounds):
+        start = time.process_time()
+        decision = agent.ask()
+        times.append(time.process_time() - start)
+        observed = {name: int(rng.integers(len(problem.variable(name).states))) for name in problem.must_observe}
+        mean = 0.3 + 0.2 * (decision.action["m0"] == 0) + 0.2 * (observed["v0"] == 0)
+        agent.tell(decision, reward=float(rng.random() < mean), observed=observed)
+    return float(np.median(times))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all, if left out")
     parser.add_argument("--replications", type=int, default=60)
     parser.add_argument("--workers", type=int, default=2, help="processes; the numbers do not depend on it")
     parser.add_argument("--out", type=Path, default=HERE / "structure.json")
+    parser.add_argument("--speed", action="store_true", help="print times instead")
     chosen = parser.parse_args()
+    if chosen.speed:
+        print_speed()
+        return
     for part in chosen.parts:
         if part not in PARTS:
             parser.error(f"unknown part {part!r}; the parts are {', '.join(map(repr, PARTS))}")

@@ -198,7 +198,7 @@ def test_the_evidence_that_is_kept_is_that_of_the_counts(prior: str) -> None:
     assert kept > 100
 
 
-def test_contexts_and_rewards_that_are_not_0_or_1_for_beta_priors_are_left_to_the_plain_driver() -> None:
+def test_contexts_limits_changes_and_beta_priors_of_real_rewards_are_left_to_the_plain_driver() -> None:
     segments = cb.zoo.email_segments()
     problem = cb.Problem(
         None,
@@ -211,3 +211,7 @@ def test_contexts_and_rewards_that_are_not_0_or_1_for_beta_priors_are_left_to_th
     real = campaign(reward=lambda means: cb.rewards.GaussianReward(means, sd=0.1))
     assert not can_play(real, cb.policy("c-ts-structure(prior=beta)"), without_graph())
     assert not can_play(EMAIL, cb.policy("c-ts-structure"), without_graph(decoys=1))
+    limited = without_graph(max_probability={"subject": {OBSERVED["subject"][0]: 0.9}})
+    assert not can_play(campaign(), cb.policy("c-ts-structure"), limited)
+    assert can_play(campaign(), cb.policy("c-ts-structure"), without_graph())
+    assert not can_play(campaign(), cb.policy("c-ts-structure", changes=True), without_graph())

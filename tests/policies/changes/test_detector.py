@@ -43,7 +43,8 @@ def bayes_factor(observations: list[Observation], rows: list[int], values: int) 
         product = 1.0
         for row in rows:
             before, after, both = (
-                marginal(counts_of(part, row, values)) for part in (observations[:tau], observations[tau:], observations)
+                marginal(counts_of(part, row, values))
+                for part in (observations[:tau], observations[tau:], observations)
             )
             product *= 0.5 + 0.5 * before * after / both
         total += (later_weight(tau) - later_weight(tau + SPACING)) * product

@@ -231,10 +231,12 @@ class StructureSums(NamedTuple):
 
 
 def can_learn_structure(env: Environment, policy: StructureThompsonSampling, problem: Problem) -> bool:
-    """Whether the compiled rounds support a policy that learns the structure here: without contexts, and rewards of 0
-    and 1 for Beta priors."""
+    """Whether the compiled rounds support a policy that learns the structure here: without contexts and chance
+    constraints, and with rewards of 0 and 1 for Beta priors."""
     true = env.problem
-    if problem.structure_prior is None or true.context or problem.context or true.constrained_variables:
+    if problem.structure_prior is None or true.context or problem.context:
+        return False
+    if true.constrained_variables or problem.constrained_variables:
         return False
     if true.unit == "actions" or (policy.prior == "beta" and type(env.reward) is not BernoulliReward):
         return False
@@ -281,8 +283,7 @@ class StructureLearning:
 
     def last_round(self, start: int, end: int) -> int:
         """The end of a segment at most: tables of functions of counts have another resolution from there on."""
-        counted = int(self._statistic.pooled[0])
-        return min(end, start + self._tables_capacity() - counted)
+        return min(end, start + self._tables_capacity() - self._statistic.rounds)
 
     def _tables_capacity(self) -> int:
         sets = self._layout.parent_sets

@@ -19,7 +19,8 @@ where P(S | outcomes) is the posterior while nothing changes. After a change, th
 longer count remains in the prior of S: the probabilities changed, and the parents did not.
 
 Candidate times are one in `SPACING` outcomes of the mechanism, with the weight of the times up to the next; the least
-likely of `CANDIDATES` makes room for a new one, and its weight is given up. Logarithms of row factors are whole multiples of 2^-32, so that their sums are exact.
+likely of `CANDIDATES` makes room for a new one, and its weight is given up. Logarithms of row factors are whole
+multiples of 2^-32, so that their sums are exact.
 """
 
 from __future__ import annotations

@@ -430,8 +430,8 @@ class ParentSets:
         """The posterior probabilities of the candidate sets of one variable."""
         evidence = self.evidence(statistic, model)
         if number == len(self.observed) and model == "gaussian":
-            logs = self.terms_by_kappa(statistic).largest_log_posteriors()
-            return _normalise(_sum_rows(_exp(logs - logs.max())))
+            by_kappa = self.terms_by_kappa(statistic).largest_log_posteriors()
+            return _normalise(_sum_rows(_exp(by_kappa - by_kappa.max())))
         target = self.targets[number]
         place = slice(target.first_set, target.first_set + len(target.sets))
         multiples = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
