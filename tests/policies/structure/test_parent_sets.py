@@ -20,9 +20,11 @@ from causalbandits.policies.structure.parent_sets import (
     KAPPAS,
     NEGLIGIBLE,
     _exp,
+    _log,
     add_to_moments,
     count_tables,
     exp_unless_negligible,
+    log_by_table,
     mean_and_squares,
     pooled_moments,
     table_capacity,
@@ -363,10 +365,22 @@ def test_any_order_of_summation_gives_the_sum_over_seven_observed_variables(cont
     assert max(widths) >= 5
 
 
+@given(st.lists(st.floats(NEGLIGIBLE, 0.0), min_size=1), st.lists(st.floats(1e-300, 1e300), min_size=1))
+def test_exponentials_and_logarithms_are_accurate_and_the_same_for_arrays_and_numbers(
+    logs: list[float], positive: list[float]
+) -> None:
+    exps = _exp(np.array(logs))
+    assert exps.tolist() == [exp_unless_negligible(x) for x in logs]
+    assert exps == pytest.approx([math.exp(x) if x > NEGLIGIBLE else 0.0 for x in logs], rel=1e-15, abs=0.0)
+    found = _log(np.array(positive))
+    assert found.tolist() == [log_by_table(x) for x in positive]
+    assert found == pytest.approx([math.log(x) for x in positive], rel=5e-16, abs=3e-16)
+
+
 def test_sets_that_are_negligible_have_probability_0_and_are_never_drawn() -> None:
     """A set that is e^-60 times as likely as the likeliest one; another, e^-59 times, is kept."""
     probabilities = _exp(np.array([0.0, NEGLIGIBLE, NEGLIGIBLE + 1.0, -1e9]))
-    assert probabilities.tolist() == [1.0, 0.0, math.exp(NEGLIGIBLE + 1.0), 0.0]
+    assert probabilities.tolist() == [1.0, 0.0, pytest.approx(math.exp(NEGLIGIBLE + 1.0), rel=1e-15), 0.0]
     assert [exp_unless_negligible(x) for x in (0.0, NEGLIGIBLE, NEGLIGIBLE + 1.0)] == probabilities[:3].tolist()
 
 

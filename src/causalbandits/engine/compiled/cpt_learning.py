@@ -332,7 +332,7 @@ def build_candidate_set_arrays(sets: ParentSets) -> CandidateSetArrays:
             ],
             np.int64,
         ),
-        masks=arrays.as_ints([sum(1 << k for k in members) for members in all_sets]),
+        masks=arrays.as_ints([mask for target in targets for mask in target.masks]),
         rows=arrays.as_ints([math.prod(sets.sizes[k] for k in members) for members in all_sets]),
         first_row=arrays.as_ints(np.concatenate(starts)),
         first_entry=arrays.as_ints(np.concatenate([*entries, np.zeros(len(sets.reward_target.sets))])),

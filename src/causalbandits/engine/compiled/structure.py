@@ -22,8 +22,9 @@ from causalbandits.engine.compiled.sampling import sample_reward
 from causalbandits.policies import structure
 from causalbandits.policies.structure import KAPPAS, TIE_BREAKS
 
-for _function in (structure.add_exactly, structure.multiply_exactly):
+for _function in (structure.add_exactly, structure.multiply_exactly, structure.exp_series, structure.log_series):
     register_jitable(_function)
+log_by_table = register_jitable(structure.log_by_table)
 exp_unless_negligible = register_jitable(structure.exp_unless_negligible)
 add_to_moments = register_jitable(structure.add_to_moments)
 mean_and_squares = register_jitable(structure.mean_and_squares)
@@ -70,7 +71,7 @@ def write_log_posterior_by_kappa(sets, statistic, mean, squares, by_kappa):
         for k in range(len(KAPPAS)):
             residual = max(squares - explained[k], 1e-12 * squares)
             log = statistic.of_rewards[k, s] * statistic.scale
-            by_kappa[k, s] = log - 0.5 * (n - 1.0) * math.log(residual)
+            by_kappa[k, s] = log - 0.5 * (n - 1.0) * log_by_table(residual)
 
 
 @register_jitable

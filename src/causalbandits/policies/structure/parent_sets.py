@@ -16,7 +16,7 @@ rewards, Q the sum of squares around it, T_s = sum over s of (Y - m), and kappa 
 
 All terms but the last are functions of a count. They are kept as whole multiples of a power of 2, so that an outcome
 changes one row of each set and the sums are exact: no order of outcomes changes a bit. Everything else is computed in a
-fixed order of additions, with the C library's exp and log, so that `engine.compiled.structure` has the same numbers.
+fixed order of additions, with exp and log of this module, so that `engine.compiled.structure` has the same numbers.
 """
 
 from __future__ import annotations
@@ -206,6 +206,8 @@ class _Target(NamedTuple):
     """The number of values; 1 for the reward, whose rows are cells."""
     starts: Codes
     """The first row of each set, and the end."""
+    masks: tuple[int, ...]
+    """The variables in each set, as bits of a number."""
     strides: Codes
     """The row of a configuration within a set: a row of strides for each set."""
     log_prior: Array
@@ -278,7 +280,8 @@ class ParentSets:
                     strides[row, k] = stride
                     stride *= self.sizes[k]
             place = (0, 0, 0) if is_reward else (offset, first_row, first_set)
-            self.targets.append(_Target(sets, states, starts, strides, np.array(candidate.log_prior), *place))
+            masks = tuple(sum(1 << k for k in members) for members in sets)
+            self.targets.append(_Target(sets, states, starts, masks, strides, np.array(candidate.log_prior), *place))
             if not is_reward:
                 offset, first_row = offset + int(starts[-1]) * states, first_row + int(starts[-1])
                 first_set += len(sets)
@@ -287,7 +290,11 @@ class ParentSets:
         self.of_cpts = self._sets_of_cpts()
         self._blocks = _blocks_of_cells(self.reward_target)
         self._cells_by_block = np.concatenate([block.cells.reshape(-1) for block in self._blocks])
+        self._target_of_set = np.repeat(
+            np.arange(len(self.observed)), [len(target.sets) for target in self.targets[:-1]]
+        )
         self._plans: BoundedCache[SampledStructure, _Plan] = BoundedCache(CACHED_PLANS)
+        self._variables: BoundedCache[int, tuple[tuple[int, ...], int]] = BoundedCache(CACHED_PLANS)
 
     def _sets_of_cpts(self) -> SetsOfCPTs:
         targets = [*zip(self.observed, self.targets, strict=False)]
@@ -426,16 +433,24 @@ class ParentSets:
         """The posterior probabilities of the candidate sets: of every observed variable in order, and of the reward."""
         return _SetWeights(self, statistic, model)
 
-    def weights_of(self, number: int, statistic: ParentSetCounts, model: RewardModel) -> Array:
-        """The posterior probabilities of the candidate sets of one variable."""
+    def weigh_sets_of_cpts(self, statistic: ParentSetCounts, model: RewardModel) -> list[Array]:
+        """The posterior probabilities of the candidate sets of every observed variable."""
         evidence = self.evidence(statistic, model)
-        if number == len(self.observed) and model == "gaussian":
+        if not self.observed:
+            return []
+        starts = [target.first_set for target in self.targets[:-1]]
+        logs = evidence.of_cpts - np.maximum.reduceat(evidence.of_cpts, starts)[self._target_of_set]
+        weights = _exp(np.ldexp(logs.astype(np.float64), -evidence.tables.bits))
+        return [_normalise(weights[a:b]) for a, b in zip(starts, [*starts[1:], self.n_sets], strict=True)]
+
+    def weigh_sets_of_reward(self, statistic: ParentSetCounts, model: RewardModel) -> Array:
+        """The posterior probabilities of the candidate sets of the reward."""
+        if model == "gaussian":
             by_kappa = self.terms_by_kappa(statistic).largest_log_posteriors()
             return _normalise(_sum_rows(_exp(by_kappa - by_kappa.max())))
-        target = self.targets[number]
-        place = slice(target.first_set, target.first_set + len(target.sets))
-        multiples = evidence.of_rewards if number == len(self.observed) else evidence.of_cpts[place]
-        return _normalise(_exp(np.ldexp((multiples - multiples.max()).astype(np.float64), -evidence.tables.bits)))
+        evidence = self.evidence(statistic, model)
+        logs = evidence.of_rewards - evidence.of_rewards.max()
+        return _normalise(_exp(np.ldexp(logs.astype(np.float64), -evidence.tables.bits)))
 
     def terms_by_kappa(self, statistic: ParentSetCounts) -> KappaTerms:
         """The terms of the log posterior of the reward's sets, for real rewards."""
@@ -557,20 +572,37 @@ class ParentSets:
 
         The first `known` variables are the context, and have their values.
         """
-        scopes = [self.reward_target.sets[structure.reward_set]]
-        scopes += [(*self.targets[number].sets[chosen], self.observed[number]) for number, chosen in structure.sets]
-        scopes = [tuple(k for k in scope if k >= known) for scope in scopes]
-        remaining, steps = [self.observed[number] for number, _ in structure.sets], []
+        reward_set, steps = structure.reward_set, []
+        masks = [self.reward_target.masks[reward_set]]
+        masks += [self.targets[number].masks[chosen] | 1 << self.observed[number] for number, chosen in structure.sets]
+        masks = [mask >> known << known for mask in masks]
+        remaining = [self.observed[number] for number, _ in structure.sets]
         while remaining:
-            unions = [{k for scope in scopes if v in scope for k in scope} for v in remaining]
-            costs = [math.prod([self.sizes[k] for k in union]) for union in unions]
-            place = costs.index(min(costs))
-            v, union = remaining.pop(place), sorted(unions[place])
-            used = tuple(k for k, scope in enumerate(scopes) if v in scope)
-            shapes = tuple(tuple(self.sizes[k] if k in scopes[f] else 1 for k in union) for f in used)
-            steps.append(_Elimination(used, shapes, union.index(v), self.sizes[v]))
-            scopes = [scope for scope in scopes if v not in scope] + [tuple(k for k in union if k != v)]
-        return _Plan(tuple(steps), scopes[0])
+            least, best = math.inf, (0, 0)
+            for v in remaining:
+                union = 0
+                for mask in masks:
+                    if mask >> v & 1:
+                        union |= mask
+                cost = self._variables_of(union)[1]
+                if cost < least:
+                    least, best = cost, (v, union)
+            v, union = best
+            remaining.remove(v)
+            members, bit = self._variables_of(union)[0], 1 << v
+            used = tuple([f for f, mask in enumerate(masks) if mask & bit])
+            shapes = tuple([tuple([self.sizes[k] if masks[f] >> k & 1 else 1 for k in members]) for f in used])
+            steps.append(_Elimination(used, shapes, members.index(v), self.sizes[v]))
+            masks = [mask for mask in masks if not mask & bit] + [union & ~bit]
+        return _Plan(tuple(steps), self._variables_of(masks[0])[0])
+
+    def _variables_of(self, mask: int) -> tuple[tuple[int, ...], int]:
+        """The variables in the bits of a number, and the number of their configurations."""
+        found = self._variables.get(mask)
+        if found is None:
+            members = tuple([k for k in range(len(self.names)) if mask >> k & 1])
+            found = self._variables.store(mask, (members, math.prod([self.sizes[k] for k in members])))
+        return found
 
 
 class _SetWeights(Sequence[Array]):
@@ -592,11 +624,13 @@ class _SetWeights(Sequence[Array]):
         if isinstance(number, slice):
             return [self[k] for k in range(*number.indices(len(self)))]
         number = range(len(self))[number]
-        weights = self._statistic.weights.get(number)
-        if weights is None:
-            weights = self._sets.weights_of(number, self._statistic, self._model)
-            self._statistic.weights[number] = weights
-        return weights
+        found = self._statistic.weights
+        if number not in found:
+            if number < len(self) - 1:
+                found.update(enumerate(self._sets.weigh_sets_of_cpts(self._statistic, self._model)))
+            else:
+                found[number] = self._sets.weigh_sets_of_reward(self._statistic, self._model)
+        return found[number]
 
 
 def _product(factors: Sequence[Array]) -> Array:
@@ -659,24 +693,57 @@ def pooled_moments(statistic: ParentSetCounts) -> tuple[float, float, float]:
     return n, *mean_and_squares(n, total, total_error, squares, squares_error)
 
 
-# Functions whose last bit is that of the compiled rounds: NumPy's own exp and log differ in it, and so does its sum.
+# Logarithms and exponentials of arrays, and of numbers in compiled code, with the same bits. Those of NumPy differ from
+# those of the C library in the last bit, and by processor.
+
+LN_2 = math.log(2.0)
+LOG_STEPS, EXP_STEPS = 256, 128
+LOG_CENTRES = 0.5 + (np.arange(LOG_STEPS // 2) + 0.5) / LOG_STEPS
+LOG_INVERSES, LOGS = 1.0 / LOG_CENTRES, np.array([*map(math.log, LOG_CENTRES.tolist())])
+EXPS = np.array([math.exp(-k) for k in range(1 - int(NEGLIGIBLE))])
+EXP_FRACTIONS = np.array([math.exp(-k / EXP_STEPS) for k in range(EXP_STEPS)])
+
+
+def _log(values: Array) -> Array:
+    mantissa, exponent = np.frexp(values)
+    k = ((mantissa - 0.5) * LOG_STEPS).astype(np.intp)
+    return np.asarray(log_series(exponent, LOGS[k], (mantissa - LOG_CENTRES[k]) * LOG_INVERSES[k]))
+
+
+def log_by_table(x: float) -> float:
+    """The logarithm of a positive number: compiled."""
+    mantissa, exponent = math.frexp(x)
+    k = int((mantissa - 0.5) * LOG_STEPS)
+    return float(log_series(exponent, LOGS[k], (mantissa - LOG_CENTRES[k]) * LOG_INVERSES[k]))
+
+
+def log_series(exponent: Any, log: Any, r: Any) -> Any:
+    """exponent log 2 + log + log(1 + r), for |r| up to 2^-8: of arrays, and compiled."""
+    series = r * (1.0 - r * (0.5 - r * (1.0 / 3.0 - r * (0.25 - r * (0.2 - r * (1.0 / 6.0))))))
+    return (exponent * LN_2 + log) + series
 
 
 def _exp(logs: Array) -> Array:
     """Probabilities relative to the largest; 0 for negligible ones."""
-    place = logs > NEGLIGIBLE
-    probabilities = np.zeros(logs.shape)
-    probabilities[place] = [*map(math.exp, logs[place].tolist())]
-    return probabilities
+    is_large = logs > NEGLIGIBLE
+    x = np.where(is_large, -logs, 0.0)
+    k = (x * EXP_STEPS).astype(np.intp)
+    values = EXPS[k // EXP_STEPS] * EXP_FRACTIONS[k % EXP_STEPS] * exp_series(x - k / EXP_STEPS)
+    return np.where(is_large, values, 0.0)
 
 
 def exp_unless_negligible(log: float) -> float:
     """As `_exp`, for one number: compiled."""
-    return math.exp(log) if log > NEGLIGIBLE else 0.0
+    if log <= NEGLIGIBLE:
+        return 0.0
+    x = -log
+    k = int(x * EXP_STEPS)
+    return float(EXPS[k // EXP_STEPS] * EXP_FRACTIONS[k % EXP_STEPS] * exp_series(x - k / EXP_STEPS))
 
 
-def _log(values: Array) -> Array:
-    return np.array([*map(math.log, values.ravel().tolist())]).reshape(values.shape)
+def exp_series(t: Any) -> Any:
+    """exp(-t), for t up to 2^-7: of arrays, and compiled."""
+    return 1.0 - t * (1.0 - t * (0.5 - t * (1.0 / 6.0 - t * (1.0 / 24.0 - t * (1.0 / 120.0 - t * (1.0 / 720.0))))))
 
 
 def _sum_rows(table: Array) -> Array:
