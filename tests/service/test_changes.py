@@ -63,7 +63,7 @@ def test_a_client_reads_and_reports_changes_as_a_study_does(served: Served, file
         *before, last = there.changes().changes
         assert tuple(before) == study.changes().changes
         assert (last.mechanism, last.decision, last.is_reported) == ("reward", 300, True)
-        event = there.events(600)[-1]
+        event = there.events(300)[-1]
         assert (event["kind"], event["decision"], event["mechanism"]) == ("changed", 300, "reward")
         with pytest.raises(PolicyError, match="'colour' is no mechanism that can start anew"):
             there.changed("colour")

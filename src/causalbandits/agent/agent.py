@@ -127,11 +127,11 @@ class Agent(Advice):
         seed: The seed of the agent's random numbers. Default: a random seed.
         zero_probability: The treatment of observed values that have probability 0 under the action. "raise" (default)
             refuses them, because the model is wrong or outcomes were mixed up; "allow" accepts them.
+        budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
+            choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
         changes: Whether mechanisms may change while the campaign runs: True, or the probability of a false alarm. Each
             CPT and the reward is tested for a change with every outcome, and what changed starts anew. Default: the
             mechanisms are assumed to stay the same.
-        budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
-            choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
 
     Attributes:
         problem: The problem.
@@ -337,7 +337,8 @@ class Agent(Advice):
         Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
         the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
         always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
-        `do()` only.
+        `do()` only. Where the structure is learned, rows in which every manipulable variable was set and every variable
+        was observed count like outcomes; observational rows are left out.
 
         Past rewards mislead if the actions were chosen by a cause that the graph does not show. Rows with `trust_past`
         below 1 are therefore compared with own outcomes: each decision uses them with their posterior probability of

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         noticed_changes,
     )
     from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, LearnSummary, history_checksum
+    from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
     from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
     from causalbandits.campaign.outcome_log import (
         Ledger,
@@ -113,6 +114,7 @@ else:
                 "LearnSummary",
                 "history_checksum",
             ],
+            "causalbandits.campaign.learned_structure": ["LearnedStructure", "learn_structure"],
             "causalbandits.campaign.mean_estimate": ["NO_RARE_REWARDS"],
             "causalbandits.campaign.outcome_log": [
                 "Ledger",
@@ -189,6 +191,7 @@ __all__ = [
     "FallbackDecision",
     "HistoryImporter",
     "LearnSummary",
+    "LearnedStructure",
     "Ledger",
     "PastBatch",
     "PastData",
@@ -215,6 +218,7 @@ __all__ = [
     "history_checksum",
     "infer_parents",
     "is_covered",
+    "learn_structure",
     "missing_variables",
     "noticed_changes",
     "observation_requirements",

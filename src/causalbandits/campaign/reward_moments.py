@@ -72,7 +72,7 @@ def counted_rewards(
         if not outcome.z and policy.traits.needs_parents:
             return False
         cell = policy.cell(problem.condition_codes(outcome.context), outcome.action, outcome.z)
-        return tracker.counts_cell(cell, outcome.number)
+        return bool(tracker.counts_cells(np.array([cell]), outcome.number)[0])
 
     return filter(counts, outcomes)
 

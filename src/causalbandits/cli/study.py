@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from causalbandits.cli.campaign import IdKind, TypedValues, ask, parse_states, recommend, tell
+from causalbandits.cli.campaign import IdKind, TypedValues, ask, parse_states, recommend, structure, tell
 from causalbandits.cli.console import print_plain
 from causalbandits.cli.options import CommandTarget, translate_errors, with_problem_options
 from causalbandits.cli.service import keys
@@ -24,7 +24,7 @@ study = typer.Typer(
     rich_markup_mode="rich",
 )
 study.add_typer(keys, name="keys")
-for command in (ask, tell, recommend):
+for command in (ask, tell, recommend, structure):
     study.command()(command)
 
 StudyFile = Annotated[

@@ -226,6 +226,12 @@ class Plan:
     def _believed_problem(self, env: AnyEnvironment) -> Problem:
         if self.believed is None:
             return env.problem
+        if self.believed.structure_prior is not None and self.believed.structure_prior.limits:
+            raise ProblemError(
+                f"The believed problem limits {' and '.join(self.believed.unknown_limits)}, and its structure is "
+                "learned. Regret is relative to the best of all actions, whether they keep the limit or not. Leave "
+                "max_probability= out to simulate or forecast."
+            )
         for name in self.believed.context:
             if name not in env.problem.context:
                 raise ProblemError(
@@ -252,11 +258,19 @@ class Plan:
             )
         prior = self.believed.structure_prior
         observed = () if prior is None else prior.observed
-        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context))
+        if absent := [name for name in observed if name not in env.problem.graph.names]:
+            raise ProblemError(
+                f"The believed problem observes {', '.join(map(repr, absent))}, and the environment has no such "
+                f"variable; it has {', '.join(map(repr, env.problem.graph.names))}. Leave it out of values=, or create "
+                "the environment from a model with it."
+            )
+        shown = set.intersection(*(set(segment.env.shown) for segment in segments_of(env)))
+        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context, *shown))
         if undrawn := [name for name in observed if name not in drawn]:
             raise ProblemError(
-                f"The believed problem observes {', '.join(map(repr, undrawn))}, and the environment does not draw it. "
-                "Create the environment with Environment.from_model(..., shown=[...]), or leave the variable out."
+                f"The believed problem observes {', '.join(map(repr, undrawn))}, which the environment has and does "
+                f"not draw. Create the environment with shown={undrawn!r}, an argument of Environment and of "
+                "Environment.from_model, or leave the variable out of values=."
             )
         for name in (*believed, *self.believed.parents, *observed, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states

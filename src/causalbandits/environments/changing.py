@@ -1,4 +1,4 @@
-"""Environments whose mechanisms change over time, piece by piece."""
+"""Environments whose mechanisms change over time: several environments, one after the other."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class ChangingEnvironment:
 
     Attributes:
         problem: The problem of the first environment. Policies with known CPTs assume its CPTs throughout.
+        shown: The further variables that are drawn, as for `Environment`.
         segments: The environments in order, each with its first decision.
 
     Raises:
@@ -70,6 +71,7 @@ class ChangingEnvironment:
         for start, env in changes.items():
             _check_change(first, start, env)
         self.problem: Problem = first.problem
+        self.shown = first.shown
         self.segments: tuple[Segment, ...] = (Segment(1, first), *_in_order(changes))
         self._starts = [segment.start for segment in self.segments]
 
@@ -92,8 +94,10 @@ class ChangingEnvironment:
     def __repr__(self) -> str:
         starts = self._starts[1:]
         listed = ", ".join(map(str, starts[:LISTED_CHANGES])) + (", ..." if len(starts) > LISTED_CHANGES else "")
-        count = "1 change" if len(starts) == 1 else f"{len(starts)} changes"
-        return f"ChangingEnvironment({self.segments[0].env!r}, {count}{f' at {listed}' if starts else ''})"
+        if not starts:
+            return f"ChangingEnvironment({self.segments[0].env!r}, no changes)"
+        count = "1 change at decision" if len(starts) == 1 else f"{len(starts)} changes at decisions"
+        return f"ChangingEnvironment({self.segments[0].env!r}, {count} {listed})"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -128,6 +132,18 @@ def _check_change(first: Environment, start: Any, env: Any) -> None:
         )
     if not isinstance(env, Environment):
         raise ProblemError(f"From decision {start} on, an Environment is needed; got {short_repr(env)}.")
+    limited = first.problem.requirements and env.problem.requirements
+    if limited and first.problem.actions.size != env.problem.actions.size:
+        raise ProblemError(
+            "All environments of a ChangingEnvironment must have the same actions, and their number under "
+            f"max_probability is {first.problem.actions.size} in the first and {env.problem.actions.size} in the one "
+            f"from decision {start} on, because their CPTs differ. Leave out max_probability=."
+        )
+    if set(env.shown) != set(first.shown):
+        raise ProblemError(
+            f"The environments of a ChangingEnvironment show the same variables; the first shows {list(first.shown)}, "
+            f"the one from decision {start} on {list(env.shown)}."
+        )
     difference = "" if env.problem is first.problem else first.problem.first_difference(env.problem)
     if difference:
         raise ProblemError(

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         empirical_bernstein_error_probability,
         stopping_obstacle,
     )
-    from causalbandits.policies.structure import LearnedStructure, StructureThompsonSampling
+    from causalbandits.policies.structure import StructureThompsonSampling
     from causalbandits.policies.traits import Traits, situation_for
     from causalbandits.policies.validation import (
         policy_warnings,
@@ -153,7 +153,7 @@ else:
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
             "causalbandits.policies.robust": ["HACUCB", "GuardedThompsonSampling", "ModelsThompsonSampling"],
-            "causalbandits.policies.structure": ["LearnedStructure", "StructureThompsonSampling"],
+            "causalbandits.policies.structure": ["StructureThompsonSampling"],
             "causalbandits.policies.statistics": [
                 "Cells",
                 "PooledCells",
@@ -209,7 +209,6 @@ __all__ = [
     "GuardedThompsonSampling",
     "HorizonPolicy",
     "Incumbent",
-    "LearnedStructure",
     "LinTS",
     "LinUCB",
     "ModelsThompsonSampling",

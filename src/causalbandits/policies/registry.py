@@ -27,7 +27,6 @@ from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import PolicyError, short_repr, unknown_name_message
 from causalbandits.model import CausalModel
 from causalbandits.policies.base import AnyPolicy, FamilyPolicy, Policy, validate_samples
-from causalbandits.policies.changes import parse_false_alarm_rate
 from causalbandits.policies.cells import (
     KLUCB,
     UCB,
@@ -41,6 +40,7 @@ from causalbandits.policies.cells import (
     ThompsonSampling,
     Uniform,
 )
+from causalbandits.policies.changes import parse_false_alarm_rate
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.linear import (

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits._typing import is_iterable
+from causalbandits._typing import is_iterable, is_real
 from causalbandits.errors import DataWarning, ProblemError, caller_stacklevel, short_repr, unknown_name_message, warn
 from causalbandits.formats import FORMATS, read, read_dot
 from causalbandits.model import (
@@ -120,6 +120,7 @@ def load_source(
     tiers: Iterable[Iterable[str]] | None = None,
     require_edges: Edges | None = None,
     forbid_edges: Edges | None = None,
+    latent: Edges | None = None,
 ) -> Source:
     """The model or graph of a problem: as given, with CPTs estimated from data, or with CPTs to be learned online."""
     source = parse_knowledge(knowledge)
@@ -131,12 +132,23 @@ def load_source(
         reward_parents = _parse_reward_parents(reward_parents)
     estimation = {"data": data, "bins": bins, "interventions": interventions, "values": values}
     if _is_structure_learned(source, known, values):
-        del estimation["values"]
-        _refuse_estimation("Where the structure is learned, CPTs are learned online", estimation)
-        if reward_parents is not None or can_observe is not None or max_probability is not None:
+        if data is not None:
             raise ProblemError(
-                "Where the structure is learned, leave reward_parents=, can_observe= and max_probability= out: they "
-                "need a graph."
+                "Where the structure is learned, past rows are outcomes with rewards, and data= has no place for them. "
+                "Name the values of the variables in manipulable= and values=, and pass the rows to the method learn "
+                "of the agent or of the study, with the variables that were set in each row. A row then counts once, "
+                "for the structure, the CPTs and the mean rewards.",
+                path=("data",),
+            )
+        del estimation["values"], estimation["data"]
+        if not (is_real(prior) and prior == 1.0):
+            estimation["prior"] = prior
+        if missing != "refuse":
+            estimation["missing"] = missing
+        _refuse_estimation("Where the structure is learned, CPTs are learned online from a flat prior", estimation)
+        if reward_parents is not None or can_observe is not None:
+            raise ProblemError(
+                "Where the structure is learned, leave reward_parents= and can_observe= out: they need a graph."
             )
         if optional or max_set is not None:
             raise ProblemError(
@@ -145,9 +157,10 @@ def load_source(
             )
         assert source is None or isinstance(source, CausalGraph)
         return _learn_structure(
-            source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges
+            source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges, latent
         )
     options = {"max_parents": max_parents, "tiers": tiers, "require_edges": require_edges, "forbid_edges": forbid_edges}
+    options["latent"] = latent
     if superfluous := [f"{name}=" for name, value in options.items() if value is not None]:
         raise ProblemError(
             f"{', '.join(superfluous)}: only where the structure is learned, that is, without a graph and with the "
@@ -438,6 +451,7 @@ def _learn_structure(
     tiers: Iterable[Iterable[str]] | None,
     require_edges: Edges | None,
     forbid_edges: Edges | None,
+    latent: Edges | None,
 ) -> Source:
     """The knowledge where the structure is learned: variables and their values, and the candidate parent sets."""
     if reward is None:
@@ -467,6 +481,7 @@ def _learn_structure(
         require_edges=require_edges,
         forbid_edges=forbid_edges,
         given=None if source is None else dict(source.parents),
+        latent=latent,
     )
     parents: dict[str, list[str]] = {name: [] for name in before}
     parents |= {name: list(before) for name in observed}

@@ -151,6 +151,34 @@ RecommendationsRecord = struct(
     refused=list[struct("ContextWithoutAction", "A context without an allowed action.", share=float, why=str)],  # type: ignore[misc]
 )
 EvidenceRecord = record_struct("Evidence", Evidence, "The evidence against each claim of the model.", text=str)
+StructureRecord = struct(
+    "Structure",
+    "The causal structure learned so far. An edge says that its cause is in the parent set of its effect. The parent "
+    "set of the reward separates the actions from the reward. Its variables need not cause the reward.",
+    reward=str,
+    outcomes=int,
+    unused=int,
+    must_observe=list[str],
+    variables=list[  # type: ignore[misc]
+        struct(
+            "StructureVariable",
+            "A variable before the reward.",
+            variable=str,
+            role=Literal["context", "manipulable", "observed"],
+            values=list[State],
+        )
+    ],
+    edges=list[struct("StructureEdge", "A possible edge.", cause=str, effect=str, probability=float)],  # type: ignore[misc]
+    parent_sets=list[  # type: ignore[misc]
+        struct(
+            "ParentSets",
+            "The likeliest parent sets of a variable.",
+            variable=str,
+            likeliest=list[struct("ParentSet", "A candidate parent set.", parents=list[str], probability=float)],  # type: ignore[misc]
+        )
+    ],
+    text=str,
+)
 ChangesRecord = struct(
     "MechanismChanges",
     "The changes of mechanisms so far, and the evidence for further ones.",

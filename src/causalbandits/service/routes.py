@@ -29,6 +29,7 @@ from causalbandits.service.records import (
     RemovedOutcomePage,
     ReportRecord,
     StatisticPage,
+    StructureRecord,
     StudyDescription,
     StudyPage,
 )
@@ -136,6 +137,7 @@ ROUTES: tuple[HTTPRoute, ...] = (
         record=RecommendationsRecord,
     ),
     HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest, record=EvidenceRecord),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/structure", "reader", queries.structure, record=StructureRecord),
     HTTPRoute("GET", f"{STUDY_ROUTE}/changes", "reader", queries.changes, record=ChangesRecord),
     HTTPRoute("POST", f"{STUDY_ROUTE}/changes", "admin", commands.report_change, ReportChangeRequest, change="changed"),
     HTTPRoute(

@@ -127,9 +127,9 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
         bool | float | None,
         Meta(
             description=(
-                "Whether mechanisms may change: true, or the probability of a false alarm, such as 0.05. Each mechanism "
-                "is then tested for a change with every outcome, and a changed one starts anew. If left out, mechanisms "
-                "are assumed to stay the same."
+                "Whether mechanisms may change: true, or the probability of a false alarm, such as 0.05. Each "
+                "mechanism is then tested for a change with every outcome, and a changed one starts anew. If left out, "
+                "mechanisms are assumed to stay the same."
             )
         ),
     ] = None

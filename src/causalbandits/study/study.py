@@ -62,6 +62,7 @@ from causalbandits.study.analysis import (
     event_record,
     explain_decision,
     is_reproducible,
+    likeliest_parent_set,
     mode_record,
     policy_change,
     statistic_records,
@@ -767,7 +768,8 @@ class Study(Advice):
         with self._campaign_state() as belief:
             if path is not None:
                 write_report(self, belief, path)
-            return build_report(self._session, self._outcomes.list_stranded(MAX_STRANDED))
+            stranded = self._outcomes.list_stranded(MAX_STRANDED)
+            return build_report(self._session, stranded, likeliest_parent_set(belief))
 
     def by_action(self, status: str, *, limit: int = 20_000) -> dict[Intervention, int] | None:
         """The number of decisions per action with a status ("open", "expired", ...).

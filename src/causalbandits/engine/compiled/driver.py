@@ -9,9 +9,15 @@ import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Record
-from causalbandits.engine.compiled.cpt_learning import CptLearning, can_learn
+from causalbandits.engine.compiled.cpt_learning import (
+    CptLearning,
+    StructureLearning,
+    can_learn,
+    can_learn_structure,
+)
 from causalbandits.engine.compiled.kernel_arguments import (
     Scene,
+    build_action_costs,
     build_call,
     build_scene,
     plays_by_block,
@@ -45,6 +51,7 @@ from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
+from causalbandits.policies.structure import ParentSetCounts, StructureThompsonSampling
 from causalbandits.problem import Problem
 from causalbandits.problem.candidates import ProductActions
 
@@ -98,6 +105,10 @@ def can_play(env: AnyEnvironment, policy: AnyPolicy, problem: Problem) -> bool:
 
 def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if isinstance(policy, StructureThompsonSampling) and policy.changes is not None:
+        return False
+    if has_compiled_reward and type(policy) is StructureThompsonSampling:
+        return can_learn_structure(env, policy, problem)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
         return False
     if isinstance(policy, CellPolicy) and policy.changes is not None:
@@ -119,7 +130,7 @@ def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) ->
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.traits.learns_cpts and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_cpts and (env.shown or _learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
@@ -177,6 +188,7 @@ def play_compiled(
     scene, statistic = build_scene(first, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
     learning = _build_learning(policy, scene, statistic, streams)
+    structure = _build_structure_learning(policy, scene, statistic)
     start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)
     recorder = Recorder(rounds, scene.size if counts_plays else None)
     while start < rounds[-1]:
@@ -184,19 +196,27 @@ def play_compiled(
             scene = build_scene(changes.pop(0).env, policy, problem)
             if learning is not None:
                 learning.enter(scene, true_environment(scene, policy))
+            if structure is not None:
+                structure.enter(scene, true_environment(scene, policy))
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
         if changes:
             end = min(end, changes[0].start - 1)
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
-        name, arguments = build_call(policy, scene, statistic, range(start, end))
+        if structure is not None:
+            end = structure.last_round(start, end)
+            name, arguments = structure.build_call()
+        else:
+            name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
             name, (rule, *_) = "thompson with learned CPTs", arguments
             arguments = rule, *learning.arguments()
         stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:
             end = start + learning.advance(stopped)
+        if structure is not None:
+            structure.advance()
         statistic.rounds, start = end, end
         if isinstance(statistic, MainEffectCells):
             statistic.forget_posterior()
@@ -212,6 +232,13 @@ def _build_learning(
 ) -> CptLearning | None:
     if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return CptLearning(policy, scene, statistic, streams, true_environment(scene, policy))
+    return None
+
+
+def _build_structure_learning(policy: AnyPolicy, scene: Scene, statistic: Statistic) -> StructureLearning | None:
+    if isinstance(policy, StructureThompsonSampling) and isinstance(statistic, ParentSetCounts):
+        costs = build_action_costs(scene, True)
+        return StructureLearning(policy, scene, statistic, true_environment(scene, policy), costs)
     return None
 
 

@@ -24,7 +24,7 @@ from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel, LatentModel
 from causalbandits.policies.base import FamilyPolicy
-from causalbandits.policies.changes import ChangeLayout, ChangeTracker, describe_change, parse_false_alarm_rate
+from causalbandits.policies.changes import CellChangeLayout, ChangeTracker, describe_change, parse_false_alarm_rate
 from causalbandits.policies.cpts import LearnedCPTs
 from causalbandits.policies.feedback import (
     Bounds,
@@ -192,10 +192,10 @@ class CellPolicy(FamilyPolicy[Cells]):
         """The cells, with a change tracker if the policy follows changes."""
         if self.changes is not None:
             cpts, reward = self.learned_cpts(problem), problem.reward or "reward"
-            layout = ChangeLayout(
+            layout = CellChangeLayout(
                 reward, len(cells.count), cpts, problem.actions.variables_always_set(), self.traits.counts_successes
             )
-            cells.tracker = ChangeTracker(layout, self.changes)
+            cells.attach_tracker(ChangeTracker(layout, self.changes))
         return cells
 
     def empty_cells(self, cells: int) -> Cells:
@@ -283,7 +283,8 @@ class CellPolicy(FamilyPolicy[Cells]):
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
         cell, reward = self.cell(situation.problem, outcome.action, outcome.z), self._reward_of(outcome)
-        if statistic.tracker is None or statistic.tracker.add_reward(cell, reward, outcome.number):
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None or tracker.add_reward(np.array([cell]), reward, outcome.number).all():
             statistic.add(cell, reward)
 
     def monitor(self, situation: Situation, statistic: Cells, outcome: Outcome) -> str:
@@ -291,7 +292,7 @@ class CellPolicy(FamilyPolicy[Cells]):
         if tracker is None:
             return ""
         cell = self.cell(situation.problem, outcome.action, outcome.z)
-        change = tracker.watch(cell, self._reward_of(outcome), outcome)
+        change = tracker.watch(np.array([cell]), self._reward_of(outcome), outcome)
         if change is None:
             return ""
         tracker.restart_after(change, statistic, outcome.number + 1)

@@ -11,9 +11,17 @@ from causalbandits.policies.changes.report import (
     require_tracker,
     tracker_of,
 )
-from causalbandits.policies.changes.tracker import ChangeLayout, ChangeTracker
+from causalbandits.policies.changes.tracker import (
+    CATEGORIES,
+    CellChangeLayout,
+    ChangeLayout,
+    ChangeTracker,
+    ObservedRows,
+)
 
 __all__ = [
+    "CATEGORIES",
+    "CellChangeLayout",
     "ChangeDetector",
     "ChangeLayout",
     "ChangeTracker",
@@ -21,6 +29,7 @@ __all__ = [
     "Mechanism",
     "MechanismChange",
     "MechanismChanges",
+    "ObservedRows",
     "describe_change",
     "find_mechanism",
     "parse_false_alarm_rate",

@@ -11,8 +11,16 @@ n counts the mechanism's outcomes since its last change. Under the prior, BF_m i
 nothing changes, so the probability that any of K mechanisms ever reaches K / alpha is at most alpha (Ville 1939). This
 averages over the prior; the error rate for given probabilities is measured, not proved.
 
-Candidate times are one in `SPACING` outcomes of the mechanism; the least likely of `CANDIDATES` makes room for a new
-one. Logarithms of row factors are whole multiples of 2^-32, so that their sums are exact.
+A mechanism whose parents are not known has a variant for each candidate parent set S, with rows of its own. Then
+
+    BF_m = sum over S of P(S | outcomes) BF_m,S
+
+where P(S | outcomes) is the posterior while nothing changes. After a change, the evidence of the outcomes that no
+longer count remains in the prior of S: the probabilities changed, and the parents did not.
+
+Candidate times are one in `SPACING` outcomes of the mechanism, with the weight of the times up to the next; the least
+likely of `CANDIDATES` makes room for a new one, and its weight is given up. Logarithms of row factors are whole
+multiples of 2^-32, so that their sums are exact.
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +43,7 @@ SPACING, CANDIDATES = 10, 48
 RESOLUTION = 2.0**32
 """Logarithms of row factors are multiples of its inverse."""
 
-SIZE_LIMIT = 2**23
+SIZE_LIMIT = 2**21
 """The largest number of counts: candidates times rows times values."""
 
 CREDIBLE_RANGE = 0.9
@@ -52,6 +60,10 @@ class Mechanism(NamedTuple):
     rows: int
     values: int
     """The number of values of each row."""
+    variant_rows: tuple[int, ...] = ()
+    """The number of rows of each candidate parent set, if there are several."""
+    log_prior: tuple[float, ...] = (0.0,)
+    """The log prior probability of each candidate parent set."""
 
 
 class DetectedChange(NamedTuple):
@@ -86,7 +98,7 @@ class _LogFactorials:
 LOG_FACTORIALS = _LogFactorials()
 
 
-def log_time_weight(n: Integers) -> Array:
+def log_time_weight(n: Integers | np.int64) -> Array:
     """log w_later(n): the prior probability that the mechanism changes after more than n outcomes."""
     return np.asarray(-np.log(np.log2(n + 2.0)))
 
@@ -105,15 +117,21 @@ class ChangeDetector(Statistic):
     """The first decision after each candidate time, by candidate and mechanism; -1 where there is none."""
     log_weights: Array
     """The log prior probability of each candidate time."""
-
-    GROWING: ClassVar[tuple[str, ...]] = ()
+    log_prior: Array
+    """The log prior probability of each variant, with the evidence of outcomes that no longer count."""
 
     def __post_init__(self) -> None:
-        self._mechanism_of: Codes = np.zeros(0, dtype=np.intp)
-        self._starts: Codes = np.zeros(0, dtype=np.intp)
+        nothing = np.zeros(0, dtype=np.intp)
+        self._mechanism_of: Codes = nothing
+        self._variant_of: Codes = nothing
+        self._starts: Codes = nothing
+        """The first row of each mechanism, and the end."""
+        self._variant_starts: Codes = nothing
+        """The first row of each variant."""
+        self._first_variants: Codes = nothing
+        """The first variant of each mechanism, and the end."""
         self._sizes: Integers = np.zeros(0, dtype=np.int64)
-        self._factors: Integers | None = None
-        self._sums: Integers | None = None
+        self._evidence: _RowEvidence | None = None
 
     @classmethod
     def of(cls, mechanisms: Sequence[Mechanism]) -> ChangeDetector:
@@ -131,7 +149,13 @@ class ChangeDetector(Statistic):
             np.zeros(len(mechanisms), dtype=np.int64),
             np.full((CANDIDATES, len(mechanisms)), -1, dtype=np.int64),
             np.zeros((CANDIDATES, len(mechanisms))),
+            np.concatenate([m.log_prior for m in mechanisms]),
         )
+        variants = [m.variant_rows or (m.rows,) for m in mechanisms]
+        detector._first_variants = np.cumsum([0, *map(len, variants)])
+        variant_rows = np.concatenate(variants)
+        detector._variant_starts = np.cumsum([0, *variant_rows[:-1]])
+        detector._variant_of = np.repeat(np.arange(len(variant_rows)), variant_rows)
         detector._mechanism_of = np.repeat(np.arange(len(mechanisms)), [m.rows for m in mechanisms])
         detector._starts = np.cumsum([0, *(m.rows for m in mechanisms)])
         detector._sizes = np.repeat([m.values for m in mechanisms], [m.rows for m in mechanisms]).astype(np.int64)
@@ -139,7 +163,7 @@ class ChangeDetector(Statistic):
 
     def restore(self, record: object) -> None:
         super().restore(record)
-        self._factors = self._sums = None
+        self._evidence = None
 
     def rows_of(self, mechanism: int) -> slice:
         """The rows of a mechanism."""
@@ -152,45 +176,60 @@ class ChangeDetector(Statistic):
     def set_values(self, mechanism: int, values: int) -> None:
         """Set the number of values of a mechanism's rows, no more than the largest."""
         self._sizes[self.rows_of(mechanism)] = values
-        self._factors = self._sums = None
+        self._evidence = None
 
     # Evidence.
 
+    def _log_marginals(self, counts: Integers, sizes: Integers) -> Array:
+        """The log marginal likelihood of counts by row and value, for rows with these numbers of values."""
+        n = counts.sum(axis=-1)
+        log_factorial = LOG_FACTORIALS.up_to(int(n.max(initial=0)) + int(sizes.max(initial=1)))
+        return np.asarray(log_factorial[counts].sum(axis=-1) + log_factorial[sizes - 1] - log_factorial[sizes - 1 + n])
+
     def log_ratios(self, rows: Codes) -> Array:
         """log of M(before) M(after) / M of these rows, for every candidate time."""
-        after, total = self.later[:, rows], self.counts[rows]
-        before, sizes = total - after, self._sizes[rows]
-        n_after, n = after.sum(axis=2), total.sum(axis=1)
-        log_factorial = LOG_FACTORIALS.up_to(int(n.max(initial=0)) + int(sizes.max(initial=1)))
-        values = log_factorial[before].sum(axis=2) + log_factorial[after].sum(axis=2) - log_factorial[total].sum(axis=1)
-        spread = log_factorial[sizes - 1 + n - n_after] + log_factorial[sizes - 1 + n_after]
-        return np.asarray(values - spread + log_factorial[sizes - 1 + n] + log_factorial[sizes - 1])
+        after, total, sizes = self.later[:, rows], self.counts[rows], self._sizes[rows]
+        parts = self._log_marginals(np.concatenate([total - after, after, total[None]]), sizes)
+        return np.asarray(parts[:CANDIDATES] + parts[CANDIDATES : 2 * CANDIDATES] - parts[-1])
 
     def _row_factors(self, rows: Codes) -> Integers:
         ratios = self.log_ratios(rows)
         larger = np.maximum(ratios, 0.0)
-        logs = larger + np.log(0.5 * (np.exp(ratios - larger) + np.exp(-larger)))
-        return np.rint(logs * RESOLUTION).astype(np.int64)
+        return _to_multiples(larger + np.log(0.5 * (np.exp(ratios - larger) + np.exp(-larger))))
 
     @property
-    def factors(self) -> tuple[Integers, Integers]:
-        """The log factor of every row, and their sums by mechanism, for every candidate time, in fixed point."""
-        if self._factors is None or self._sums is None:
-            self._factors = self._row_factors(np.arange(len(self.counts)))
-            self._sums = np.add.reduceat(self._factors, self._starts[:-1], axis=1)
-        return self._factors, self._sums
+    def evidence(self) -> _RowEvidence:
+        """The log factors and marginal likelihoods of all rows, in fixed point; kept up to date."""
+        if self._evidence is None:
+            rows = np.arange(len(self.counts))
+            factors = self._row_factors(rows)
+            marginals = _to_multiples(self._log_marginals(self.counts, self._sizes))
+            self._evidence = _RowEvidence(
+                factors,
+                np.add.reduceat(factors, self._variant_starts, axis=1),
+                marginals,
+                np.add.reduceat(marginals, self._variant_starts),
+            )
+        return self._evidence
 
-    def _log_terms(self, mechanisms: Codes) -> Array:
-        """log of w_tau times the product over rows, by candidate and mechanism; -inf where there is no candidate."""
-        sums = self.factors[1][:, mechanisms] / RESOLUTION
-        return np.where(self.decisions[:, mechanisms] >= 0, self.log_weights[:, mechanisms] + sums, -np.inf)
+    def log_posterior(self, mechanism: int) -> Array:
+        """The log posterior probabilities of a mechanism's variants while nothing changes."""
+        variants = slice(*self._first_variants[mechanism : mechanism + 2].tolist())
+        logs = self.log_prior[variants] + self.evidence.marginal_sums[variants] / RESOLUTION
+        return np.asarray(logs - _log_sum(logs))
 
-    def log_bayes_factors(self, mechanisms: Codes | None = None) -> Array:
-        """log BF of these mechanisms; of all, if left out."""
-        chosen = np.arange(len(self.outcomes)) if mechanisms is None else mechanisms
-        terms = np.vstack([self._log_terms(chosen), log_time_weight(self.outcomes[chosen])])
-        largest = terms.max(axis=0)
-        return np.asarray(largest + np.log(np.exp(terms - largest).sum(axis=0)))
+    def _log_terms(self, mechanism: int) -> Array:
+        """log of w_tau times the product over rows, by candidate time; -inf where there is none."""
+        first, end = self._first_variants[mechanism : mechanism + 2].tolist()
+        sums = self.evidence.sums[:, first:end] / RESOLUTION
+        logs = sums[:, 0] if end == first + 1 else _log_sum(sums + self.log_posterior(mechanism))
+        return np.where(self.decisions[:, mechanism] >= 0, self.log_weights[:, mechanism] + logs, -np.inf)
+
+    def log_bayes_factor(self, mechanism: int) -> float:
+        """log BF of a mechanism."""
+        opened = -(-self.outcomes[mechanism] // SPACING) * SPACING  # their weights are those of candidates
+        terms = np.append(self._log_terms(mechanism), log_time_weight(opened))
+        return float(_log_sum(terms))
 
     # One more outcome.
 
@@ -199,39 +238,40 @@ class ChangeDetector(Statistic):
         if not len(rows):
             return
         self.rounds += 1
-        mechanisms = self._mechanism_of[rows]
+        mechanisms = np.unique(self._mechanism_of[rows])
         for mechanism in mechanisms[self.outcomes[mechanisms] % SPACING == 0].tolist():
             self._open_candidate(mechanism, decision)
-        factors, sums = self.factors
+        evidence, variants = self.evidence, self._variant_of[rows]
         self.counts[rows, values] += 1
         self.later[:, rows, values] += 1
         self.outcomes[mechanisms] += 1
-        renewed = self._row_factors(rows)
-        sums[:, mechanisms] += renewed - factors[:, rows]
-        factors[:, rows] = renewed
+        factors, marginals = self._row_factors(rows), self._log_marginals(self.counts[rows], self._sizes[rows])
+        evidence.sums[:, variants] += factors - evidence.factors[:, rows]
+        evidence.factors[:, rows] = factors
+        evidence.marginal_sums[variants] += _to_multiples(marginals) - evidence.marginals[rows]
+        evidence.marginals[rows] = _to_multiples(marginals)
 
     def _open_candidate(self, mechanism: int, decision: int) -> None:
         n = int(self.outcomes[mechanism])
-        slot = int(self._log_terms(np.array([mechanism]))[:, 0].argmin())
-        rows = self.rows_of(mechanism)
-        factors, sums = self.factors
+        slot = int(self._log_terms(mechanism).argmin())
+        rows, variants = self.rows_of(mechanism), slice(*self._first_variants[mechanism : mechanism + 2].tolist())
         self.later[slot, rows] = 0
-        factors[slot, rows], sums[slot, mechanism] = 0, 0
+        self.evidence.factors[slot, rows], self.evidence.sums[slot, variants] = 0, 0
         self.decisions[slot, mechanism] = decision
         now, then = np.exp(log_time_weight(np.array([n, n + SPACING])))
         self.log_weights[slot, mechanism] = math.log(now - then)
 
     def detect(self, mechanisms: Codes, alpha: float) -> DetectedChange | None:
         """The change with the largest Bayes factor, if that reaches the number of mechanisms / alpha."""
-        logs = self.log_bayes_factors(mechanisms)
-        best = int(logs.argmax())
+        logs = {mechanism: self.log_bayes_factor(mechanism) for mechanism in np.unique(mechanisms).tolist()}
+        best = max(logs, key=logs.__getitem__)
         if logs[best] < math.log(len(self.outcomes) / alpha):
             return None
-        return self.likeliest_change(int(mechanisms[best]), float(logs[best]))
+        return self.likeliest_change(best, logs[best])
 
     def likeliest_change(self, mechanism: int, log_bayes_factor: float) -> DetectedChange:
         """The likeliest time of a mechanism's change, and a range of times."""
-        terms = self._log_terms(np.array([mechanism]))[:, 0]
+        terms = self._log_terms(mechanism)
         slot = int(terms.argmax())
         decisions = self.decisions[:, mechanism]
         order = np.argsort(decisions, kind="stable")
@@ -247,12 +287,37 @@ class ChangeDetector(Statistic):
     def changed_rows(self, change: DetectedChange) -> Codes:
         """The rows that start anew: those that more likely changed than not, and those not seen since."""
         rows = np.arange(*self.rows_of(change.mechanism).indices(len(self.counts)))
-        return rows[(self.log_ratios(rows)[change.slot] > 0.0) | (self.later[change.slot, rows].sum(axis=1) == 0)]
+        unseen = self.later[change.slot, rows].sum(axis=1) == 0
+        return np.asarray(rows[(self.log_ratios(rows)[change.slot] > 1e-9) | unseen])
 
     def restart(self, mechanism: int, rows: Codes, remaining: Integers) -> None:
         """Start a mechanism anew: some rows keep the `remaining` counts, the others all of theirs."""
+        if self._first_variants[mechanism + 1] - self._first_variants[mechanism] > 1:
+            forgotten = self._log_marginals(self.counts[rows] - remaining, self._sizes[rows])
+            np.add.at(self.log_prior, self._variant_of[rows], forgotten)
         self.counts[rows] = remaining
         self.later[:, self.rows_of(mechanism)] = 0
         self.outcomes[mechanism] = 0
         self.decisions[:, mechanism], self.log_weights[:, mechanism] = -1, 0.0
-        self._factors = self._sums = None
+        self._evidence = None
+
+
+class _RowEvidence(NamedTuple):
+    """Logarithms in fixed point: of the factor of each row for each candidate time, and of its marginal likelihood."""
+
+    factors: Integers
+    sums: Integers
+    """Of the factors, by variant."""
+    marginals: Integers
+    marginal_sums: Integers
+    """By variant."""
+
+
+def _to_multiples(logs: Array) -> Integers:
+    return np.rint(logs * RESOLUTION).astype(np.int64)
+
+
+def _log_sum(logs: Array) -> Array:
+    """The log of the sum of exponentials along the last axis."""
+    largest = logs.max(axis=-1, keepdims=True)
+    return np.asarray(largest[..., 0] + np.log(np.exp(logs - largest).sum(axis=-1)))

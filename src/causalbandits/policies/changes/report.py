@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from causalbandits._typing import is_real
 from causalbandits.errors import PolicyError, short_repr
 from causalbandits.policies.changes.tracker import ChangeRow, ChangeTracker
@@ -29,8 +27,8 @@ def require_tracker(policy_id: str, statistic: Any) -> ChangeTracker:
     tracker = tracker_of(statistic)
     if tracker is None:
         raise PolicyError(
-            f"The policy {policy_id!r} assumes that no mechanism changes. Create the campaign with changes=True, or use "
-            "a policy with the option changes=, such as 'c-ts(cpts=learned, changes=0.05)'."
+            f"The policy {policy_id!r} assumes that no mechanism changes. Create the campaign with changes=True, or "
+            "use a policy with the option changes=, such as 'c-ts(cpts=learned, changes=0.05)'."
         )
     return tracker
 
@@ -176,6 +174,8 @@ def format_change(expression: str, change: MechanismChange) -> str:
 def mechanism_expressions(problem: Problem, tracker: ChangeTracker) -> dict[str, str]:
     """The expression of each watched mechanism, by name."""
     *cpts, reward = tracker.layout.mechanisms
+    if problem.structure_prior is not None:
+        return {mechanism.name: f"{mechanism.name} given its parents" for mechanism in tracker.layout.mechanisms}
     expressions = {}
     for mechanism in cpts:
         parents = problem.model[mechanism.name].parents
@@ -211,7 +211,8 @@ def find_mechanism(tracker: ChangeTracker, name: object) -> int:
 def report_changes(problem: Problem, tracker: ChangeTracker) -> MechanismChanges:
     """All changes, and the current evidence."""
     names: Sequence[str] = [mechanism.name for mechanism in tracker.layout.mechanisms]
-    factors = np.exp(np.minimum(tracker.detector.log_bayes_factors(), 700.0)).tolist()
+    logs = [tracker.detector.log_bayes_factor(mechanism) for mechanism in range(len(names))]
+    factors = [math.exp(min(log, 700.0)) for log in logs]
     return MechanismChanges(
         tuple(_change_of(tracker, row) for row in tracker.change_rows),
         dict(zip(names, factors, strict=True)),

@@ -6,11 +6,13 @@ moves that decision for the rows that start anew; all other rows, of this mechan
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes
 from causalbandits.errors import StateError
@@ -78,31 +80,56 @@ def reward_category(cuts: Array, reward: float) -> int:
     return int(np.searchsorted(cuts, reward, side="left"))
 
 
-class ChangeLayout:
-    """The mechanisms of a problem as a policy learns them: the reward given its cells, and the CPTs if it learns them.
+class ChangeLayout(ABC):
+    """The rows of a policy's mechanisms: those of its CPTs first, those of the reward last."""
 
-    Rows of CPTs come first, those of the reward last.
-    """
+    mechanisms: tuple[Mechanism, ...]
+    """The reward's mechanism is the last one."""
+    binary: bool
+    """Whether rewards are 0 or 1."""
+    first_cell: int
+    """The first row of the reward."""
+    cells: int
+    entries: int
+    """The number of the statistic's counts of CPT entries."""
+    restarts_all_cells = False
+    """Whether a change of the reward concerns all of its rows."""
+
+    @abstractmethod
+    def observed_rows(self, outcome: Outcome) -> ObservedRows:
+        """The rows of CPTs that an outcome shows."""
+
+    @abstractmethod
+    def span(self, row: int) -> tuple[int, int]:
+        """The first entry of a CPT's row among the statistic's, and the end."""
+
+    @abstractmethod
+    def write_cells(self, statistic: Any, sums: Array) -> None:
+        """Set the number of rewards, their sum and the sum of their squares, by cell."""
+
+    @abstractmethod
+    def write_entries(self, statistic: Any, places: Codes, counts: Array) -> None:
+        """Set the counts of some CPT entries."""
+
+
+class CellChangeLayout(ChangeLayout):
+    """The mechanisms of a policy with cells: the reward given its cell, and the CPTs if it learns them."""
 
     def __init__(self, reward: str, cells: int, cpts: LearnedCPTs | None, always_set: set[str], binary: bool) -> None:
-        self.cells, self.binary = cells, binary
+        self.cells, self.binary, self._cpts = cells, binary, cpts
         mechanisms, rows = list[Mechanism](), list[int]()
         if cpts is not None:
-            starts = [cpts.row_of[cpts.first_entry(name)] for name in cpts.names]
-            ends = [*starts[1:], cpts.rows]
-            for name, start, end in zip(cpts.names, starts, ends, strict=True):
+            starts = [int(cpts.row_of[cpts.first_entry(name)]) for name in cpts.names]
+            for name, start, end in zip(cpts.names, starts, [*starts[1:], cpts.rows], strict=True):
                 if name not in always_set:
                     low, high = cpts.row_span(start)
-                    mechanisms.append(Mechanism(name, int(end - start), high - low))
+                    mechanisms.append(Mechanism(name, end - start, high - low))
                     rows += range(start, end)
         self.cpt_rows = np.array(rows, dtype=np.intp)
         """The row among all CPTs, by row of the detector."""
         self.row_number = np.full(0 if cpts is None else cpts.rows, -1, dtype=np.intp)
         self.row_number[self.cpt_rows] = np.arange(len(rows))
-        self.spans = [cpts.row_span(row) for row in rows] if cpts is not None else []
-        self.entries = 0 if cpts is None else cpts.size
-        self.cpts = cpts
-        self.first_cell = len(rows)
+        self.entries, self.first_cell = 0 if cpts is None else cpts.size, len(rows)
         self.mechanisms = (*mechanisms, Mechanism(reward, cells, 2 if binary else CATEGORIES))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ChangeLayout:
@@ -110,12 +137,34 @@ class ChangeLayout:
         return self
 
     def observed_rows(self, outcome: Outcome) -> ObservedRows:
-        """The rows of CPTs that an outcome shows."""
-        found = () if self.cpts is None else self.cpts.entries(outcome)
-        shown = [(int(self.row_number[row]), place, self.cpts.row_span(row)[0]) for place, row in found if self.cpts]
-        kept = [(row, place - start, place) for row, place, start in shown if row >= 0]
-        columns = np.array(kept, dtype=np.intp).reshape(-1, 3).T
+        found = []
+        if self._cpts is not None:
+            for place, row in self._cpts.entries(outcome):
+                number = int(self.row_number[row])
+                if number >= 0:
+                    found.append((number, place - self._cpts.row_span(row)[0], place))
+        columns = np.array(found, dtype=np.intp).reshape(-1, 3).T
         return ObservedRows(columns[0], columns[1], columns[2])
+
+    def span(self, row: int) -> tuple[int, int]:
+        assert self._cpts is not None
+        return self._cpts.row_span(int(self.cpt_rows[row]))
+
+    def write_cells(self, statistic: Cells, sums: Array) -> None:
+        fresh = statistic.fresh()
+        for cell in np.flatnonzero(sums[:, 0]).tolist():
+            count, total, squares = sums[cell].tolist()
+            fresh.add_sums(cell, int(count), total, squares)
+        for part in fields(fresh):
+            setattr(statistic, part.name, getattr(fresh, part.name))
+        statistic.forget_posterior()
+        if isinstance(statistic, CellsAndCPTs):
+            resample_cpts(statistic)
+
+    def write_entries(self, statistic: Cells, places: Codes, counts: Array) -> None:
+        assert isinstance(statistic, CellsAndCPTs)
+        statistic.seen[places] = counts
+        resample_cpts(statistic)
 
 
 class ChangeTracker:
@@ -167,19 +216,18 @@ class ChangeTracker:
 
     # Outcomes, in any order.
 
-    def counts_cell(self, cell: int, decision: int) -> bool:
-        """Whether the reward of a decision counts for its cell."""
-        return decision >= int(self.counts_from[self.layout.first_cell + cell])
+    def counts_cells(self, cells: Codes, decision: int) -> npt.NDArray[np.bool_]:
+        """Whether the reward of a decision counts for each of these cells."""
+        return np.asarray(self.counts_from[self.layout.first_cell + cells] <= decision)
 
-    def add_reward(self, cell: int, reward: float, decision: int) -> bool:
-        """Add a reward to the sums of its cell; False if the cell does not count this decision."""
-        if not self.counts_cell(cell, decision):
-            return False
+    def add_reward(self, cells: Codes, reward: float, decision: int) -> npt.NDArray[np.bool_]:
+        """Add a reward to the sums of its cells; whether it counts for each of them."""
+        counted = self.counts_cells(cells, decision)
         added = np.array([1.0, reward, reward * reward])
-        self.sums[cell] += added
+        self.sums[cells[counted]] += added
         if decision >= 0:
-            self.waiting[cell] += added
-        return True
+            self.waiting[cells[counted]] += added
+        return counted
 
     def count_entries(self, outcome: Outcome) -> Codes:
         """The CPT entries for which an outcome counts, after adding them."""
@@ -191,7 +239,7 @@ class ChangeTracker:
 
     def watches(self, row: int) -> bool:
         """Whether a row of the CPTs is watched; rows of variables that every action sets are not."""
-        return bool(self.layout.row_number[row] >= 0)
+        return isinstance(self.layout, CellChangeLayout) and bool(self.layout.row_number[row] >= 0)
 
     @property
     def has_changed_reward(self) -> bool:
@@ -201,36 +249,37 @@ class ChangeTracker:
     @property
     def changed_cpt_rows(self) -> tuple[int, ...]:
         """The rows of CPTs that started anew, among all CPTs."""
-        if not len(self.changes):
+        if not len(self.changes) or not isinstance(self.layout, CellChangeLayout):
             return ()
         rows = np.flatnonzero(self.counts_from[: self.layout.first_cell] > ALWAYS)
         return tuple(self.layout.cpt_rows[rows].tolist())
 
     # Outcomes in the order of decisions.
 
-    def watch(self, cell: int, reward: float, outcome: Outcome) -> DetectedChange | None:
+    def watch(self, cells: Codes, reward: float, outcome: Outcome) -> DetectedChange | None:
         """Add an outcome to the evidence; the change that it reveals, if any."""
         rows, values, entries = self.layout.observed_rows(outcome)
         counted = self.counts_from[rows] <= outcome.number
         rows, values, entries = rows[counted], values[counted], entries[counted]
         self.waiting_entries[entries] -= 1.0
-        row = self.layout.first_cell + cell
-        counts_reward = self.counts_cell(cell, outcome.number)
-        if counts_reward:
-            added = np.array([1.0, reward, reward * reward])
-            self.waiting[cell] = self.waiting[cell] - added if self.waiting[cell, 0] > 1.0 else 0.0
-            if len(self.cuts):
-                rows, values = np.append(rows, row), np.append(values, reward_category(self.cuts, reward))
-            else:
-                self._add_reference(reward)
+        cells = cells[self.counts_cells(cells, outcome.number)]
+        added = np.array([1.0, reward, reward * reward])
+        is_last = self.waiting[cells, :1] <= 1.0
+        self.waiting[cells] = np.where(is_last, 0.0, self.waiting[cells] - added)
+        compares_rewards = bool(len(cells)) and bool(len(self.cuts))
+        if compares_rewards:
+            rows = np.concatenate([rows, self.layout.first_cell + cells])
+            values = np.concatenate([values, np.full(len(cells), reward_category(self.cuts, reward))])
+        elif len(cells):
+            self._add_reference(reward)
+        if not len(rows):
+            return None
         self.detector.add(rows, values, outcome.number)
-        mechanisms = self.detector.mechanisms_of(rows)
-        if counts_reward and len(self.cuts):
-            reward_mechanism = len(self.layout.mechanisms) - 1
-            opened = self.detector.decisions[:, reward_mechanism] == outcome.number
+        if compares_rewards:
+            opened = self.detector.decisions[:, -1] == outcome.number
             self.later[opened] = 0.0
-            self.later[:, cell] += added
-        return self.detector.detect(mechanisms, self.alpha) if len(rows) else None
+            self.later[:, cells] += added
+        return self.detector.detect(self.detector.mechanisms_of(rows), self.alpha)
 
     def _add_reference(self, reward: float) -> None:
         self.reference = np.append(self.reference, reward)
@@ -244,64 +293,49 @@ class ChangeTracker:
 
     # After a change.
 
-    def restart_after(self, change: DetectedChange, statistic: Cells, noticed: int) -> None:
+    def restart_after(self, change: DetectedChange, statistic: Any, noticed: int) -> None:
         """Start the changed rows of a mechanism anew, with the outcomes since the change."""
-        detector = self.detector
-        rows = detector.changed_rows(change)
+        detector, is_reward = self.detector, change.mechanism == len(self.layout.mechanisms) - 1
         all_rows = np.arange(*detector.rows_of(change.mechanism).indices(len(detector.counts)))
-        seen = detector.counts[all_rows].sum(axis=1) > 0
-        restarted = np.isin(all_rows, rows)
-        remaining = detector.later[change.slot, rows].copy()
-        sums = self.later[change.slot].copy()
+        rows = all_rows if is_reward and self.layout.restarts_all_cells else detector.changed_rows(change)
+        seen, restarted = detector.counts[all_rows].sum(axis=1) > 0, np.isin(all_rows, rows)
+        remaining, sums = detector.later[change.slot, rows].copy(), self.later[change.slot].copy()
         self._restart(change.mechanism, rows, remaining, sums, change.decision, statistic)
         self._record(change, noticed, int((seen & restarted).sum()), int((seen & ~restarted).sum()), reported=False)
 
-    def restart_all(self, mechanism: int, statistic: Cells, decision: int) -> None:
+    def restart_all(self, mechanism: int, statistic: Any, decision: int) -> None:
         """Start all rows of a mechanism anew: only outcomes of this decision and of later ones count."""
         detector = self.detector
         rows = np.arange(*detector.rows_of(mechanism).indices(len(detector.counts)))
         seen = int((detector.counts[rows].sum(axis=1) > 0).sum())
-        nothing, no_sums = np.zeros_like(detector.counts[rows]), np.zeros_like(self.sums)
         if mechanism == len(self.layout.mechanisms) - 1:
             self.waiting[:] = 0.0
         else:
             for row in rows.tolist():
-                self.waiting_entries[slice(*self.layout.spans[row])] = 0.0
+                self.waiting_entries[slice(*self.layout.span(row))] = 0.0
+        nothing, no_sums = np.zeros_like(detector.counts[rows]), np.zeros_like(self.sums)
         self._restart(mechanism, rows, nothing, no_sums, decision, statistic)
         change = DetectedChange(mechanism, 0, decision, decision, decision, 0.0)
         self._record(change, decision, seen, 0, reported=True)
 
     def _restart(
-        self, mechanism: int, rows: Codes, remaining: Integers, sums: Array, decision: int, statistic: Cells
+        self, mechanism: int, rows: Codes, remaining: Integers, sums: Array, decision: int, statistic: Any
     ) -> None:
         self.counts_from[rows] = decision
         self.detector.restart(mechanism, rows, remaining)
-        if mechanism == len(self.layout.mechanisms) - 1:
-            cells = rows - self.layout.first_cell
-            self.sums[cells] = sums[cells] + self.waiting[cells]
-            self.later[:] = 0.0
-            if not self.layout.binary:  # the categories are made anew, from rewards after the change
-                self.cuts, self.reference = np.zeros(0), np.zeros(0)
-                all_cells = self.detector.rows_of(mechanism)
-                self.detector.counts[all_cells] = 0
-            self._rebuild_cells(statistic)
-            if isinstance(statistic, CellsAndCPTs):
-                resample_cpts(statistic)
-        else:
-            assert isinstance(statistic, CellsAndCPTs)
-            for row, counts in zip(rows.tolist(), remaining, strict=True):
-                start, end = self.layout.spans[row]
-                statistic.seen[start:end] = counts[: end - start] + self.waiting_entries[start:end]
-            resample_cpts(statistic)
-
-    def _rebuild_cells(self, statistic: Cells) -> None:
-        fresh = statistic.fresh()
-        for cell in np.flatnonzero(self.sums[:, 0]).tolist():
-            count, total, squares = self.sums[cell].tolist()
-            fresh.add_sums(cell, int(count), total, squares)
-        for part in fields(fresh):
-            setattr(statistic, part.name, getattr(fresh, part.name))
-        statistic.forget_posterior()
+        if mechanism < len(self.layout.mechanisms) - 1:
+            spans = [self.layout.span(row) for row in rows.tolist()]
+            places = np.concatenate([np.arange(start, end) for start, end in spans])
+            counts = [row[: end - start] for row, (start, end) in zip(remaining, spans, strict=True)]
+            self.layout.write_entries(statistic, places, np.concatenate(counts) + self.waiting_entries[places])
+            return
+        cells = rows - self.layout.first_cell
+        self.sums[cells] = sums[cells] + self.waiting[cells]
+        self.later[:] = 0.0
+        if not self.layout.binary:  # the categories are made anew, from rewards after the change
+            self.cuts, self.reference = np.zeros(0), np.zeros(0)
+            self.detector.counts[self.detector.rows_of(mechanism)] = 0
+        self.layout.write_cells(statistic, self.sums)
 
     def _record(self, change: DetectedChange, noticed: int, restarted: int, kept: int, *, reported: bool) -> None:
         mechanism, _, decision, earliest, latest, log_bayes_factor = change

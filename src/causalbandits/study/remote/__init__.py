@@ -10,6 +10,7 @@ from causalbandits.study.remote.wire import (
     encode_evidence,
     encode_recommendation,
     encode_recommendations,
+    encode_structure,
     without_python,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "encode_evidence",
     "encode_recommendation",
     "encode_recommendations",
+    "encode_structure",
     "without_python",
 ]

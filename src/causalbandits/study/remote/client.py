@@ -20,6 +20,7 @@ from causalbandits.campaign import (
     Context,
     Decision,
     FallbackDecision,
+    LearnedStructure,
     Recommendation,
     Recommendations,
     parse_id,
@@ -514,6 +515,17 @@ class RemoteStudy:
             The claims with their e-values.
         """
         return decode_evidence(self._transport.send("POST", "/evidence", {"alpha": alpha}))
+
+    def structure(self) -> LearnedStructure:
+        """The causal structure learned so far, as `Study.structure` returns it.
+
+        Returns:
+            The structure, with the 100 likeliest parent sets of each variable.
+
+        Raises:
+            PolicyError: If the graph is given, or the policy does not learn the structure.
+        """
+        return LearnedStructure.from_record(self._transport.send("GET", "/structure"))
 
     def policies(self) -> list[dict[str, Any]]:
         """All policies of the study so far, with time and author."""

@@ -10,7 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 from causalbandits import errors
-from causalbandits.campaign import ActionRow, ActionTable, Certainty, PastData, Recommendation, Recommendations
+from causalbandits.campaign import (
+    ActionRow,
+    ActionTable,
+    Certainty,
+    LearnedStructure,
+    PastData,
+    Recommendation,
+    Recommendations,
+)
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention
 from causalbandits.policies import RunnerUp
@@ -42,6 +50,7 @@ ERRORS_BY_PROBLEM_TYPE: dict[str, type[CausalBanditsError]] = {
     "unknown-variable": errors.InterventionError,
     "invalid-action": errors.InterventionError,
     "invalid-mode": errors.StudyModeError,
+    "structure-not-learned": errors.PolicyError,
     "invalid-policy": errors.PolicyError,
     "invalid-problem": errors.ProblemError,
     "invalid-model": errors.ModelError,
@@ -176,6 +185,11 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
         alarms=tuple(Alarm(**_decode_numbers(item)) for item in record["alarms"]),
         **{name: record[name] for name in ("rounds", "alpha", "later", "missing")},
     )
+
+
+def encode_structure(structure: LearnedStructure) -> dict[str, Any]:
+    """A learned structure as a JSON-ready mapping, which `LearnedStructure.from_record` reads."""
+    return {**structure.to_record(), "text": repr(structure)}
 
 
 def encode_changes(changes: MechanismChanges) -> dict[str, Any]:
