@@ -293,3 +293,36 @@ def test_the_probability_of_a_false_alarm_is_checked(tmp_path: Path, changes: An
     with pytest.raises(cb.errors.PolicyError, match="probability of a false alarm"):
         cb.Study.create(tmp_path / "s.db", EMAIL.problem, changes=changes)
     assert not (tmp_path / "s.db").exists()
+
+
+def test_a_study_that_learns_the_structure_follows_changes_as_an_agent_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    problem = cb.Problem(
+        None, reward="click", manipulable={"purpose": ["promo", "news"]}, values={"subject": ["short", "long"]}
+    )
+    agent = cb.Agent(problem, seed=7, changes=0.2)
+    with cb.Study.create(tmp_path / "s.db", problem, seed=7, changes=0.2) as study, study.together():
+        mechanisms = list(study.changes().mechanisms)
+        for k in range(160):
+            ours, theirs = agent.ask(), study.ask()
+            assert ours.action == theirs.action
+            subject = "short" if (ours.action["purpose"] == "promo") == (k < 80) else "long"
+            reward = float(rng.random() < (0.8 if subject == "short" else 0.2))
+            agent.tell(ours, reward=reward, observed={"subject": subject})
+            study.tell(theirs, reward=reward, observed={"subject": subject})
+            if k == 40:
+                agent.changed(mechanisms[-1])
+                study.changed(mechanisms[-1])
+        assert agent.changes().to_record() == study.changes().to_record()
+        assert {change.is_reported for change in study.changes().changes} == {True, False}
+        assert study.verify()
+        assert all(study.replay(number) for number in (30, 41, 100, 159))
+        assert "Changes of mechanisms" in _page(study, tmp_path)
+        expected = study.statistic.to_record()
+    with cb.Study.open(tmp_path / "s.db") as anew:
+        assert anew.statistic.to_record() == expected
+
+
+def _page(study: cb.Study, folder: Path) -> str:
+    study.report(folder / "page.html")
+    return (folder / "page.html").read_text()
