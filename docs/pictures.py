@@ -14,6 +14,7 @@ import numpy as np
 
 import causalbandits as cb
 from causalbandits.problem import best_mixture
+from causalbandits.results.plots import place_labels
 
 IMAGES = Path(__file__).parent / "images"
 CONTEXT_PAGE = Path(__file__).parent / "project/measurements.md"
@@ -68,6 +69,7 @@ def pictures() -> dict[str, str]:
         "regret.svg": regret(),
         "context.svg": context(),
         "hidden.svg": hidden(),
+        "structure.svg": structure(),
     }
 
 
@@ -339,6 +341,55 @@ def hidden() -> str:
         f"after {measured['horizon']} rounds: little where the hidden cause is in the graph, most where it is not."
     )
     return picture(720, 150 + 26 * len(regrets), what, shapes)
+
+
+def structure() -> str:
+    """The structure that a campaign without a graph has learned, with the probability of each edge."""
+    problem = cb.Problem(
+        None,
+        reward="click",
+        manipulable={"purpose": ["promo", "news"], "send_time": ["am", "noon", "pm"]},
+        values={"subject": ["short", "long"], "device": ["phone", "pc"]},
+    )
+    agent, rng = cb.Agent(problem, seed=1), np.random.default_rng(0)
+    for _ in range(1000):
+        decision = agent.ask()
+        found = "short" if rng.random() < (0.8 if decision.action["purpose"] == "promo" else 0.2) else "long"
+        device = "phone" if rng.random() < 0.5 else "pc"
+        p_click = 0.1 + 0.3 * (found == "short") + 0.2 * (decision.action["send_time"] == "am")
+        agent.tell(decision, reward=rng.random() < p_click, observed={"subject": found, "device": device})
+    learned = agent.structure()
+    places = {
+        "purpose": (74, 45),
+        "send_time": (74, 195),
+        "subject": (294, 45),
+        "device": (294, 125),
+        "click": (514, 120),
+    }
+    edges = learned.likely_edges(0.1)
+    ends = [
+        ((x, y + HEIGHT / 2), (u, v - HEIGHT / 2 - 4)) if x == u else between((x, y), (u, v))
+        for (x, y), (u, v) in ((places[cause], places[effect]) for cause, effect in edges)
+    ]
+    arrows, numbers = [], []
+    for (start, end), probability in zip(ends, edges.values(), strict=True):
+        style = f"stroke-width: {0.8 + 2.4 * probability:.2f}; opacity: {0.35 + 0.65 * probability:.2f}"
+        arrows.append(arrow(start, end).replace('class="line"', f'class="line" style="{style}"'))
+    corners = [((x - WIDTH / 2, y - HEIGHT / 2), (x + WIDTH / 2, y + HEIGHT / 2)) for x, y in places.values()]
+    middles = place_labels([np.linspace(start, end, 41) for start, end in ends], corners, (34, 18))
+    for (x, y), probability in zip(middles, edges.values(), strict=True):
+        ground = box((x, y), "plain", 34, 18).replace("<rect", '<rect style="stroke: none"')
+        numbers += [ground, text((x, y + 4), f"{probability:.2f}", "mid small")]
+    likeliest = learned.likeliest_sets("click", 1)[0][0]
+    for name, place in places.items():
+        kind = "reward" if name == "click" else "knob" if name in problem.manipulable else "plain"
+        numbers += [
+            box(place, kind + (" parent" if name in likeliest else "")),
+            text((place[0], place[1] + 5), name.replace("_", " "), "mid" if kind == "plain" else "mid on"),
+        ]
+    words = ", ".join(f"{a} to {b} {p:.2f}" for (a, b), p in edges.items())
+    what = f"The learned structure after {learned.rounds} outcomes, with the probability of each edge: {words}."
+    return picture(580, 230, what, [*arrows, *numbers])
 
 
 def picture(width: int, height: int, what: str, shapes: list[str]) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from causalbandits.agent import Agent
     from causalbandits.campaign import Decision, Recommendation
     from causalbandits.engine import simulate
-    from causalbandits.environments import BlackBoxEnvironment, Environment, zoo
+    from causalbandits.environments import BlackBoxEnvironment, ChangingEnvironment, Environment, zoo
     from causalbandits.errors import CausalBanditsError, CausalBanditsWarning
     from causalbandits.fitting import check, fit
     from causalbandits.formats import read, write
@@ -26,7 +26,7 @@ else:
             "causalbandits.agent": ["Agent"],
             "causalbandits.campaign": ["Decision", "Recommendation"],
             "causalbandits.engine": ["simulate"],
-            "causalbandits.environments": ["BlackBoxEnvironment", "Environment"],
+            "causalbandits.environments": ["BlackBoxEnvironment", "ChangingEnvironment", "Environment"],
             "causalbandits.errors": ["CausalBanditsError", "CausalBanditsWarning"],
             "causalbandits.fitting": ["check", "fit"],
             "causalbandits.formats": ["read", "write"],
@@ -57,6 +57,7 @@ __all__ = [
     "CausalBanditsWarning",
     "CausalGraph",
     "CausalModel",
+    "ChangingEnvironment",
     "Decision",
     "Environment",
     "Intervention",

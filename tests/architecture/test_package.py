@@ -70,7 +70,7 @@ Agent Study connect simulate
 Problem CausalModel CausalGraph LatentModel Variable Intervention Budget
 fit check read write
 describe forecast design
-Environment BlackBoxEnvironment Run
+Environment BlackBoxEnvironment ChangingEnvironment Run
 Policy policy default_policy
 Decision Recommendation
 citation

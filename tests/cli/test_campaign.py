@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -279,3 +280,45 @@ def test_a_new_study_prints_its_rules(tmp_path: Path) -> None:
     output = run("study", "create", "email_campaign", "--to", tmp_path / "b.db")
     assert "Attribution window: none; decisions without an outcome stay open\n" in output
     assert "Control group" not in output
+
+
+WITHOUT_GRAPH = {
+    "reward": "click",
+    "manipulable": {"purpose": ["promo", "news"], "colour": ["red", "blue"]},
+    "values": {"subject": ["short", "long"]},
+}
+
+
+@pytest.mark.parametrize("kind", ["agent", "study"])
+def test_the_learned_structure_is_printed_written_and_handed_on(tmp_path: Path, kind: str) -> None:
+    file, problem = tmp_path / "there", cb.Problem.from_spec(WITHOUT_GRAPH)
+    here = cb.Agent(problem, seed=1) if kind == "agent" else cb.Study.create(file, problem, seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        decision = here.ask()
+        subject = "short" if rng.random() < (0.9 if decision.action["purpose"] == "promo" else 0.1) else "long"
+        here.tell(
+            decision, reward=float(rng.random() < (0.9 if subject == "short" else 0.1)), observed={"subject": subject}
+        )
+    structure = here.structure()
+    if isinstance(here, cb.Agent):
+        here.save(file)
+    before = file.read_bytes()
+    printed = run(
+        "structure", file, "--at-least", 0.9, "--out", tmp_path / "graph.json", "--picture", tmp_path / "s.svg"
+    )
+    assert printed.startswith(repr(structure))
+    assert f"Graph (edges with probability 0.9 or more): {structure.graph(0.9).to_text()}" in printed
+    assert "purpose -> subject; subject -> click" in printed
+    assert kind == "study" or file.read_bytes() == before
+    assert cb.read(tmp_path / "graph.json") == structure.graph(0.9)
+    assert "<svg" in (tmp_path / "s.svg").read_text()
+    record = json.loads(run("structure", file, "--json"))
+    assert record == json.loads(json.dumps({**structure.to_record(), "text": repr(structure)}))
+    if kind == "study":
+        assert run("study", "structure", file) == run("structure", file)
+        words = ["--reward", "click", "--manipulable", "purpose,colour", "--to", tmp_path / "next.db"]
+        assert "c-ts(cpts=learned)" in run("study", "create", tmp_path / "graph.json", *words)
+        result = CliRunner().invoke(app, ["structure", str(tmp_path / "next.db")])
+        assert result.exit_code == 1
+        assert "causal graph of this problem is given" in str(result.exception)

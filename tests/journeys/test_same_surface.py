@@ -69,7 +69,7 @@ NOT_OVER_HTTP = {
     # objects that do not travel; `description` says which policy and which rules
     "policy", "rules", "statistic",
     # lines by the thousand: for who has the file, or a backup of it
-    "check", "evaluate", "export", "history", "in_shadow", "learn", "model", "pending", "quick_check", "structure",
+    "check", "evaluate", "export", "history", "in_shadow", "learn", "model", "pending", "quick_check",
     # in `explain`, `report` or /metrics
     "by_action", "chances", "counts", "due", "evaluation_obstacle", "id_of", "oldest_open", "state_hash", "version",
 }  # fmt: skip

@@ -154,13 +154,17 @@ def test_a_schema_refuses_a_response_that_it_does_not_describe() -> None:
 @pytest.mark.parametrize("policy", [POLICY, "c-ts-guarded(prior=beta)"], ids=["c-ts", "guarded"])
 def test_every_response_is_one_that_the_document_describes(tmp_path: Path, policy: Any) -> None:
     cb.Study.create(tmp_path / "mail.db", PROBLEM, policy, seed=1, attribution_window=60, default_reward=0).close()
+    without_graph = cb.Problem(
+        None, reward="y", manipulable={"x": [0, 1]}, values={"z": ["a", "b"]}, context={"c": [1, 2]}
+    )
+    cb.Study.create(tmp_path / "learned.db", without_graph).close()
     running = Served(build_service([], directory=tmp_path))
     try:
         one = running.send("POST", "/v1/studies/mail/decisions", {"eligible": [{"send_time": "morning"}]})[1]
         assert msgspec.convert(one, DecisionResponse).id.startswith("d0-")
         for route in ROUTES:
             name = route.handler.__name__
-            path = route.path.format(study="mail", decision="-")
+            path = route.path.format(study="learned" if name == "structure" else "mail", decision="-")
             asked = ASKED.get(name, {}) if route.method == "POST" else None
             number = 2 if name == "cancel" else 0
             query = f"?number={number}" if "{decision}" in route.path else ""

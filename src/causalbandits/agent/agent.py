@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -70,12 +70,15 @@ from causalbandits.policies import (
     Outcome,
     decide_within_budget,
     future_situations,
+    is_auto,
     refuse_budget,
     resolve_policy,
     situation_for,
     warn_of_scale,
     warn_of_unknown_cpts,
+    with_changes,
 )
+from causalbandits.policies.changes import find_mechanism, require_tracker, tracker_of
 from causalbandits.problem import (
     Action,
     Budget,
@@ -84,6 +87,16 @@ from causalbandits.problem import (
     Situation,
     build_budget_tracker,
 )
+
+
+class ReportedChange(NamedTuple):
+    """A change that the user reported: only outcomes of this decision and of later ones count."""
+
+    decision: int
+    witnessed: int
+    """The number of decisions whose outcomes had been tested in order at that time."""
+    mechanism: int
+
 
 DIAGNOSTICS_AFTER = 100
 """The number of outcomes after which the policy is asked for contradictions of its assumptions."""
@@ -116,6 +129,9 @@ class Agent(Advice):
             refuses them, because the model is wrong or outcomes were mixed up; "allow" accepts them.
         budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
             choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
+        changes: Whether mechanisms may change while the campaign runs: True, or the probability of a false alarm. Each
+            CPT and the reward is tested for a change with every outcome, and what changed starts anew. Default: the
+            mechanisms are assumed to stay the same.
 
     Attributes:
         problem: The problem.
@@ -140,10 +156,15 @@ class Agent(Advice):
         seed: int | np.random.SeedSequence | None = None,
         zero_probability: Literal["raise", "allow"] = "raise",
         budget: Budget | None = None,
+        changes: bool | float | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"Agent() needs a Problem; got {problem!r}.")
-        resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
+        if changes is None or changes is False:
+            resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
+        else:
+            given = None if is_auto(policy) else resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
+            resolved_policy = with_changes(problem, given, changes)
         if not isinstance(zero_probability, str) or zero_probability not in ("raise", "allow"):
             raise CausalBanditsError(f"zero_probability must be 'raise' or 'allow'; got {zero_probability!r}.")
         self.problem = problem
@@ -159,6 +180,7 @@ class Agent(Advice):
         self._next_id = 0
         self._may_lack_observations = resolved_policy.traits.learns_cpts
         """Whether an outcome that lacks variables from which CPTs are learned gives a warning: only the first does."""
+        self._reported_changes: list[ReportedChange] = []
         self._past: list[PastBatch] = []
         """The past rows that were learned."""
         self._comparison: RewardComparison | None = None
@@ -315,7 +337,8 @@ class Agent(Advice):
         Policies that learn a mean per configuration use every row in which the reward's parents were observed, however
         the action was chosen. Observational rows are skipped if the parents block all paths only because a variable is
         always set. Policies that learn a mean per action use the actions that were taken; observational rows count for
-        `do()` only.
+        `do()` only. Where the structure is learned, rows in which every manipulable variable was set and every variable
+        was observed count like outcomes; observational rows are left out.
 
         Past rewards mislead if the actions were chosen by a cause that the graph does not show. Rows with `trust_past`
         below 1 are therefore compared with own outcomes: each decision uses them with their posterior probability of
@@ -423,6 +446,29 @@ class Agent(Advice):
         if self.policy.traits.sequential and not self._must_replay and (alarm := self._monitor()):
             self._warn_of_alarm(alarm)
 
+    def changed(self, mechanism: str) -> None:
+        """Report that a mechanism has changed: outcomes of earlier decisions no longer count for it.
+
+        Pending decisions are earlier ones, too. The other mechanisms keep all of their outcomes.
+
+        Args:
+            mechanism: The variable whose CPT changed, or the reward.
+
+        Raises:
+            PolicyError: If the agent was created without `changes=`, or the mechanism is unknown.
+        """
+        statistic = self._replay_if_stale()
+        number = find_mechanism(require_tracker(self.policy.id, statistic), mechanism)
+        change = ReportedChange(self._next_id, self._resequencer.next_number, number)
+        self._reported_changes.append(change)
+        self._apply_reported(change)
+
+    def _apply_reported(self, change: ReportedChange) -> None:
+        for statistic in (self._statistic, self._statistic_without_past):
+            tracker = tracker_of(statistic)
+            if tracker is not None:
+                tracker.restart_all(change.mechanism, statistic, change.decision)
+
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a self-contained HTML page about the campaign.
 
@@ -463,6 +509,7 @@ class Agent(Advice):
             "past": [list(batch) for batch in self._past],
             **({} if self._budget_tracker is None else {"budget": astuple(self._budget_tracker.budget)}),
             "witnessed": self._resequencer.next_number,
+            **({"changed": [list(change) for change in self._reported_changes]} if self._reported_changes else {}),
         }
         previous_version = self._versions.get(file_path)
         version = file.Version.after(previous_version, self._agent_id)
@@ -521,6 +568,7 @@ class Agent(Advice):
             }
             agent._next_id = int(content["next_id"])
             agent._resequencer = Resequencer(agent._outcomes, int(content.get("witnessed", 0)))
+            agent._reported_changes = [ReportedChange(*map(int, row)) for row in content.get("changed", [])]
             agent._past = [PastBatch(int(f), int(n), float(t), str(c)) for f, n, t, c in content["past"]]
             if not agent._must_replay:
                 agent._build_without_past()
@@ -629,14 +677,28 @@ class Agent(Advice):
     def _replay_if_stale(self) -> Any:
         """The policy's statistic, recomputed from all outcomes if some were corrected."""
         if self._must_replay:
-            self._statistic = self.policy.init(self.problem)
-            for outcome in self._outcomes:
-                self._update(self._statistic, outcome)
-            self._resequencer = Resequencer(self._outcomes)
+            self._statistic, self._statistic_without_past = self.policy.init(self.problem), None
+            self._replay_reported_changes()
             self._must_replay = False
             self._build_without_past()
             self._monitor()
         return self._statistic
+
+    def _replay_reported_changes(self) -> None:
+        """Learn all outcomes again; each reported change applies after the outcomes that were known at that time."""
+        self._resequencer = Resequencer(self._outcomes)
+        outcomes = sorted(self._outcomes, key=lambda outcome: outcome.number) if self._reported_changes else ()
+        learned = -(2**62)
+        for change in self._reported_changes:
+            for outcome in outcomes:
+                if learned <= outcome.number < change.decision:
+                    self._update(self._statistic, outcome)
+            learned = change.decision
+            self._monitor(change.witnessed)
+            self._apply_reported(change)
+        for outcome in outcomes or self._outcomes:
+            if outcome.number >= learned:
+                self._update(self._statistic, outcome)
 
     def _build_without_past(self) -> None:
         """Recompute the statistic without past rewards whose trust is below 1, and compare these with own rewards."""
@@ -672,11 +734,14 @@ class Agent(Advice):
         """The smallest trust in past rewards."""
         return min(batch.trust for batch in self._past)
 
-    def _monitor(self) -> str:
-        """Pass complete outcomes to the policy's monitor in the order of decisions; return its last alarm, or ""."""
+    def _monitor(self, until: int | None = None) -> str:
+        """Pass complete outcomes to the policy's monitor in the order of decisions; return its last alarm, or "".
+
+        Only those before decision `until`, if it is given.
+        """
         alarm = ""
         if self.policy.traits.sequential:
-            for outcome in self._resequencer.ready(self._pending, self._next_id):
+            for outcome in self._resequencer.ready(self._pending, self._next_id if until is None else until):
                 situation = self._situation_in_context(outcome.context)
                 alarm = self.policy.monitor(situation, self._statistic, outcome) or alarm
                 if self._comparison is not None:
@@ -684,7 +749,8 @@ class Agent(Advice):
         return alarm
 
     def _warn_of_alarm(self, alarm: str) -> None:
-        warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.evidence().", EvidenceWarning, stacklevel=3)
+        source = "changes" if self.policy.traits.follows_changes else "evidence"
+        warn(f"{alarm[:1].upper()}{alarm[1:]}. See agent.{source}().", EvidenceWarning, stacklevel=3)
 
     @contextmanager
     def _campaign_state(self) -> Iterator[CampaignState]:

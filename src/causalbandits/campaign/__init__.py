@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         gather_evidence,
     )
     from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, LearnSummary, history_checksum
+    from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
     from causalbandits.campaign.mean_estimate import NO_RARE_REWARDS
     from causalbandits.campaign.outcome_log import (
         Ledger,
@@ -111,6 +112,7 @@ else:
                 "LearnSummary",
                 "history_checksum",
             ],
+            "causalbandits.campaign.learned_structure": ["LearnedStructure", "learn_structure"],
             "causalbandits.campaign.mean_estimate": ["NO_RARE_REWARDS"],
             "causalbandits.campaign.outcome_log": [
                 "Ledger",
@@ -187,6 +189,7 @@ __all__ = [
     "FallbackDecision",
     "HistoryImporter",
     "LearnSummary",
+    "LearnedStructure",
     "Ledger",
     "PastBatch",
     "PastData",
@@ -213,6 +216,7 @@ __all__ = [
     "history_checksum",
     "infer_parents",
     "is_covered",
+    "learn_structure",
     "missing_variables",
     "observation_requirements",
     "parse_id",

@@ -19,6 +19,7 @@ from causalbandits.campaign.action_ranking import Belief, rank_actions
 from causalbandits.campaign.action_table import ActionTable
 from causalbandits.campaign.decision import Context
 from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
 from causalbandits.campaign.past_rewards import (
     TRUSTED_OBSTACLE,
     DoubtedPast,
@@ -27,12 +28,19 @@ from causalbandits.campaign.past_rewards import (
     trusted_contradiction,
 )
 from causalbandits.campaign.recommendation import Diagnostics, Recommendation, Recommendations, recommend
-from causalbandits.campaign.reward_moments import RewardMoments, noise_contradiction, scale_caveats
+from causalbandits.campaign.reward_moments import (
+    RewardMoments,
+    counted_rewards,
+    noise_contradiction,
+    scale_caveats,
+    sum_cell_moments,
+)
 from causalbandits.campaign.validation import condition_on_context
 from causalbandits.errors import PolicyError
 from causalbandits.fitting import Check
 from causalbandits.model import CausalModel, Intervention
-from causalbandits.policies import AnyPolicy, LearnedStructure, Outcome, StructureThompsonSampling, situation_for
+from causalbandits.policies import AnyPolicy, Outcome, StructureThompsonSampling, situation_for
+from causalbandits.policies.changes import MechanismChanges, report_changes, require_tracker, tracker_of
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import Action, BudgetTracker, Problem
 
@@ -78,19 +86,44 @@ class CampaignState:
 
     def diagnostics(self) -> Diagnostics:
         """The contradictions between the outcomes and the assumptions of the policy, the model and the past rewards."""
-        moments = self.cell_moments()
+        moments = self._moments()
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
         caveats = (
             *((self._prior_only_caveat(),) if not moments.cells and not self.past else ()),
             *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
-            *self.policy.concerns(self.problem, self.statistic),
+            *self._concerns(),
             *against_model,
         )
         withdrawal = noise or ("a misspecification test rejects the model (see the warnings)" if against_model else "")
         past_caveats, past_obstacle = self._past_caveats()
         return Diagnostics((*caveats, *past_caveats), withdrawal or past_obstacle, moments)
+
+    def _moments(self) -> RewardMoments:
+        """The moments of the rewards that count in each cell."""
+        tracker = tracker_of(self.statistic)
+        if tracker is None or not tracker.has_changed_reward:
+            return self.cell_moments()
+        counted = counted_rewards(self.policy, self.problem, self.statistic, self.outcomes())
+        return sum_cell_moments(self.policy, counted)
+
+    def _changes_assumption(self) -> str:
+        """The assumption of an interval about mechanisms that change."""
+        tracker = tracker_of(self.statistic)
+        if tracker is None:
+            return ""
+        changes = report_changes(self.problem, tracker).changes
+        seen = "; ".join(f"{change.mechanism} near decision {change.decision}" for change in changes)
+        return "; no mechanism changed except where a change was noticed" + (f" ({seen})" if seen else "")
+
+    def _concerns(self) -> tuple[str, ...]:
+        """The policy's concerns, without outcomes that are not learned from if another caveat counts them."""
+        concerns = self.policy.concerns(self.problem, self.statistic)
+        if not self.incomplete or not isinstance(self.policy, StructureThompsonSampling):
+            return concerns
+        unused = self.policy.unused_caveat(self.problem, self.statistic)
+        return tuple(concern for concern in concerns if concern != unused)
 
     def _prior_only_caveat(self) -> str:
         """The caveat of a campaign without rewards."""
@@ -106,18 +139,28 @@ class CampaignState:
         caveats, obstacle = [], ""
         trusted_rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if trusted_rows and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows)):
-            caveats.append(contradiction)
+            caveats.append(self._without_reference_to_check(contradiction))
             obstacle = TRUSTED_OBSTACLE
         if self.doubted_past is not None:
-            caveats += [self.doubted_past.caveat] if self.doubted_past.caveat else []
+            caveat = self._without_reference_to_check(self.doubted_past.caveat)
+            caveats += [caveat] if caveat else []
             obstacle = self.doubted_past.obstacle or obstacle
         return caveats, obstacle
+
+    def _without_reference_to_check(self, text: str) -> str:
+        """The text without its reference to check(), which needs the reward's parents, if there are none."""
+        return text if self.problem.parents else text.replace("; see check()", "")
 
     def _past_assumption(self, recommendation: Recommendation) -> str:
         """What an interval assumes of past rewards that are always counted."""
         rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
         if not rows or not math.isfinite(recommendation.lower + recommendation.upper):
             return ""
+        if isinstance(self.policy, StructureThompsonSampling):
+            return (
+                f"; the {rows:,} past rows have the same distribution of observed variables and rewards, given the "
+                "action, as future ones (trust_past=1)"
+            )
         given = "configuration" if self.policy.traits.needs_parents else "action"
         return f"; the {rows:,} past rewards have the same means, given the {given}, as future ones (trust_past=1)"
 
@@ -133,7 +176,7 @@ class CampaignState:
         situation, doubted = situation_for(self.policy, conditioned), self.doubted_past
         lead, *others = self._beliefs(diagnostics)
         best = recommend(self.policy, situation, lead.statistic, confidence, tolerance, lead.diagnostics, allowance)
-        best = replace(best, assumes=best.assumes + self._past_assumption(best))
+        best = replace(best, assumes=best.assumes + self._past_assumption(best) + self._changes_assumption())
         if doubted is None:
             return best
         action = conditioned.actions.find(best.intervention)
@@ -299,15 +342,29 @@ class Advice(ABC):
             The structure; it prints as text, and `graph()` makes a graph of it.
 
         Raises:
-            PolicyError: If the policy does not learn the structure.
+            PolicyError: If the graph is given, or the policy does not learn the structure.
         """
         with self._campaign_state() as state:
+            if state.problem.structure_prior is None:
+                raise PolicyError(_structure_refusal(state.problem))
             if not isinstance(state.policy, StructureThompsonSampling):
                 raise PolicyError(
-                    f"structure() is for problems whose graph is not known; the policy {state.policy.id!r} learns no "
-                    "structure. Create the problem without a graph, Problem(None, values=...), or with known='partly'."
+                    f"The policy {state.policy.id!r} does not learn the causal structure. Change the policy to "
+                    "c-ts-structure."
                 )
-            return state.policy.structure(state.problem, state.statistic)
+            return learn_structure(state.problem, state.policy, state.statistic)
+
+    def changes(self) -> MechanismChanges:
+        """The changes of mechanisms so far, detected or reported, and the evidence for further ones.
+
+        Returns:
+            The changes; they print as text.
+
+        Raises:
+            PolicyError: If the campaign was created without `changes=`.
+        """
+        with self._campaign_state() as state:
+            return report_changes(state.problem, require_tracker(state.policy.id, state.statistic))
 
     def check(self, *, alpha: float = 0.05) -> Check:
         """Test the model by Pearson's chi-squared statistic, for any policy; also compare past rewards with own ones.
@@ -328,3 +385,16 @@ class Advice(ABC):
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
             return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha)
+
+
+def _structure_refusal(problem: Problem) -> str:
+    """The reason why a problem has no structure to learn, with the remedy."""
+    if problem.unit == "actions":
+        return (
+            "This problem learns one mean reward per action, so no structure is learned. Create a problem without a "
+            "graph that lists the observed variables (values=)."
+        )
+    return (
+        "The causal graph of this problem is given, so no structure is learned. Create a problem without a graph, or "
+        "declare that the graph is known partly (known='partly')."
+    )

@@ -47,7 +47,13 @@ ALREADY_LEARNED = "already learned"
 
 def history_checksum(outcomes: Sequence[Outcome], encode: Callable[[float], float] = float) -> str:
     """A hash that identifies a set of past rows; `encode` returns each reward as it is stored."""
-    rows = [(outcome.action.choices, outcome.z, encode(outcome.reward), outcome.context) for outcome in outcomes]
+    rows = [
+        (
+            *(outcome.action.choices, outcome.z, encode(outcome.reward), outcome.context),
+            *(() if outcome.observed is None else (sorted(outcome.observed.items()),)),
+        )
+        for outcome in outcomes
+    ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
@@ -70,15 +76,15 @@ class HistoryImporter:
         if not isinstance(column, str):
             raise CausalBanditsError("Name the column with the rewards: learn(past, reward='clicked').")
         manipulable = self.problem.manipulable if interventions is not None else ()
-        columns = dict.fromkeys([*self.problem.parents, *manipulable, *self._context])
+        columns = dict.fromkeys([*self.problem.parents, *manipulable, *self._observed, *self._context])
         states = {name: self.problem.variable(name).states for name in columns}
         rounds = read_logged_rounds(data, states, column, interventions)
         self._refuse_rewards(rounds.rewards, column)
         outcomes: list[Outcome] = []
-        for action, z, value, context in self._usable_rows(rounds, interventions is not None):
+        for action, z, value, context, observed in self._usable_rows(rounds, interventions is not None):
             number = first - len(outcomes)
             successes = self.seeds.binarise(value, number) if self.policy.traits.counts_successes else value
-            outcomes.append(Outcome(action, z, value, successes, number, context=context))
+            outcomes.append(Outcome(action, z, value, successes, number, observed=observed, context=context))
         self._warn_of_double_counts(outcomes)
         return outcomes
 
@@ -116,7 +122,15 @@ class HistoryImporter:
         """The context variables, if they matter; the mean reward of a configuration is the same in all contexts."""
         return () if self.policy.traits.needs_parents and not self.policy.traits.needs_context else self.problem.context
 
-    def _usable_rows(self, rounds: LoggedRounds, experiment: bool) -> Iterator[tuple[Action, Z, float, Z | None]]:
+    @property
+    def _observed(self) -> tuple[str, ...]:
+        """The variables whose values are needed in every row because the structure is learned from them."""
+        prior = self.problem.structure_prior
+        return () if prior is None or not self.policy.traits.learns_cpts else prior.observed
+
+    def _usable_rows(
+        self, rounds: LoggedRounds, experiment: bool
+    ) -> Iterator[tuple[Action, Z, float, Z | None, dict[str, int] | None]]:
         manipulable = self.problem.manipulable if experiment else ()
         no_columns = np.zeros((len(rounds.rewards), 0), dtype=np.int64)
         parents = np.column_stack([no_columns, *(rounds.codes[name] for name in self.problem.parents)]).tolist()
@@ -127,16 +141,21 @@ class HistoryImporter:
             np.column_stack([rounds.codes[name] for name in self._context]).tolist() if self._context else None
         )
         contexts = [None] * len(parents) if context_codes is None else [tuple(codes) for codes in context_codes]
+        observed_codes = np.column_stack([no_columns, *(rounds.codes[name] for name in self._observed)]).tolist()
         other_reasons = self._other_intervention_reasons(rounds)
-        rows = zip(choices.tolist(), parents, rounds.rewards.tolist(), contexts, other_reasons, strict=True)
-        for row, z, reward, context, other_reason in rows:
+        rows = zip(
+            choices.tolist(), parents, rounds.rewards.tolist(), contexts, observed_codes, other_reasons, strict=True
+        )
+        for row, z, reward, context, codes, other_reason in rows:
             action = self._action(tuple(row))
             reason = self._no_action_reason(row) if action is None else self._exclusion_reason(action, tuple(z), reward)
             reason = other_reason or reason or self._context_exclusion_reason(context)
+            reason = reason or ("the value of an observed variable is missing" if min(codes, default=0) < 0 else "")
             if reason or action is None:
                 self.left_out[reason] += 1
             else:
-                yield action, tuple(z), reward, context
+                observed = dict(zip(self._observed, codes, strict=True)) if self._observed else None
+                yield action, tuple(z), reward, context, observed
 
     def _other_intervention_reasons(self, rounds: LoggedRounds) -> list[str]:
         """For each row, the reason for leaving it out if a variable that is not manipulable was set; otherwise empty.
@@ -191,6 +210,11 @@ class HistoryImporter:
         return AugmentedGraph(p.graph_with_reward, p.manipulable, ()).is_separated(p.parents, p.reward)
 
     def _no_action_reason(self, choices: Sequence[int]) -> str:
+        if self._observed and not any(choices):
+            return (
+                "observational row: its values of the manipulable variables may have been chosen by an unobserved "
+                "confounder; if they were randomised, use interventions= to state which variables were set"
+            )
         if any(choices) or not self._learns_configurations_only:
             return "the intervention is not an action of this problem"
         always = [name for name in self.problem.manipulable if name in self.problem.actions.variables_always_set()]

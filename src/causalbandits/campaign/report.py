@@ -24,6 +24,13 @@ MAX_SEGMENTS, MIN_SEGMENT_LENGTH = 40, 10
 GRAPH_CAPTION = "Blue: manipulable variables. Violet: context. Bold outline: parents of the reward."
 
 
+STRUCTURE_CAPTION = (
+    "Blue: manipulable variables. Violet: context. Bold outline: the likeliest parent set of the reward. The number at "
+    "an edge is the probability that the parent set of its second variable contains the first. Edges below 0.1 are "
+    "left out."
+)
+
+
 class Average(NamedTuple):
     """The mean of some rewards, with its standard error."""
 
@@ -86,10 +93,22 @@ def _recommendation_parts(advice: Advice, outcomes: Sequence[Outcome]) -> list[P
 def _graph_parts(advice: Advice) -> list[Part]:
     from causalbandits.results.plots import plot_graph
 
+    if advice.problem.structure_prior is not None:
+        return _structure_parts(advice)
     return [
         Heading("The causal graph"),
         Drawing(_svg(plot_graph(advice.problem, reward=advice.problem.reward or "reward")), GRAPH_CAPTION),
     ]
+
+
+def _structure_parts(advice: Advice) -> list[Part]:
+    """The learned structure as a picture and as text."""
+    heading = Heading("The learned structure")
+    try:
+        structure = advice.structure()
+    except CausalBanditsError as error:
+        return [heading, Text(str(error))]
+    return [heading, Drawing(_svg(structure.plot()), STRUCTURE_CAPTION), Code(repr(structure))]
 
 
 def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:

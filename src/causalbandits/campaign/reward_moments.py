@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from causalbandits._typing import Array, Z, is_real
 from causalbandits.policies import AnyPolicy, Bounds, Outcome
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.changes import tracker_of
 from causalbandits.problem import Action, Problem
 
 CellMoments = tuple[int, float, float]
@@ -57,6 +58,23 @@ def sum_cell_moments(policy: AnyPolicy, outcomes: Iterable[Outcome]) -> RewardMo
         deviations = values - (pivot or 0.0)
         sums[cell] = len(values), float(deviations.sum()), float((deviations**2).sum())
     return RewardMoments(pivot or 0.0, sums, by_cell)
+
+
+def counted_rewards(
+    policy: AnyPolicy, problem: Problem, statistic: Any, outcomes: Iterable[Outcome]
+) -> Iterable[Outcome]:
+    """The outcomes whose rewards count; after a change of the reward's mechanism, earlier ones of some cells do not."""
+    tracker = tracker_of(statistic)
+    if tracker is None or not isinstance(policy, CellPolicy):
+        return outcomes
+
+    def counts(outcome: Outcome) -> bool:
+        if not outcome.z and policy.traits.needs_parents:
+            return False
+        cell = policy.cell(problem.condition_codes(outcome.context), outcome.action, outcome.z)
+        return bool(tracker.counts_cells(np.array([cell]), outcome.number)[0])
+
+    return filter(counts, outcomes)
 
 
 def explanatory_cell(policy: AnyPolicy, action: Action, context: Z | None, z: Z) -> Hashable:

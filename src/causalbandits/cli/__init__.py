@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 import typer
 
 from causalbandits import __version__
-from causalbandits.cli.campaign import ask, recommend, tell
+from causalbandits.cli.campaign import ask, recommend, structure, tell
 from causalbandits.cli.console import command_terms, policies, schema
 from causalbandits.cli.data import check, fit
 from causalbandits.cli.plan import forecast, inspect
@@ -29,7 +29,21 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (reproduce, simulate, inspect, forecast, fit, check, policies, schema, ask, tell, recommend, serve):
+for command in (
+    reproduce,
+    simulate,
+    inspect,
+    forecast,
+    fit,
+    check,
+    policies,
+    schema,
+    ask,
+    tell,
+    recommend,
+    structure,
+    serve,
+):
     app.command()(command)
 app.add_typer(study, name="study")
 

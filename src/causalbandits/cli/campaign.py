@@ -150,6 +150,60 @@ def recommend(
         print_plain(Console(), without_python(text))
 
 
+def structure(
+    file: CampaignFile,
+    at_least: Annotated[
+        float, typer.Option(min=0, max=1, help="Smallest probability of an edge in the graph of the last line.")
+    ] = 0.5,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write this graph to a file, such as graph.json or graph.dot.", dir_okay=False),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw all edges with a probability of 0.1 or more (.svg, .png, .pdf).", dir_okay=False),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Print the causal structure learned so far, for a campaign whose problem has no graph.
+
+    An edge into a variable is followed by its probability: the probability that the variable's parent set contains
+    the other variable. The parent set of the reward separates the actions from the reward. Its variables need not
+    cause the reward. The graph of the probable edges can be written to a file, corrected, and used to create another
+    study.
+
+    [bold]Examples[/bold]
+
+      causalbandits structure campaign.db
+
+      causalbandits structure campaign.db --at-least 0.9 --out graph.json --picture structure.svg
+
+      causalbandits study create graph.json --reward click --manipulable purpose,send_time --to next.db
+    """
+    from rich.console import Console
+
+    from causalbandits.formats import write
+    from causalbandits.results.plots import parse_picture_path
+    from causalbandits.study.remote import encode_structure
+
+    if picture is not None:
+        parse_picture_path(picture)
+    with open_campaign(file, save_changes=False) as agent_or_study:
+        learned = agent_or_study.structure()
+    graph = learned.graph(at_least)
+    lines = [repr(learned), f"Graph (edges with probability {at_least:g} or more): {graph.to_text()}"]
+    if out is not None:
+        write(graph, out)
+        lines.append(f"Graph file: {out}")
+    if picture is not None:
+        learned.plot(picture)
+        lines.append(f"Picture: {picture}")
+    if json_output:
+        typer.echo(json.dumps(encode_structure(learned)))
+    else:
+        print_plain(Console(), "\n".join(lines))
+
+
 @contextmanager
 def open_campaign(file: str, *, save_changes: bool = True) -> Iterator[Agent | Study]:
     """The agent or study in a file. An agent is saved if the command succeeds; a study stores every change at once."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from causalbandits._typing import Array, Z
-from causalbandits.environments import BudgetedRegret, Environment
+from causalbandits.environments import AnyEnvironment, BudgetedRegret, Environment, segments_of
 from causalbandits.errors import ProblemError
 from causalbandits.policies import (
     AnyPolicy,
@@ -56,7 +56,7 @@ def stream(seed: int, replication: int, role: int) -> np.random.Generator:
 
 
 def play(
-    env: Environment,
+    env: AnyEnvironment,
     policy: AnyPolicy,
     problem: Problem,
     rounds: Rounds,
@@ -71,26 +71,34 @@ def play(
     The context, if any, is drawn before the decision, and regret is relative to the best action for it. The policy
     assumes `problem`, which may differ from the environment's. Its actions are then matched by their interventions
     instead of their numbers, and of z it observes the parents in its own problem. `watch` is called at each checkpoint.
-    With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs.
+    With a `budget` for all rounds, regret is relative to the best mixture for that budget, in rewards without costs. An
+    environment that changes plays each round, and has its gaps, in the environment of that round; it has no budget.
     """
+    (_, first), *changes = segments_of(env)
+    later = dict(changes)
     env_rng, policy_seed = stream(seed, replication, WORLD), seed_of(seed, replication, POLICY)
     rng = np.random.default_rng(policy_seed)
-    moments, statistic = Moments(env, policy, problem), policy.init(problem)
+    moments, statistic = Moments(first, policy, problem), policy.init(problem)
     fixed_moment = None if env.problem.context else moments.unconditional
     true_actions = None if problem is env.problem else _TrueActions(env.problem)
     parent_axes = (
         None if problem.parents == env.problem.parents else list(map(env.problem.parents.index, problem.parents))
     )
-    must_check = policy.traits.unit_rewards and env.reward.bounded is not True
+    must_check = policy.traits.unit_rewards and any(
+        part.reward.bounded is not True for part in (first, *later.values())
+    )
     counts_successes, in_order, plays = policy.traits.counts_successes, policy.traits.sequential, _Plays(env.problem)
     if budget is not None:
         refuse_budget(policy)
     tracker = None if budget is None else moments.budget_tracker(Budget(budget, int(rounds[-1])))
-    budgeted_regret = None if budget is None else BudgetedRegret(env, budget / int(rounds[-1]))
+    budgeted_regret = None if budget is None else BudgetedRegret(first, budget / int(rounds[-1]))
     regret = collected = 0.0
     trajectory, checkpoints = Trajectory(np.empty(len(rounds)), np.empty(len(rounds))), iter(enumerate(rounds.tolist()))
     slot, checkpoint = next(checkpoints)
     for t in range(1, int(rounds[-1]) + 1):
+        if t in later:
+            moments = Moments(later[t], policy, problem)
+            fixed_moment = None if env.problem.context else moments.unconditional
         situation, here = fixed_moment or moments.sample(env_rng)
         if tracker is None:
             believed_action, propensity, support = policy.decide(policy.feasible(situation, statistic), statistic, rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,20 @@ import numpy.typing as npt
 
 from causalbandits._hashing import code_hash
 from causalbandits._progress import Notice
+from causalbandits._typing import Z
 from causalbandits.engine.compiled import can_play, play_compiled
 from causalbandits.engine.driver import ENVIRONMENT, Moment, Moments, PlayCounts, play, stream
-from causalbandits.environments import LISTED, BudgetedRegret, Environment, affordable_means
+from causalbandits.environments import (
+    LISTED,
+    AnyEnvironment,
+    BudgetedRegret,
+    ChangingEnvironment,
+    Environment,
+    Segment,
+    affordable_means,
+    environment_at,
+    segments_of,
+)
 from causalbandits.errors import BudgetError, CausalBanditsError, PolicyError, ProblemError, ProblemWarning, warn
 from causalbandits.model.graph import ancestors
 from causalbandits.policies import (
@@ -32,7 +43,7 @@ from causalbandits.policies import (
 from causalbandits.problem import Action, Budget, Problem
 from causalbandits.results import Origin, Values
 
-Source = Environment | Callable[[np.random.Generator], Environment]
+Source = AnyEnvironment | Callable[[np.random.Generator], AnyEnvironment]
 
 ReplicationValues = dict[str, dict[str, Values]]
 """By policy, then measure: the values of one replication at each checkpoint."""
@@ -56,9 +67,9 @@ class Plan:
     tolerance: float = 0.0
     """The acceptable loss in mean reward, for the error probability of stopping."""
 
-    def environment(self, replication: int) -> Environment:
+    def environment(self, replication: int) -> AnyEnvironment:
         """The environment of a replication, the same for every policy."""
-        if isinstance(self.source, Environment):
+        if isinstance(self.source, AnyEnvironment):
             return self.source
         try:
             env = self.source(stream(self.seed, replication, ENVIRONMENT))
@@ -69,7 +80,7 @@ class Plan:
                 "A function that draws environments must take a random generator and return an Environment; for "
                 f"replication {replication} it raised {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(env, Environment):
+        if not isinstance(env, AnyEnvironment):
             raise CausalBanditsError(
                 f"A function that draws environments must return an Environment; for replication {replication} it "
                 f"returned {env!r}."
@@ -94,11 +105,11 @@ class Plan:
         return {name: self._play(policy, env, replication, tick) for name, policy in self.policies.items()}
 
     def _play(
-        self, policy: AnyPolicy, env: Environment, replication: int, tick: Callable[[int], None]
+        self, policy: AnyPolicy, env: AnyEnvironment, replication: int, tick: Callable[[int], None]
     ) -> dict[str, Values]:
         """One policy's regret and other measures at each checkpoint."""
         problem = self._problem_for(policy, env)
-        observer = _Observer(env, policy, problem, len(self.rounds), self.measures, self.tolerance, self._allowance)
+        observer = _Observer(env, policy, problem, self.rounds, self.measures, self.tolerance, self._allowance)
         arguments = env, policy, problem, self.rounds, self.seed, replication
         active_observer = observer if observer.values else None
         if self._is_compiled(env, policy):
@@ -121,7 +132,7 @@ class Plan:
             self._is_compiled(env, policy) and not policy.traits.learns_cpts for policy in self.policies.values()
         )
 
-    def _is_compiled(self, env: Environment, policy: AnyPolicy) -> bool:
+    def _is_compiled(self, env: AnyEnvironment, policy: AnyPolicy) -> bool:
         return self.compiled and self.budget is None and can_play(env, policy, self._problem_for(policy, env))
 
     def compile(self) -> None:
@@ -140,31 +151,44 @@ class Plan:
             env.problem.actions.refuse_enumeration("The counts of plays are stored for every action", LISTED)
         if self.budget is not None:
             self._check_budget(env, self._believed_problem(env), self.budget)
+        segments = segments_of(env)
+        first = segments[0].env
+        size = max(abs(bound) for segment in segments for bound in segment.env.mean.range())
         for policy in self.policies.values():
-            if policy.traits.unit_rewards and env.reward.bounded is False:
-                raise PolicyError(
-                    f"The policy {policy.id!r} needs rewards in [0, 1]; {env.reward!r} can leave that range. Use a "
-                    "Gaussian prior or a UCB policy."
-                )
+            for segment in segments:
+                if policy.traits.unit_rewards and segment.env.reward.bounded is False:
+                    raise PolicyError(
+                        f"The policy {policy.id!r} needs rewards in [0, 1]; {segment.env.reward!r} can leave that "
+                        "range. Use a Gaussian prior or a UCB policy."
+                    )
             problem = self._problem_for(policy, env)
             statistic = policy.init(problem)
-            moments = Moments(env, policy, problem)
             if "simple regret" in self.measures:
-                for _, moment in weigh_moments(moments, env)[:1]:
+                for _, moment in weigh_moments(Moments(first, policy, problem), first)[:1]:
                     find_incumbent(policy, moment.situation, statistic, self._allowance)
             if "error probability" in self.measures:
-                self._check_rule(policy, Moments(env, policy, problem), env, statistic)
-            size = max(abs(bound) for bound in env.mean.range())
-            if moments.infeasible:
-                warn(
-                    f"{moments.infeasibility_reason(next(iter(moments.infeasible)))} Rounds without an allowed action "
-                    f"are skipped ({sum(moments.infeasible.values()):.0%} of all rounds).",
-                    ProblemWarning,
-                    stacklevel=3,
-                )
+                self._check_rule(policy, Moments(first, policy, problem), first, statistic)
+            self._warn_of_skipped_rounds(policy, problem, segments)
             warn_of_unknown_cpts(policy, problem, stacklevel=3)
             expected = policy.largest_expected_reward(problem)
             warn_of_scale(policy, "The mean reward reaches", size, expected, stacklevel=3)
+
+    def _warn_of_skipped_rounds(self, policy: AnyPolicy, problem: Problem, segments: Sequence[Segment]) -> None:
+        """Warn of contexts in which no action is allowed."""
+        ends = [*(segment.start for segment in segments[1:]), int(self.rounds[-1]) + 1]
+        reason, skipped = "", 0.0
+        for segment, end in zip(segments, ends, strict=True):
+            moments = Moments(segment.env, policy, problem)
+            if moments.infeasible and segment.start < end:
+                reason = reason or moments.infeasibility_reason(next(iter(moments.infeasible)))
+                share = min(end, int(self.rounds[-1]) + 1) - segment.start
+                skipped += sum(moments.infeasible.values()) * max(0, share) / int(self.rounds[-1])
+        if reason:
+            warn(
+                f"{reason} Rounds without an allowed action are skipped ({skipped:.0%} of all rounds).",
+                ProblemWarning,
+                stacklevel=4,
+            )
 
     def _check_rule(self, policy: AnyPolicy, moments: Moments, env: Environment, statistic: Any) -> None:
         if self.budget is not None:
@@ -181,22 +205,33 @@ class Plan:
                 "probability', or use a policy with a stopping rule, such as 'c-ts(prior=beta)', 'c-ucb' or 'cl-ts'."
             )
 
-    def _problem_for(self, policy: AnyPolicy, env: Environment) -> Problem:
+    def _problem_for(self, policy: AnyPolicy, env: AnyEnvironment) -> Problem:
         """The problem that a policy receives; a policy that estimates the CPTs receives only the graph."""
         problem = self._believed_problem(env)
         if not policy.traits.learns_cpts or problem.structure_prior is not None or problem.model.posterior is not None:
             return problem
         return problem.without_cpts()
 
-    def _check_budget(self, env: Environment, problem: Problem, total: float) -> None:
+    def _check_budget(self, env: AnyEnvironment, problem: Problem, total: float) -> None:
         """Check that the budget lasts, and that every policy uses costs."""
+        if isinstance(env, ChangingEnvironment):
+            raise BudgetError(
+                "A budget is planned for all rounds together, and the best mixture for it is not defined if the "
+                "environment changes. Leave out budget=, or simulate each environment of the ChangingEnvironment alone."
+            )
         BudgetedRegret(env, Budget(total, int(self.rounds[-1])).per_round)
         if problem.costs != env.problem.costs:
             raise BudgetError("With a budget, the believed problem must have the environment's costs.")
 
-    def _believed_problem(self, env: Environment) -> Problem:
+    def _believed_problem(self, env: AnyEnvironment) -> Problem:
         if self.believed is None:
             return env.problem
+        if self.believed.structure_prior is not None and self.believed.structure_prior.limits:
+            raise ProblemError(
+                f"The believed problem limits {' and '.join(self.believed.unknown_limits)}, and its structure is "
+                "learned. Regret is relative to the best of all actions, whether they keep the limit or not. Leave "
+                "max_probability= out to simulate or forecast."
+            )
         for name in self.believed.context:
             if name not in env.problem.context:
                 raise ProblemError(
@@ -223,11 +258,19 @@ class Plan:
             )
         prior = self.believed.structure_prior
         observed = () if prior is None else prior.observed
-        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context))
+        if absent := [name for name in observed if name not in env.problem.graph.names]:
+            raise ProblemError(
+                f"The believed problem observes {', '.join(map(repr, absent))}, and the environment has no such "
+                f"variable; it has {', '.join(map(repr, env.problem.graph.names))}. Leave it out of values=, or create "
+                "the environment from a model with it."
+            )
+        shown = set.intersection(*(set(segment.env.shown) for segment in segments_of(env)))
+        drawn = ancestors(env.problem.graph.graph, (*env.problem.parents, *env.problem.context, *shown))
         if undrawn := [name for name in observed if name not in drawn]:
             raise ProblemError(
-                f"The believed problem observes {', '.join(map(repr, undrawn))}, and the environment does not draw it. "
-                "Create the environment with Environment.from_model(..., shown=[...]), or leave the variable out."
+                f"The believed problem observes {', '.join(map(repr, undrawn))}, which the environment has and does "
+                f"not draw. Create the environment with shown={undrawn!r}, an argument of Environment and of "
+                "Environment.from_model, or leave the variable out of values=."
             )
         for name in (*believed, *self.believed.parents, *observed, *self.believed.context):
             believed_states, true_states = self.believed.variable(name).states, env.problem.variable(name).states
@@ -245,7 +288,7 @@ class Plan:
         env = self.environment(0)
         environment = {
             "environment": env.fingerprint,
-            "drawn": None if isinstance(self.source, Environment) else code_hash(self.source),
+            "drawn": None if isinstance(self.source, AnyEnvironment) else code_hash(self.source),
         }
         believed = None if self.believed is None else self.believed.fingerprint
         budget = {} if self.budget is None else {"budget": self.budget}
@@ -276,27 +319,39 @@ class _Observer:
 
     def __init__(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         policy: AnyPolicy,
         problem: Problem,
-        checkpoints: int,
+        rounds: npt.NDArray[np.int64],
         measures: tuple[str, ...],
         tolerance: float,
         allowance: float | None,
     ) -> None:
         self._env, self._policy, self._tolerance, self._allowance = env, policy, tolerance, allowance
-        recommends = [name for name in ("simple regret", "error probability") if name in measures]
-        self._moments = weigh_moments(Moments(env, policy, problem), env) if recommends else []
-        environments = [] if allowance is None else [moment.env for _, moment in self._moments]
-        self._best = {
-            env.problem.context_codes: float(affordable_means(env, allowance or 0.0).max()) for env in environments
-        }
+        self._problem, self._rounds = problem, rounds
+        self._recommends = [name for name in ("simple regret", "error probability") if name in measures]
+        self._here: Environment | None = None
+        self._moments: list[tuple[float, Moment]] = []
+        self._best: dict[Z | None, float] = {}
         """The best action that the budget pays for in every round, given the context."""
-        self.values: dict[str, Values] = {name: np.empty(checkpoints) for name in recommends}
+        self.values: dict[str, Values] = {name: np.empty(len(rounds)) for name in self._recommends}
         if "plays" in measures:
-            self.values["plays"] = np.empty((checkpoints, env.problem.actions.size), dtype=np.int64)
+            self.values["plays"] = np.empty((len(rounds), env.problem.actions.size), dtype=np.int64)
+
+    def _enter(self, env: Environment) -> None:
+        """Evaluate recommendations in this environment from now on."""
+        self._here = env
+        self._moments = weigh_moments(Moments(env, self._policy, self._problem), env) if self._recommends else []
+        if self._allowance is not None:
+            self._best = {
+                moment.env.problem.context_codes: float(affordable_means(moment.env, self._allowance).max())
+                for _, moment in self._moments
+            }
 
     def __call__(self, slot: int, statistic: Any, counts: PlayCounts) -> None:
+        here = environment_at(self._env, int(self._rounds[slot]))
+        if here is not self._here:
+            self._enter(here)
         incumbents = [
             (share, moment, find_incumbent(self._policy, moment.situation, statistic, self._allowance).action)
             for share, moment in self._moments

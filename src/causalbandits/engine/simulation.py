@@ -16,7 +16,7 @@ from causalbandits._typing import is_integer, is_iterable, is_real
 from causalbandits.engine.checkpoint import Checkpoint
 from causalbandits.engine.plan import Plan, Source
 from causalbandits.engine.workers import FinishedReplication, run_replications
-from causalbandits.environments import Environment
+from causalbandits.environments import AnyEnvironment
 from causalbandits.errors import CausalBanditsError, SizeError, unknown_name_message
 from causalbandits.policies import Policies, name_policies
 from causalbandits.problem import Budget, Problem
@@ -69,7 +69,8 @@ def simulate(
 
     Args:
         env: The environment, or a function that draws one from a random generator. With a function, each replication
-            has its own environment, the same for every policy (Bayesian regret).
+            has its own environment, the same for every policy (Bayesian regret). With a `ChangingEnvironment`, the
+            regret of a round is relative to the best action of that round (dynamic regret).
         policies: One policy or several: objects, texts such as "c-ts(prior=beta)", or a mapping from names of your own
             to either. "auto" is the default policy of the environment's problem.
         horizon: The number of rounds.
@@ -101,7 +102,7 @@ def simulate(
         PolicyError: If a policy is unknown, cannot be used on the problem, or has no stopping rule although "error
             probability" is measured.
         ProblemError: If `believed` does not fit the environment.
-        BudgetError: If a budget is combined with "error probability".
+        BudgetError: If a budget is combined with "error probability" or with an environment that changes.
         SizeError: If the run is too long.
         StateError: If `checkpoint` cannot be used, or belongs to another run.
     """
@@ -136,7 +137,9 @@ def simulate(
     _check_size(plan, len(numbers))
     values = _gather(numbers, _run_replications(plan, numbers, workers, checkpoint, progress))
     description = (
-        repr(env) if isinstance(env, Environment) else f"drawn anew each replication, such as {plan.environment(0)!r}"
+        repr(env)
+        if isinstance(env, AnyEnvironment)
+        else f"drawn anew each replication, such as {plan.environment(0)!r}"
     )
     return Run(
         rounds=checkpoint_rounds,
@@ -169,7 +172,7 @@ def _replication_range(replications: int | range) -> range:
 
 
 def _check_settings(env: object, believed: object, **integers: object) -> None:
-    if not isinstance(env, Environment) and not callable(env):
+    if not isinstance(env, AnyEnvironment) and not callable(env):
         raise CausalBanditsError(f"simulate needs an Environment, or a function that draws one; got {env!r}.")
     if believed is not None and not isinstance(believed, Problem):
         raise CausalBanditsError(f"believed, the problem that policies assume, must be a Problem; got {believed!r}.")

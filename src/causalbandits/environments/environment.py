@@ -42,14 +42,14 @@ class Mechanism(NamedTuple):
 class AncestralSampler:
     """Ancestral sampling in which some variables may be set and some values are known."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, shown: tuple[str, ...] = ()) -> None:
+        self._problem, self._shown = problem, shown
         self._conditional_cdfs: BoundedCache[tuple[str, tuple[tuple[str, int], ...]], list[float]] = BoundedCache(
             CONDITIONAL_CDF_CACHE_SIZE
         )
 
     def draw(self, choices: Choices, rng: np.random.Generator) -> dict[str, int]:
-        """Sample the reward's parents, the constrained variables and their ancestors."""
+        """Sample the reward's parents, the constrained and the shown variables, and their ancestors."""
         codes: dict[str, int] = {}
         known_codes = self._problem.context_codes_by_name
         for name, position, causes, cdfs in self.mechanisms:
@@ -90,10 +90,14 @@ class AncestralSampler:
 
     @cached_property
     def mechanisms(self) -> list[Mechanism]:
-        """The mechanisms of the reward's parents, of constrained variables and of their ancestors, in causal order."""
+        """The mechanisms of the reward's parents, of constrained and shown variables and of their ancestors, in causal
+        order.
+        """
         problem = self._problem
         model, manipulable = problem.model, problem.manipulable
-        on_the_way = ancestors(model.graph, (*problem.parents, *problem.context, *problem.constrained_variables))
+        on_the_way = ancestors(
+            model.graph, (*problem.parents, *problem.context, *problem.constrained_variables, *self._shown)
+        )
         return [
             Mechanism(
                 name,
@@ -156,10 +160,13 @@ class Environment(Cached):
     Args:
         problem: The problem; it must have parents.
         reward: The reward mechanism, such as `rewards.BernoulliReward`.
+        shown: Further variables of the model that are sampled in every round, for learners that observe them
+            (`simulate(env, policies, believed=...)`). Default: none.
 
     Attributes:
         problem: The problem.
         reward: The reward mechanism.
+        shown: The further variables that are sampled.
 
     Raises:
         ProblemError: If the arguments do not fit together, or the problem has no parents.
@@ -167,7 +174,9 @@ class Environment(Cached):
 
     cache_size = 16  # the environment of an assumed problem may take megabytes
 
-    def __init__(self, problem: Problem, reward: Reward) -> None:
+    shown: tuple[str, ...] = ()
+
+    def __init__(self, problem: Problem, reward: Reward, *, shown: Iterable[str] = ()) -> None:
         if not isinstance(problem, Problem) or not isinstance(reward, Reward):
             raise ProblemError(
                 f"An Environment needs a Problem and a reward (BernoulliReward, ...); got {problem!r}, {reward!r}."
@@ -187,6 +196,7 @@ class Environment(Cached):
             )
         self.problem = problem
         self.reward = reward
+        self.shown = validate_unique_names("shown", shown, problem.variable) if shown else ()
         self.mean = reward.mean_on(problem)
         self._cdfs: list[BoundedCache[Choices, list[float]]] = [
             BoundedCache(block.row_cache_size) for block in problem.blocks
@@ -272,7 +282,8 @@ class Environment(Cached):
             return self
         env = self._conditioned_cache.get(codes)
         if env is None:
-            env = self._conditioned_cache.store(codes, Environment(self.problem.condition_codes(codes), self.reward))
+            conditioned = Environment(self.problem.condition_codes(codes), self.reward, shown=self.shown)
+            env = self._conditioned_cache.store(codes, conditioned)
         return env
 
     def draw_context(self, rng: Seed = None) -> dict[str, State]:
@@ -468,7 +479,9 @@ class Environment(Cached):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the environment: its problem, its means, and the code of a custom sampler."""
-        content = f"{self.problem.fingerprint} {self.reward!r} {self.reward.code()}".encode() + self.mean.content()
+        shown = f" {self.shown!r}" if self.shown else ""
+        content = f"{self.problem.fingerprint} {self.reward!r} {self.reward.code()}{shown}".encode()
+        content += self.mean.content()
         return hashlib.sha256(content).hexdigest()[:16]
 
     @cached_property
@@ -545,12 +558,12 @@ class Environment(Cached):
 
     @property
     def mechanisms(self) -> list[Mechanism]:
-        """The mechanisms of the parents, of constrained variables and of their ancestors, in causal order."""
+        """The mechanisms of the parents, of constrained and shown variables and of their ancestors, in causal order."""
         return self._ancestral_sampler.mechanisms
 
     @cached_property
     def _ancestral_sampler(self) -> AncestralSampler:
-        return AncestralSampler(self.problem)
+        return AncestralSampler(self.problem, self.shown)
 
     def _sample_parents(self, choices: Choices, rng: np.random.Generator) -> Z:
         z = [0] * len(self.problem.parents)

@@ -22,7 +22,12 @@ from causalbandits.model.graph import ancestors, without_causes_of
 from causalbandits.planning.strategies import NO_ROUTE, Route, route_of
 from causalbandits.policies import default_with_reason
 from causalbandits.policies.linear import LinearPolicy
-from causalbandits.problem import Problem, count_reachable_configurations, feasible_contexts
+from causalbandits.problem import (
+    COMPLIANCE_PROBABILITY,
+    Problem,
+    count_reachable_configurations,
+    feasible_contexts,
+)
 from causalbandits.problem.actions import format_count
 from causalbandits.problem.inference import Block, find_blocks
 from causalbandits.results import (
@@ -180,6 +185,7 @@ class Description:
                 f"{self._learning_sentence}{_format_costs(problem)}"
             ),
             *([] if problem.requirements is None else [Text(f"Required: {problem.requirements!r}")]),
+            *_structure_limits(problem),
             *_confounder_parts(problem),
             *_observation_parts(problem),
             *_context_parts(problem),
@@ -284,6 +290,23 @@ def _context_parts(problem: Problem) -> list[Part]:
             )
         ),
         *(Text(reason) for reason in _contexts_without_actions(problem)),
+    ]
+
+
+def _structure_limits(problem: Problem) -> list[Text]:
+    """The limits on probabilities where the structure is learned."""
+    prior = problem.structure_prior
+    if prior is None or not prior.limits:
+        return []
+    limits = ", ".join(
+        f"{text} <= {limit.largest:g}" for text, limit in zip(problem.unknown_limits, prior.limits, strict=True)
+    )
+    return [
+        Text(
+            f"Required: {limits}. The structure and the CPTs are learned online: at each decision, actions must "
+            f"satisfy it with posterior probability {COMPLIANCE_PROBABILITY:g}; if none does, the most probable one "
+            "is played."
+        )
     ]
 
 

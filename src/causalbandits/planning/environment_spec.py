@@ -112,11 +112,13 @@ def _restrict_actions(env: Environment, restrictions: Mapping[str, Any], terms: 
         "reward_parents": list(problem.parents),
         "context": list(problem.context),
     }
-    if not problem.actions.always_set and "max_set" not in restrictions:
+    if problem.actions.explicit_choices is not None:
+        defaults["actions"] = [dict(intervention) for intervention in problem.actions]
+    elif not problem.actions.always_set and "max_set" not in restrictions:
         defaults["optional"] = True
     # environments of the zoo are intended as they are
     with warnings.catch_warnings(action="ignore", category=ProblemWarning):
-        return Environment(Problem.from_spec(defaults | dict(restrictions), terms=terms), env.reward)
+        return Environment(Problem.from_spec(defaults | dict(restrictions), terms=terms), env.reward, shown=env.shown)
 
 
 def _add_inspection_defaults(entries: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:

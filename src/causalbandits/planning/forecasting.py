@@ -1,6 +1,7 @@
 """Forecasts before launch: each policy's regret, and the number of rounds until it finds the best action.
 
 Environments are drawn from a prior over rewards, and from the posterior of the CPTs if the model was fitted to data.
+Where the structure is learned, parent sets and CPTs are drawn from their prior; all contexts are equally likely.
 The policies receive the problem as given, and all are played in the same environments. A recommendation at a checkpoint
 counts as correct if its true mean is within `tolerance` of the best. The best action counts as found for good from the
 first checkpoint after which all recommendations are correct up to the horizon.
@@ -29,9 +30,9 @@ from causalbandits.environments import (
     affordable_means,
 )
 from causalbandits.errors import BudgetError, CausalBanditsError, SizeError
-from causalbandits.model import CausalGraph, State
+from causalbandits.model import CausalGraph, CausalModel, State, Variable
 from causalbandits.policies import AnyPolicy, Policies, default_with_reason, policy
-from causalbandits.problem import CONTEXT_SAMPLE_SIZE, Budget, Problem, feasible_contexts
+from causalbandits.problem import CONTEXT_SAMPLE_SIZE, Budget, Problem, StructurePrior, feasible_contexts
 from causalbandits.problem.projection import TIE
 from causalbandits.results import Run, stopping_rounds, validate_delta
 
@@ -67,12 +68,20 @@ class BernoulliStep:
 
 @dataclass(frozen=True)
 class EnvironmentPrior:
-    """A distribution over environments: rewards from their prior, CPTs from their posterior if they have one."""
+    """A distribution over environments: rewards from their prior, CPTs from their posterior if they have one, and the
+    structure from its prior if it is learned.
+    """
 
     problem: Problem
     reward_prior: RewardPrior
 
     def __post_init__(self) -> None:
+        prior = self.problem.structure_prior
+        if prior is not None and prior.limits:
+            raise CausalBanditsError(
+                f"No environment with a limit on {' and '.join(self.problem.unknown_limits)} can be sampled where the "
+                "structure is learned. Leave max_probability= out of the problem to forecast."
+            )
         if callable(self.reward_prior):
             return
         try:
@@ -88,6 +97,8 @@ class EnvironmentPrior:
         object.__setattr__(self, "reward_prior", (a, b))
 
     def __call__(self, rng: np.random.Generator) -> Environment:
+        if self.problem.structure_prior is not None:
+            return self._sample_structure(self.problem.structure_prior, rng)
         if self.problem.unit == "actions":
             return self._sample_by_actions(rng)
         knowledge = self.problem.knowledge
@@ -95,6 +106,34 @@ class EnvironmentPrior:
         if not isinstance(knowledge, CausalGraph) and knowledge.posterior is not None:
             truth = truth.with_model(knowledge.draw(rng))
         return Environment(truth, self._sample_reward(truth, rng))
+
+    def _sample_structure(self, prior: StructurePrior, rng: np.random.Generator) -> Environment:
+        """An environment with sampled parent sets, CPTs and rewards, which draws every observed variable.
+
+        Every row of a CPT has a uniform distribution on the simplex, as for the policy that learns the structure.
+        """
+        problem = self.problem
+        parents = {
+            candidate.variable: candidate.sets[int(rng.choice(len(candidate.sets), p=np.exp(candidate.log_prior)))]
+            for candidate in prior.candidates
+        }
+        states = {name: problem.variable(name).states for name in problem.graph.names if name != prior.reward}
+        variables = [
+            Variable(name, states[name], table=np.full(len(states[name]), 1.0 / len(states[name])))
+            for name in (*problem.context, *problem.manipulable)
+        ]
+        for name in prior.observed:
+            shape = tuple(len(states[cause]) for cause in parents[name])
+            table = rng.dirichlet(np.ones(len(states[name])), size=shape)
+            variables.append(Variable(name, states[name], parents=parents[name], table=table))
+        # An environment has parents of the reward; without any, all values of the first variable have the same mean.
+        reward_parents = parents[prior.reward]
+        truth = problem.with_structure(CausalModel(variables), reward_parents or problem.manipulable[:1])
+        if reward_parents or callable(self.reward_prior):
+            reward = self._sample_reward(truth, rng)
+        else:
+            reward = BernoulliReward(np.full(truth.shape, rng.beta(*self.reward_prior)))
+        return Environment(truth, reward, shown=prior.observed)
 
     def _sample_by_actions(self, rng: np.random.Generator) -> Environment:
         """An environment in which every action's mean, in every context, is sampled independently, without a CPT in
@@ -126,7 +165,7 @@ class EnvironmentPrior:
 
     def default_policies(self, horizon: int, seed: int) -> list[AnyPolicy | str]:
         """The default policy of an agent, Thompson sampling without the graph, and uniform sampling."""
-        by_actions = self.problem.unit == "actions"  # binary rewards
+        by_actions = self.problem.unit == "actions" and self.problem.structure_prior is None  # binary rewards
         bounded = by_actions or self(stream(seed, 0, ENVIRONMENT)).reward.bounded
         ts = policy("ts", prior="beta") if bounded else policy("ts", scales="given")
         default = default_with_reason(self.problem, horizon=horizon).policy
@@ -364,6 +403,9 @@ def forecast(
     progress: bool | Callable[[int], None] = True,
 ) -> Forecast:
     """Forecast regret and the number of rounds to find the best action, by simulation under a prior over rewards.
+
+    If the problem's structure is learned, each sampled environment has its own parent sets and CPTs, from the prior of
+    the problem and uniform distributions; all contexts are equally likely.
 
     >>> from causalbandits import zoo
     >>> forecast(zoo.email_campaign().problem, horizon=500, replications=20)

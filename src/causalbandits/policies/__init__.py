@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         policy,
         policy_label,
         resolve_policy,
+        with_changes,
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
         empirical_bernstein_error_probability,
         stopping_obstacle,
     )
-    from causalbandits.policies.structure import LearnedStructure, StructureThompsonSampling
+    from causalbandits.policies.structure import StructureThompsonSampling
     from causalbandits.policies.traits import Traits, situation_for
     from causalbandits.policies.validation import (
         policy_warnings,
@@ -148,10 +149,11 @@ else:
                 "policy",
                 "policy_label",
                 "resolve_policy",
+                "with_changes",
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
             "causalbandits.policies.robust": ["HACUCB", "GuardedThompsonSampling", "ModelsThompsonSampling"],
-            "causalbandits.policies.structure": ["LearnedStructure", "StructureThompsonSampling"],
+            "causalbandits.policies.structure": ["StructureThompsonSampling"],
             "causalbandits.policies.statistics": [
                 "Cells",
                 "PooledCells",
@@ -207,7 +209,6 @@ __all__ = [
     "GuardedThompsonSampling",
     "HorizonPolicy",
     "Incumbent",
-    "LearnedStructure",
     "LinTS",
     "LinUCB",
     "ModelsThompsonSampling",
@@ -264,6 +265,7 @@ __all__ = [
     "validate_reward",
     "warn_of_scale",
     "warn_of_unknown_cpts",
+    "with_changes",
 ]
 
 

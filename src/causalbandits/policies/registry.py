@@ -40,6 +40,7 @@ from causalbandits.policies.cells import (
     ThompsonSampling,
     Uniform,
 )
+from causalbandits.policies.changes import parse_false_alarm_rate
 from causalbandits.policies.exploration import CausalDesign, CausalElimination, CausalTrackAndStop
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.linear import (
@@ -302,6 +303,39 @@ def resolve_policy(
         raise PolicyError(f"delayed= selects the default policy. Leave out delayed= with {policy_or_text!r}.")
     _validate_horizon(horizon)
     return resolved if horizon is None else resolved.for_horizon(int(horizon))
+
+
+def with_changes(problem: Problem, policy: AnyPolicy | None, changes: bool | float) -> AnyPolicy:
+    """A policy that follows changes: the given one, or the default policy for a problem whose mechanisms change."""
+    chosen = _default_with_changes(problem) if policy is None else policy
+    if "changes" not in chosen.parameter_defaults():
+        families = [name for name, kind in FAMILIES.items() if _can_follow_changes(kind)]
+        raise PolicyError(
+            f"The policy {chosen.id!r} has no changes=. Families that have it: {', '.join(map(repr, families))}."
+        )
+    level = parse_false_alarm_rate(changes)
+    current = chosen.changes  # type: ignore[attr-defined]
+    if current not in (None, level):
+        raise PolicyError(f"changes= is given twice: {level:g}, and {current:g} in the policy {chosen.id!r}.")
+    return replace(chosen, changes=level)  # type: ignore[call-arg]
+
+
+def _can_follow_changes(kind: type[AnyPolicy]) -> bool:
+    return "changes" in kind.__dataclass_fields__ and getattr(kind, "follows_changes", True)
+
+
+def _default_with_changes(problem: Problem) -> AnyPolicy:
+    """The default policy that learns all mechanisms, so that each can start anew."""
+    if problem.structure_prior is not None:
+        return UNKNOWN_STRUCTURE
+    if problem.unit == "actions":
+        return PER_ACTION
+    if problem.configurations > CELL_LIMIT:
+        raise PolicyError(
+            f"changes= needs a count for each of {problem.configurations} configurations; the limit is {CELL_LIMIT}. "
+            'Use a smaller adjustment set (adjust="smallest").'
+        )
+    return ESTIMATED_TABLES if isinstance(problem.knowledge, CausalModel) else MANY_STATES_DELAYED
 
 
 def default_with_reason(problem: Problem, *, horizon: int | None = None, delayed: bool = False) -> DefaultChoice:

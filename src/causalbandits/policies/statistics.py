@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,10 +20,18 @@ class Statistic:
     rounds: int
     """The number of rewards."""
 
+    tracker: ClassVar[Any] = None
+    """The change tracker of a policy with `changes=`, set for each statistic and saved with it; otherwise None."""
+
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description; numbers keep full precision."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in values.items()}
+        record = {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in values.items()}
+        return record if self.tracker is None else {**record, "changes": self.tracker.to_record()}
+
+    def attach_tracker(self, tracker: Any) -> None:
+        """Follow changes by a tracker."""
+        self.__dict__["tracker"] = tracker
 
     def validate_fields(self, policy: str) -> None:
         """Check that the fields can be written to a file and restored."""
@@ -37,6 +45,9 @@ class Statistic:
 
     def restore(self, record: Any) -> None:
         """Restore the values that `to_record` described, if they fit this statistic."""
+        if self.tracker is not None and isinstance(record, dict) and "changes" in record:
+            record = dict(record)
+            self.tracker.restore(record.pop("changes"))
         names = {f.name for f in fields(self)}
         if not isinstance(record, dict) or set(record) != names:
             raise StateError(f"The saved statistic must have the fields {sorted(names)}; got {_record_keys(record)}.")
@@ -82,6 +93,13 @@ class Cells(Statistic):
     def empty(cls, size: int) -> Cells:
         """The statistic before the first reward."""
         return cls(0, np.zeros(size), np.zeros(size))
+
+    def fresh(self) -> Cells:
+        """Empty cells of this kind, without counts of CPT entries."""
+        return Cells.empty(len(self.count))
+
+    def forget_posterior(self) -> None:
+        """Discard a cached posterior after a change of the sums from outside; by default there is none."""
 
     def subset(self, cells: Codes | slice) -> Cells:
         """Some of the cells."""
@@ -138,6 +156,9 @@ class PooledCells(Cells):
     @classmethod
     def empty(cls, size: int) -> PooledCells:
         return cls(0, np.zeros(size), np.zeros(size), np.zeros(5))
+
+    def fresh(self) -> Cells:
+        return PooledCells.empty(len(self.count))
 
     def add(self, cell: int, reward: float) -> None:
         add_to_pool(self.pooled, self.count, self.total, cell, reward)

@@ -84,6 +84,8 @@ def stopping_obstacle(policy: HasTraits, problem: Problem) -> str:
     may be.
     """
     traits = policy.traits
+    if traits.follows_changes:
+        return f"mechanisms may change (changes=), so that no bound covers later decisions; {USE_FORECAST}"
     if traits.learns_cpts:
         return f"CPTs are learned online; {USE_FORECAST}"
     if not traits.searches_all and problem.posterior is not None:

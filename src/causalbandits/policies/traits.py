@@ -23,6 +23,7 @@ class Traits(NamedTuple):
         counts_successes: Whether successes are counted; a reward strictly between 0 and 1 then comes with a Bernoulli
             draw, `outcome.successes`.
         sequential: Whether outcomes are also tested in the order of their decisions (`monitor`).
+        follows_changes: Whether mechanisms that change start anew, so that no stopping rule is valid.
         no_budget: The reason why the policy cannot keep a budget, as the end of a sentence; empty if it can.
     """
 
@@ -37,6 +38,7 @@ class Traits(NamedTuple):
     learns_scales: bool = False
     counts_successes: bool = False
     sequential: bool = False
+    follows_changes: bool = False
     no_budget: str = ""
 
 

@@ -105,6 +105,11 @@ def policy_warnings(policy: HasTraits, problem: Problem) -> list[str]:
 
 def warn_of_unknown_cpts(policy: HasTraits, problem: Problem, stacklevel: int) -> None:
     """Warn if a policy treats unknown CPTs as known; raise an error if it would then ignore a constraint."""
+    if problem.structure_prior is not None and problem.unknown_limits and not policy.traits.learns_cpts:
+        raise PolicyError(
+            f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because the structure and "
+            "the CPTs are unknown. Use the policy that learns them, c-ts-structure."
+        )
     if problem.unknown_limits and not policy.traits.learns_cpts:
         raise PolicyError(
             f"{policy.id} cannot keep the limit on {' and '.join(problem.unknown_limits)}, because nothing is known of "

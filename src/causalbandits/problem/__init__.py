@@ -65,6 +65,7 @@ from causalbandits.problem.spec_reader import (
 )
 from causalbandits.problem.structure_prior import (
     CandidateParents,
+    Limit,
     StructurePrior,
     build_structure_prior,
     count_structure_cells,
@@ -95,6 +96,7 @@ __all__ = [
     "Design",
     "FeatureSpec",
     "Features",
+    "Limit",
     "Menu",
     "Mixture",
     "PacedScores",

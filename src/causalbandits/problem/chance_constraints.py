@@ -27,7 +27,7 @@ causalbandits.errors.InterventionError: do(dose=high) is not an action: P(harm=y
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,10 +36,11 @@ import numpy.typing as npt
 
 from causalbandits._typing import Array, Codes, is_real
 from causalbandits.errors import InterventionError, ProblemError, unknown_name_message
-from causalbandits.model import CausalModel, LatentModel, State, Variable
+from causalbandits.model import CausalGraph, CausalModel, LatentModel, State, Variable
 from causalbandits.model.graph import ancestors
 from causalbandits.problem.actions import PREDICATE_LIMIT, ActionSpace, Choices, Choices2D
 from causalbandits.problem.inference import Block, build_conditioned_blocks
+from causalbandits.problem.structure_prior import Limit
 
 Limits = Mapping[str, float | Mapping[State | tuple[State, ...], float]]
 """The limits of each variable: a limit for each value, or for several values in a tuple."""
@@ -83,9 +84,7 @@ class ChanceConstraint:
         return posterior is not None and any(posterior.is_unknown(name) for name in names)
 
     def __str__(self) -> str:
-        values = [self.variable.states[code] for code in self.codes]
-        values_text = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
-        return f"P({self.variable.name}{values_text})"
+        return format_event(self.variable, self.codes)
 
     def probabilities(self, choices: Choices2D) -> Array:
         """The probability under each action, given by its choices for all variables; the mean for uncertain CPTs."""
@@ -299,6 +298,28 @@ def _restrict_to_list(space: ActionSpace, parts: list[ChanceConstraint]) -> Acti
     if not complies.any():
         raise ProblemError(requirements.explain_infeasibility(choices))
     return space if complies.all() else space.only_choices(map(tuple, choices[complies].tolist()))
+
+
+def format_event(variable: Variable, codes: Iterable[int]) -> str:
+    """The probability that a variable has one of some values, as text."""
+    values = [variable.states[code] for code in codes]
+    values_text = f"={values[0]}" if len(values) == 1 else f" in {', '.join(map(str, values))}"
+    return f"P({variable.name}{values_text})"
+
+
+def parse_structure_limits(graph: CausalGraph, observed: Sequence[str], limits: object) -> tuple[Limit, ...]:
+    """Limits where the structure is learned: on probabilities of observed variables."""
+    if not isinstance(limits, Mapping):
+        raise ProblemError(
+            "max_probability must map variables to the highest probability of a value, such as "
+            f"{EXAMPLE}; got {limits!r}."
+        )
+    parsed = []
+    for name, limit_spec in limits.items():
+        if name not in observed:
+            raise ProblemError(unknown_name_message("observed variable in max_probability=:", name, observed))
+        parsed += [Limit(name, codes, largest) for codes, largest in _parse_limits(graph[name], limit_spec)]
+    return tuple(parsed)
 
 
 def _parse_limits(variable: Variable, limit_spec: object) -> Iterable[tuple[tuple[int, ...], float]]:

@@ -41,6 +41,12 @@ class ContextFrequencies:
             problem.unconditional,
             [name for name, code in zip(problem.context, context_codes, strict=True) if code >= 0],
         )
+        if not unconditional.contexts.has_probabilities:
+            raise ProblemError(
+                "A budget that several contexts share requires the probability of each context, and this problem has "
+                f"no CPT of {', '.join(problem.context)}. Leave out the budget or the context, run one campaign with "
+                "its own budget for each context, or create the problem from a model or with data=."
+            )
         contexts, knowledge = Contexts(unconditional.knowledge, tuple(names), None), unconditional.knowledge
         places = [problem.context.index(name) for name in names]
         shares: dict[Z, float] = {}

@@ -55,7 +55,12 @@ from causalbandits.problem.candidates import (
     candidates_by_structure,
     reduce_space,
 )
-from causalbandits.problem.chance_constraints import ChanceConstraints, Limits
+from causalbandits.problem.chance_constraints import (
+    ChanceConstraints,
+    Limits,
+    format_event,
+    parse_structure_limits,
+)
 from causalbandits.problem.contexts import Contexts
 from causalbandits.problem.inference import (
     DRAW_BATCH_SIZE,
@@ -78,7 +83,7 @@ from causalbandits.problem.specification import (
     first_difference,
     parse_specification,
 )
-from causalbandits.problem.structure_prior import Edges, StructurePrior
+from causalbandits.problem.structure_prior import Edges, StructurePrior, refuse_unset_variables
 
 if TYPE_CHECKING:
     from causalbandits.fitting import Bins, Interventions
@@ -159,8 +164,8 @@ online)
             `{"product": 0.02, "send_time": {"morning": 0.01}}`. Everything else costs 0.
         max_probability: Chance constraints: upper limits on the probability of values, such as `{"complaint": {"yes":
             0.01}}`. A number alone is the limit for the value 1 of a variable with values 0 and 1. If CPTs were
-            estimated from data, the constraint must hold with posterior probability 0.95. In a context it limits P(. |
-            do(a), c).
+            estimated from data, or the structure is learned, the constraint must hold with posterior probability 0.95.
+            In a context it limits P(. | do(a), c). Where the structure is learned, the variables must be observed ones.
         adjust: "smallest" replaces the reward's parents by the adjustment set with the fewest configurations among
             `can_observe`. Default: the parents are used.
         can_observe: The variables that can be observed. Where CPTs are learned online, all others except the
@@ -338,12 +343,18 @@ online)
             forbid=forbid,
             reduce=reduce,
             costs=costs,
-            max_probability=max_probability,
+            max_probability=None if source.structure_prior is not None else max_probability,
             context=source.context,
             structure=source.structure,
             stacklevel=stacklevel,
         ).declare(reward_range, noise_scale)
-        specification = specification._replace(structure_prior=source.structure_prior)
+        prior = source.structure_prior
+        if prior is not None:
+            refuse_unset_variables(specification.actions)
+        if prior is not None and max_probability is not None:
+            limits = parse_structure_limits(as_causal_graph(source.knowledge), prior.observed, max_probability)
+            prior = prior._replace(limits=limits)
+        specification = specification._replace(structure_prior=prior)
         self._set_up(specification)
         _warn_of_ineffective_variables(specification.idle, self.parents, stacklevel + 1)
 
@@ -693,6 +704,8 @@ learned online)
     @property
     def constrained_variables(self) -> tuple[str, ...]:
         """The variables with chance constraints."""
+        if self.structure_prior is not None:
+            return tuple(dict.fromkeys(limit.variable for limit in self.structure_prior.limits))
         constraints = self.requirements
         return (
             tuple(dict.fromkeys(part.variable.name for part in constraints.parts))
@@ -1030,6 +1043,16 @@ learned online)
         reweighted = Problem.__new__(Problem)._set_up(self._specification._replace(knowledge=model))
         return reweighted.condition_codes(self.context_codes)
 
+    def with_structure(self, model: CausalModel, parents: Iterable[str]) -> Problem:
+        """A problem whose structure is learned, if the structure were this model, with these parents of the reward.
+
+        The actions, the costs and the context are the same.
+        """
+        specification = self._specification._replace(
+            knowledge=model, parents=tuple(parents), structure=None, structure_prior=None
+        )
+        return Problem.__new__(Problem)._set_up(specification)
+
     @cached_property
     def unknown_cpts(self) -> tuple[str, ...]:
         """The variables between manipulable variables and parents whose CPTs are unknown, as after `without_cpts`."""
@@ -1046,6 +1069,9 @@ learned online)
         """The limited probabilities that depend on unknown CPTs; only policies that learn CPTs can enforce these
         limits.
         """
+        if self.structure_prior is not None:
+            limits = self.structure_prior.limits
+            return tuple(format_event(self.variable(limit.variable), limit.codes) for limit in limits)
         constraints = self.requirements
         parts = constraints.parts if isinstance(constraints, ChanceConstraints) else ()
         return tuple(str(part) for part in parts if part.is_unknown)

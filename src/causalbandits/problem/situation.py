@@ -216,6 +216,8 @@ class Situation(Cached):
             return self.net_of_costs(Scores(index, size))
         if isinstance(self.candidates, ListedActions):
             return self.net_of_costs(Scores(index[..., self.candidates.numbers], size))
+        if isinstance(self.candidates, Subset) and self.candidates.numbers is not None:
+            return self.net_of_costs(Scores(index[..., self.candidates.numbers], size))
         raise PolicyError(
             "A policy with a number per action must search all actions: set traits = Traits(searches_all=True)."
         )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 
-from causalbandits._typing import is_iterable
+from causalbandits._typing import is_iterable, is_real
 from causalbandits.errors import DataWarning, ProblemError, caller_stacklevel, short_repr, unknown_name_message, warn
 from causalbandits.formats import FORMATS, read, read_dot
 from causalbandits.model import (
@@ -132,12 +132,23 @@ def load_source(
         reward_parents = _parse_reward_parents(reward_parents)
     estimation = {"data": data, "bins": bins, "interventions": interventions, "values": values}
     if _is_structure_learned(source, known, values):
-        del estimation["values"]
-        _refuse_estimation("Where the structure is learned, CPTs are learned online", estimation)
-        if reward_parents is not None or can_observe is not None or max_probability is not None:
+        if data is not None:
             raise ProblemError(
-                "Where the structure is learned, leave reward_parents=, can_observe= and max_probability= out: they "
-                "need a graph."
+                "Where the structure is learned, past rows are outcomes with rewards, and data= has no place for them. "
+                "Name the values of the variables in manipulable= and values=, and pass the rows to the method learn "
+                "of the agent or of the study, with the variables that were set in each row. A row then counts once, "
+                "for the structure, the CPTs and the mean rewards.",
+                path=("data",),
+            )
+        del estimation["values"], estimation["data"]
+        if not (is_real(prior) and prior == 1.0):
+            estimation["prior"] = prior
+        if missing != "refuse":
+            estimation["missing"] = missing
+        _refuse_estimation("Where the structure is learned, CPTs are learned online from a flat prior", estimation)
+        if reward_parents is not None or can_observe is not None:
+            raise ProblemError(
+                "Where the structure is learned, leave reward_parents= and can_observe= out: they need a graph."
             )
         if optional or max_set is not None:
             raise ProblemError(

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from causalbandits._typing import is_integer, is_iterable
 from causalbandits.errors import ProblemError, SizeError, short_repr, unknown_name_message
+from causalbandits.problem.actions import ActionSpace
 
 MAX_PARENTS = 4
 """The largest candidate parent set, unless the user says otherwise."""
@@ -43,6 +44,14 @@ class CandidateParents(NamedTuple):
     variable: str
     sets: tuple[tuple[str, ...], ...]
     log_prior: tuple[float, ...]
+
+
+class Limit(NamedTuple):
+    """An upper limit on the probability that an observed variable has one of some values."""
+
+    variable: str
+    codes: tuple[int, ...]
+    largest: float
 
 
 class StructurePrior(NamedTuple):
@@ -65,6 +74,8 @@ class StructurePrior(NamedTuple):
     forbidden: tuple[tuple[str, str], ...] = ()
     given: Mapping[str, tuple[str, ...]] | None = None
     """The parents of each variable in a graph that is known partly; None where none was given."""
+    limits: tuple[Limit, ...] = ()
+    """Limits on probabilities that actions must keep."""
     latent: tuple[tuple[str, str], ...] = ()
     """Pairs of variables, among them the reward, that may share an unobserved cause."""
 
@@ -81,6 +92,7 @@ class StructurePrior(NamedTuple):
             "require_edges": [list(edge) for edge in self.required],
             "forbid_edges": [list(edge) for edge in self.forbidden],
             "graph": None if self.given is None else {name: list(parents) for name, parents in self.given.items()},
+            **({"limits": [[v, list(codes), largest] for v, codes, largest in self.limits]} if self.limits else {}),
             **({"latent": [list(pair) for pair in self.latent]} if self.latent else {}),
         }
 
@@ -90,7 +102,7 @@ def structure_prior_from_record(
 ) -> StructurePrior:
     """The prior that `to_record` describes."""
     given = record["graph"]
-    return build_structure_prior(
+    prior = build_structure_prior(
         reward,
         context,
         manipulable,
@@ -101,6 +113,8 @@ def structure_prior_from_record(
         given=None if given is None else {name: tuple(parents) for name, parents in given.items()},
         latent=[tuple(pair) for pair in record.get("latent", ())],
     )
+    limits = record.get("limits", ())
+    return prior._replace(limits=tuple(Limit(v, tuple(map(int, codes)), float(most)) for v, codes, most in limits))
 
 
 def build_structure_prior(
@@ -149,7 +163,7 @@ def build_structure_prior(
         skipped = confounded if target == reward else ()
         expected = None if given is None else _given_parents(given, target, before, skipped)
         candidates.append(_candidate_parents(target, before, needed, possible, largest, always, expected))
-    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given, pairs)
+    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given, latent=pairs)
 
 
 def _given_parents(
@@ -220,6 +234,19 @@ def _candidate_parents(
         prior[expected] = prior.get(expected, 0.0) + 0.5
     total = math.fsum(prior.values())
     return CandidateParents(target, tuple(prior), tuple(math.log(p / total) for p in prior.values()))
+
+
+def refuse_unset_variables(actions: ActionSpace) -> None:
+    """Raise an error if an action of an explicit list leaves a manipulable variable unset."""
+    for choices in actions.explicit_choices or ():
+        if 0 in choices:
+            unset = actions.names[choices.index(0)]
+            raise ProblemError(
+                "Where the structure is learned, every action sets all manipulable variables; "
+                f"{actions.decode(choices)} leaves {unset!r} unset. Set it, or give a graph. If leaving it unset is a "
+                f"choice, declare it: a manipulable variable 'set_{unset}' with the values 'no' and those of "
+                f"{unset!r}, and {unset!r} as an observed variable."
+            )
 
 
 def count_structure_cells(prior: StructurePrior, sizes: Mapping[str, int]) -> int:

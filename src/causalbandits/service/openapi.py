@@ -42,7 +42,7 @@ STATUS_DESCRIPTIONS = {
     401: "The request has no valid key.",
     403: "The key does not allow this.",
     404: "The study or decision does not exist.",
-    409: "The request contradicts an earlier one, or the study's mode does not allow it.",
+    409: "The request contradicts an earlier one, or the study does not allow it.",
     413: "The request is too large.",
     415: "The body must be JSON.",
     422: "A value is not valid; `errors` names the fields.",
@@ -221,6 +221,8 @@ def error_statuses(route: HTTPRoute) -> tuple[int, ...]:
     if route.request_schema is not None:
         statuses |= {400, 413, 415}
     if route.method == "POST" and route.role is not None:
+        statuses.add(409)
+    if route.path.endswith("/structure"):
         statuses.add(409)
     if route.path == "/readyz":
         statuses.add(503)
@@ -406,6 +408,11 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
         "stranded": "Early outcomes that contradict their decision, with the reasons; 100 at most.",
         "trust_past": "The smallest prior probability with which past rounds are trusted; null without past rounds.",
         "holdout": "The comparison of the control group with the treated units; null without a control group.",
+        "parent_set": "The likeliest parent set of the reward, if the structure is learned; null without outcomes.",
+    },
+    "LikeliestParentSet": {
+        "parents": "The variables of the set; they separate the actions from the reward.",
+        "probability": "The posterior probability of the set.",
     },
     "BudgetStatus": {
         "spent": "The amount spent, in units of the costs.",
@@ -416,7 +423,10 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
     "IncompleteOutcomes": {
         "n": "The number of incomplete outcomes.",
         "of": "The number of outcomes that count, incomplete ones included.",
-        "without_parents": "The number of outcomes that lack a parent of the reward, so that they teach nothing.",
+        "without_parents": (
+            "The number of outcomes that teach nothing, because they lack a parent of the reward, or an observed "
+            "variable if the structure is learned."
+        ),
         "missing": "The variables that are missing.",
         "first": "The first incomplete outcomes.",
         "text": "The same in a sentence.",
@@ -513,6 +523,34 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
         "claim": "The claim in words.",
         "log_e": "The logarithm of the e-value.",
         "done": "The reaction of the policy in words.",
+    },
+    "Structure": {
+        "reward": "The name of the reward.",
+        "outcomes": "The number of outcomes that were learned from.",
+        "unused": "The number of outcomes that were not learned from, because an observed variable is missing.",
+        "must_observe": "The variables whose values must be sent with every outcome.",
+        "variables": "The variables before the reward, in order; edges lead from earlier variables to later ones.",
+        "edges": "All possible edges with their probabilities.",
+        "parent_sets": "The likeliest parent sets of each observed variable and of the reward.",
+        "text": "The structure as lines of text.",
+    },
+    "StructureVariable": {
+        "variable": "The name of the variable.",
+        "role": "context, manipulable (set by decisions) or observed (after the decision).",
+        "values": "The values of the variable.",
+    },
+    "StructureEdge": {
+        "cause": "The variable that the edge leaves.",
+        "effect": "The variable that the edge enters.",
+        "probability": "The posterior probability that the parent set of the effect contains the cause.",
+    },
+    "ParentSets": {
+        "variable": "An observed variable, or the reward.",
+        "likeliest": "The candidate parent sets, the likeliest first; 100 at most.",
+    },
+    "ParentSet": {
+        "parents": "The variables of the set.",
+        "probability": "The posterior probability of the set.",
     },
     "Event": {
         "kind": "outcome, parents (a part without the reward), held, late, expire, correct, retract, cancel or past.",

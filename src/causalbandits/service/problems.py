@@ -144,6 +144,14 @@ PROBLEM_TYPES = {
             "Look at the decision with `GET .../decisions/{decision}`, or at the study's rules with `GET .../{study}`.",
         ),
         ProblemType(
+            "structure-not-learned",
+            409,
+            "No causal structure is learned",
+            "The causal graph of the problem is given, or the study's policy does not learn the structure.",
+            _NOT_EXECUTED,
+            "Read the graph with `GET .../{study}`. To learn it, create a study of a problem without a graph.",
+        ),
+        ProblemType(
             "budget-exhausted",
             409,
             "The budget does not allow further decisions",

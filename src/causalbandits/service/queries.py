@@ -11,7 +11,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from causalbandits.errors import CausalBanditsError, ConflictError, InterventionError, ProblemError, StorageError
+from causalbandits.errors import (
+    CausalBanditsError,
+    ConflictError,
+    InterventionError,
+    PolicyError,
+    ProblemError,
+    StorageError,
+)
 from causalbandits.service.group_commit import LastVerification, Writer
 from causalbandits.service.http import (
     MAX_ITEMS,
@@ -45,9 +52,11 @@ from causalbandits.study import Study, probe_write
 from causalbandits.study.analysis import statistic_key
 from causalbandits.study.remote import (
     encode_action_table,
+    encode_changes,
     encode_evidence,
     encode_recommendation,
     encode_recommendations,
+    encode_structure,
 )
 
 READINESS_TIMEOUT = 5.0
@@ -152,6 +161,23 @@ async def evidence(writer: Writer, request: Request, body: EvidenceRequest) -> J
             raise _refusal(body, error) from None
 
     return await writer.scanner.read(work)
+
+
+async def structure(writer: Writer, request: Request) -> JSONRecord:
+    """The causal structure learned so far, if the problem has no graph: probabilities of edges and of parent sets."""
+
+    def work(study: Study) -> JSONRecord:
+        try:
+            return encode_structure(study.structure())
+        except PolicyError as error:
+            raise FieldsError(error, [], "structure-not-learned") from None
+
+    return await writer.reader.read(work)
+
+
+async def changes(writer: Writer, request: Request) -> JSONRecord:
+    """The changes of mechanisms so far, detected or reported, and the evidence for further ones."""
+    return await writer.reader.read(lambda study: encode_changes(study.changes()))
 
 
 async def report(writer: Writer, request: Request) -> JSONRecord:

@@ -17,6 +17,7 @@ import msgspec
 
 from causalbandits.campaign import Certainty, Recommendation
 from causalbandits.model import Intervention, Variable
+from causalbandits.policies.changes import MechanismChange
 from causalbandits.policies.robust import Evidence
 from causalbandits.study import EarlyOutcome, OutcomeSummary, RemovedOutcome, Rules, StudyReport
 from causalbandits.study.storage import ModeRecord
@@ -150,9 +151,55 @@ RecommendationsRecord = struct(
     refused=list[struct("ContextWithoutAction", "A context without an allowed action.", share=float, why=str)],  # type: ignore[misc]
 )
 EvidenceRecord = record_struct("Evidence", Evidence, "The evidence against each claim of the model.", text=str)
+StructureRecord = struct(
+    "Structure",
+    "The causal structure learned so far. An edge says that its cause is in the parent set of its effect. The parent "
+    "set of the reward separates the actions from the reward. Its variables need not cause the reward.",
+    reward=str,
+    outcomes=int,
+    unused=int,
+    must_observe=list[str],
+    variables=list[  # type: ignore[misc]
+        struct(
+            "StructureVariable",
+            "A variable before the reward.",
+            variable=str,
+            role=Literal["context", "manipulable", "observed"],
+            values=list[State],
+        )
+    ],
+    edges=list[struct("StructureEdge", "A possible edge.", cause=str, effect=str, probability=float)],  # type: ignore[misc]
+    parent_sets=list[  # type: ignore[misc]
+        struct(
+            "ParentSets",
+            "The likeliest parent sets of a variable.",
+            variable=str,
+            likeliest=list[struct("ParentSet", "A candidate parent set.", parents=list[str], probability=float)],  # type: ignore[misc]
+        )
+    ],
+    text=str,
+)
+ChangesRecord = struct(
+    "MechanismChanges",
+    "The changes of mechanisms so far, and the evidence for further ones.",
+    changes=list[record_struct("MechanismChange", MechanismChange, "A change of a mechanism.")],  # type: ignore[misc]
+    mechanisms=list[  # type: ignore[misc]
+        struct(
+            "WatchedMechanism",
+            "A mechanism, its Bayes factor of a further change, and its number of outcomes since the last change.",
+            mechanism=str,
+            expression=str,
+            bayes_factor=float,
+            outcomes=int,
+        )
+    ],
+    alpha=float,
+    threshold=float,
+    text=str,
+)
 EventRecord = struct(
     "Event",
-    "An event in the log: an outcome, a correction, an expiry and so on.",
+    "An event in the log: an outcome, a correction, an expiry and so on. `mechanism` is the changed one of a report.",
     id=str,
     number=int,
     decision=int,
@@ -160,6 +207,7 @@ EventRecord = struct(
     z=list[int] | None,
     reward=float | None,
     observed=dict[str, int] | None,
+    mechanism=str | None,
     at=float,
     by=str | None,
 )

@@ -15,6 +15,7 @@ from causalbandits.service.auth import Role
 from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import PAGE_PARAMETERS, ServiceContext
 from causalbandits.service.records import (
+    ChangesRecord,
     EarlyOutcomePage,
     EventPage,
     EvidenceRecord,
@@ -28,6 +29,7 @@ from causalbandits.service.records import (
     RemovedOutcomePage,
     ReportRecord,
     StatisticPage,
+    StructureRecord,
     StudyDescription,
     StudyPage,
 )
@@ -40,6 +42,7 @@ from causalbandits.service.schemas import (
     RawTellRequest,
     RecommendEachRequest,
     RecommendRequest,
+    ReportChangeRequest,
     SetModeRequest,
     SetPolicyRequest,
     TellRequest,
@@ -134,6 +137,9 @@ ROUTES: tuple[HTTPRoute, ...] = (
         record=RecommendationsRecord,
     ),
     HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest, record=EvidenceRecord),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/structure", "reader", queries.structure, record=StructureRecord),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/changes", "reader", queries.changes, record=ChangesRecord),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/changes", "admin", commands.report_change, ReportChangeRequest, change="changed"),
     HTTPRoute(
         "GET",
         f"{STUDY_ROUTE}/statistics",

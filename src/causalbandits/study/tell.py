@@ -531,7 +531,8 @@ class IncompleteOutcomes(NamedTuple):
     of: int = 0
     """The number of outcomes that count, including incomplete ones."""
     without_parents: int = 0
-    """The number of incomplete outcomes without some parent's value, from which nothing is learned."""
+    """The number of incomplete outcomes from which nothing is learned: without some parent's value, or without some
+    observed value if the structure is learned."""
     missing: tuple[str, ...] = ()
     """The variables that are missing in some of them."""
     first: tuple[IncompleteOutcome, ...] = ()
@@ -582,22 +583,27 @@ def find_incomplete(session: Session, limit: int = MAX_INCOMPLETE) -> Incomplete
         for stored, n in session.log.incomplete_counts().items()
     }
     counts = {stored: pair for stored, pair in counts.items() if pair[1]}
-    parents = set(session.problem.parents)
+    essential = _essential_variables(session.problem)
     names = {name for _, missing in counts.values() for name in missing}
     first = session.log.incomplete_decisions(counts, limit) if limit else []
     return IncompleteOutcomes(
         sum(n for n, _ in counts.values()),
         of,
-        sum(n for n, missing in counts.values() if not parents.isdisjoint(missing)),
+        sum(n for n, missing in counts.values() if not essential.isdisjoint(missing)),
         tuple(name for name in needed if name in names),
         tuple(IncompleteOutcome(row.id, row.key, counts[row.missing][1]) for row in first),
     )
 
 
+def _essential_variables(problem: Problem) -> set[str]:
+    """The variables without whose values an outcome does not update a policy; others are missing for CPTs alone."""
+    return set(problem.parents if problem.structure_prior is None else problem.must_observe)
+
+
 def _explain_incomplete(session: Session, missing: tuple[str, ...]) -> str:
     """The reason why an outcome is incomplete, and the remedy, in terms that also apply to HTTP."""
     _, values, verb = _inflect(1, missing)
-    target = "policy" if any(name in session.problem.parents for name in missing) else "CPTs"
+    target = "CPTs" if _essential_variables(session.problem).isdisjoint(missing) else "policy"
     return (
         f"the outcome is stored and does not update the {target}, because the {values} of "
         f"{', '.join(map(repr, missing))} {verb} missing. Send the {values} as observed, with the same id"
@@ -659,5 +665,5 @@ def learn(
             outcome.number, None, request, choice, outcome.context, *provenance, IS_PAST, mode=session.mode.version
         )
         session.log.add_decision(row)
-        session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), None)
+        session.record_event(row, "past", outcome.z or None, to_fixed_point(outcome.reward), outcome.observed)
     return LearnSummary(len(outcomes), dict(importer.left_out), resolved_trust)

@@ -5,17 +5,30 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import causalbandits as cb
 from causalbandits.errors import ProblemError, SizeError
 from causalbandits.policies.structure import ParentSets, structure_layout
-from causalbandits.policies.structure.parent_sets import KAPPAS, pooled_moments
+from causalbandits.policies.structure.parent_sets import (
+    KAPPAS,
+    NEGLIGIBLE,
+    _exp,
+    _log,
+    add_to_moments,
+    count_tables,
+    exp_unless_negligible,
+    log_by_table,
+    mean_and_squares,
+    pooled_moments,
+    table_capacity,
+)
 from causalbandits.problem.structure_prior import build_structure_prior
 
 NAMES, SIZES = ("x", "v", "w"), {"x": 2, "v": 3, "w": 2}
@@ -95,7 +108,7 @@ def test_the_evidence_of_real_rewards_is_the_integral_over_means_and_scale() -> 
     n, mean, squares = pooled_moments(statistic)
     assert (n, mean) == (12, pytest.approx(rewards.mean(), rel=1e-14))
     assert squares == pytest.approx(((rewards - rewards.mean()) ** 2).sum(), rel=1e-12)
-    evidence = sets._log_evidence_by_kappa(statistic)
+    evidence = sets.terms_by_kappa(statistic).log_posterior(slice(None))
 
     def integral(parents: tuple[int, ...], kappa: float) -> float:
         keys = [tuple(codes[k] for k in parents) for codes, _ in rows]
@@ -156,7 +169,7 @@ def test_sampled_values_are_the_sum_over_the_observed_variables(model) -> None:
         theta = sets._sample_means(statistic, model, structure.reward_set, rng, 3)
         cpts = {}
         for number, chosen in structure.sets:
-            target = sets._targets[number]
+            target = sets.targets[number]
             block = sets._rows(statistic, target)[target.starts[chosen] : target.starts[chosen + 1]] + 1.0
             gammas = rng.standard_gamma(np.broadcast_to(block, (3, *block.shape)))
             cpts[sets.observed[number]] = (target.sets[chosen], gammas / gammas.sum(axis=-1, keepdims=True))
@@ -238,13 +251,25 @@ def test_tiers_order_the_observed_variables() -> None:
         ({"known": "wholly"}, "known must be 'partly'"),
         ({"known": "partly"}, "known='partly' is for a graph"),
         ({"optional": True}, "every manipulable variable is set in every decision"),
-        ({"max_probability": {"w": 0.1}}, "need a graph"),
-        ({"data": {"x": ["a"]}}, "CPTs are learned online. Leave out data="),
+        ({"max_probability": {"x": {"a": 0.1}}}, "Unknown observed variable in max_probability=: 'x'"),
+        ({"max_probability": {"v": {"s": 0.1}}}, "max_probability"),
+        ({"max_probability": 0.1}, "max_probability must map variables"),
+        ({"reward_parents": ["v"]}, "leave reward_parents= and can_observe= out: they need a graph"),
+        ({"data": {"x": ["a"]}}, "pass the rows to the method learn of the agent"),
+        ({"prior": 5.0}, "CPTs are learned online from a flat prior. Leave out prior="),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(arguments, message) -> None:
     with pytest.raises(ProblemError, match=message):
         problem(**arguments)
+
+
+def test_actions_that_leave_a_variable_unset_are_refused_with_the_way_out() -> None:
+    arguments = {"reward": "y", "manipulable": {"a": [0, 1], "b": [0, 1]}, "values": {"z": [0, 1]}}
+    actions = [{"a": 0, "b": 1}, {"a": 1, "b": 0}]
+    assert cb.Problem(None, **arguments, actions=iter(actions)).actions.size == 2
+    with pytest.raises(ProblemError, match=r"do\(a=0\) leaves 'b' unset.*'set_b' with the values 'no'"):
+        cb.Problem(None, **arguments, actions=iter([*actions, {"a": 0}]))
 
 
 def test_too_many_sets_are_refused_with_the_way_out() -> None:
@@ -264,3 +289,109 @@ def test_options_of_structure_are_refused_where_a_graph_is_given() -> None:
 def test_the_layout_is_refused_on_a_problem_with_a_graph() -> None:
     with pytest.raises(cb.CausalBanditsError, match="this problem's graph is given"):
         structure_layout(cb.zoo.email_campaign().problem)
+
+
+def test_logarithms_of_counts_are_those_of_the_gamma_function() -> None:
+    """To half a unit of the resolution, and to the last digits of scipy's function."""
+    tables = count_tables((1, 2, 5), 2**12, "gaussian")
+    counts = np.arange(2**12 + 1)
+    for start, row in zip((1, 2, 5), tables.log_gamma, strict=True):
+        exact = special.gammaln(start + counts) - special.gammaln(start)
+        assert np.allclose(np.ldexp(row.astype(float), -tables.bits), exact, rtol=4e-16, atol=1e-12)
+    halves = 0.5 * np.log(KAPPAS[:, None] / (KAPPAS[:, None] + counts))
+    assert np.abs(np.ldexp(tables.shrinkage.astype(float), -tables.bits) - halves).max() <= 2.0**-44
+
+
+@pytest.mark.parametrize("n", [0, 1023, 1024, 2**15 - 1, 2**15, 2**19])
+def test_no_sum_of_logarithms_of_counts_exceeds_63_bits(n: int) -> None:
+    capacity = table_capacity(n)
+    assert n < capacity
+    tables = count_tables((1, 9), capacity, "beta")
+    assert tables.bits == 43 - max(0, capacity.bit_length() - 16)
+    assert tables.log_gamma.min() >= 0
+    assert tables.log_gamma.max() < 2**62
+    assert (np.diff(tables.log_gamma) >= 0).all()
+
+
+@given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=40), st.floats(-1e9, 1e9))
+def test_moments_lose_no_digits(numbers: list[float], offset: float) -> None:
+    """Against fractions; rewards are offset, so that squares cancel."""
+    rewards = [offset + x for x in numbers]
+    pooled = np.zeros(5)
+    for reward in rewards:
+        add_to_moments(pooled, reward)
+    mean, squares = mean_and_squares(*pooled.tolist())
+    exact = [Fraction(x) for x in rewards]
+    true_mean = sum(exact) / len(exact)
+    true_squares = sum((x - true_mean) ** 2 for x in exact)
+    largest = max(abs(x) for x in rewards)
+    assert abs(Fraction(mean) - true_mean) <= Fraction(largest) * Fraction(4e-16)
+    assert abs(Fraction(squares) - true_squares) <= true_squares * Fraction(1e-14) + Fraction(largest) ** 2 * Fraction(
+        1e-28
+    ) * len(exact)
+
+
+@pytest.mark.parametrize("context", [(), (1,)])
+def test_any_order_of_summation_gives_the_sum_over_seven_observed_variables(context: tuple[int, ...]) -> None:
+    """Against one contraction of all CPTs and means, from the same random numbers."""
+    names = ("x", "u", *(f"v{k}" for k in range(7)))
+    sizes = {name: 2 + k % 2 for k, name in enumerate(names)}
+    prior = build_structure_prior("y", names[: len(context)], names[len(context) : 2], names[2:], max_parents=2)
+    sets = ParentSets(prior, names, sizes)
+    statistic, rng = sets.empty(), np.random.default_rng(0)
+    for _ in range(30):
+        sets.add(statistic, np.array([rng.integers(size) for size in sets.sizes]), float(rng.integers(2)))
+    weights = [np.full(len(candidate.sets), 1.0 / len(candidate.sets)) for candidate in prior.candidates]
+    widths = set()
+    for seed in range(60):
+        structure = sets.sample_structure(weights, np.random.default_rng(seed))
+        kept, values = sets.sample_values(statistic, "beta", structure, context, np.random.default_rng(seed), 2)
+        rng = np.random.default_rng(seed)
+        means = sets._sample_means(statistic, "beta", structure.reward_set, rng, 2)
+        operands: list = [means, [9, *sets.reward_target.sets[structure.reward_set]]]
+        for number, chosen in structure.sets:
+            target = sets.targets[number]
+            block = sets._rows(statistic, target)[target.starts[chosen] : target.starts[chosen + 1]] + 1.0
+            gammas = rng.standard_gamma(block, (2, *block.shape))
+            cpt = gammas / gammas.sum(axis=-1, keepdims=True)
+            members = (*target.sets[chosen], sets.observed[number])
+            operands += [cpt.reshape(2, *(sets.sizes[k] for k in members)), [9, *members]]
+        manipulable = sorted({k for axes in operands[1::2] for k in axes if k < 2})
+        full = np.einsum(*operands, [9, *manipulable])
+        expected = full[:, context[0]] if context and 0 in manipulable else full
+        assert kept == tuple(k for k in manipulable if k >= len(context))
+        assert np.allclose(values, expected, rtol=1e-12, atol=0.0)
+        widths.add(len(structure.sets))
+    assert max(widths) >= 5
+
+
+@given(st.lists(st.floats(NEGLIGIBLE, 0.0), min_size=1), st.lists(st.floats(1e-300, 1e300), min_size=1))
+def test_exponentials_and_logarithms_are_accurate_and_the_same_for_arrays_and_numbers(
+    logs: list[float], positive: list[float]
+) -> None:
+    exps = _exp(np.array(logs))
+    assert exps.tolist() == [exp_unless_negligible(x) for x in logs]
+    assert exps == pytest.approx([math.exp(x) if x > NEGLIGIBLE else 0.0 for x in logs], rel=1e-15, abs=0.0)
+    found = _log(np.array(positive))
+    assert found.tolist() == [log_by_table(x) for x in positive]
+    assert found == pytest.approx([math.log(x) for x in positive], rel=5e-16, abs=3e-16)
+
+
+def test_sets_that_are_negligible_have_probability_0_and_are_never_drawn() -> None:
+    """A set that is e^-60 times as likely as the likeliest one; another, e^-59 times, is kept."""
+    probabilities = _exp(np.array([0.0, NEGLIGIBLE, NEGLIGIBLE + 1.0, -1e9]))
+    assert probabilities.tolist() == [1.0, 0.0, pytest.approx(math.exp(NEGLIGIBLE + 1.0), rel=1e-15), 0.0]
+    assert [exp_unless_negligible(x) for x in (0.0, NEGLIGIBLE, NEGLIGIBLE + 1.0)] == probabilities[:3].tolist()
+
+
+def test_a_restored_statistic_forgets_what_it_had_computed() -> None:
+    prior = build_structure_prior("y", (), ("x",), ("v", "w"))
+    sets = ParentSets(prior, NAMES, SIZES)
+    first, second = sets.empty(), sets.empty()
+    for codes, reward in sample_rows(0, 50):
+        sets.add(first, np.array(codes), float(reward))
+    before = [weights.tolist() for weights in sets.weights(second, "beta")]
+    second.restore(first.to_record())
+    after = [weights.tolist() for weights in sets.weights(second, "beta")]
+    assert after == [weights.tolist() for weights in sets.weights(first, "beta")]
+    assert after != before

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import causalbandits as cb
+from causalbandits.campaign import LearnedStructure
 from causalbandits.errors import PolicyError, ProblemError, TellError
 from causalbandits.policies.structure import ParentSetCounts, structure_layout
 
@@ -108,7 +110,7 @@ def test_an_outcome_that_lacks_an_observed_variable_is_refused_and_a_lost_one_is
     with pytest.raises(TellError, match="lacks 'subject', 'template'"):
         agent.tell(decision, reward=1)
     agent.tell(decision, reward=1, observed={"subject": "short", "template": None})
-    assert any("1 outcomes lack a value" in caveat for caveat in agent.recommend().caveats)
+    assert any("1 outcome lacks a value" in caveat for caveat in agent.recommend().caveats)
     assert agent.structure().rounds == 0
 
 
@@ -195,8 +197,12 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 def test_structure_is_refused_where_it_is_not_learned() -> None:
     agent = cb.Agent(cb.zoo.email_campaign().problem, seed=0)
-    with pytest.raises(PolicyError, match=r"structure\(\) is for problems whose graph is not known"):
+    with pytest.raises(PolicyError, match="causal graph of this problem is given"):
         agent.structure()
+    with pytest.raises(PolicyError, match="one mean reward per action"):
+        cb.Agent(cb.Problem(None, reward="click", manipulable=MANIPULABLE), seed=0).structure()
+    with pytest.raises(PolicyError, match="'ts' does not learn the causal structure"):
+        cb.Agent(problem(), "ts", seed=0).structure()
     with pytest.raises(PolicyError, match="this problem's graph is given"):
         cb.Agent(cb.zoo.email_campaign().problem, "c-ts-structure")
     structure = cb.Agent(problem(), seed=0).structure()
@@ -206,14 +212,9 @@ def test_structure_is_refused_where_it_is_not_learned() -> None:
         structure.graph(2)
 
 
-def test_a_budget_is_refused_with_the_way_out() -> None:
-    with pytest.raises(cb.CausalBanditsError, match="budget"):
-        cb.Agent(problem(costs={"product": 0.1}), budget=cb.Budget(10, rounds=100))
-
-
 def test_a_simulation_whose_environment_does_not_draw_an_observed_variable_is_refused() -> None:
     believed = cb.Problem(None, reward="click", manipulable=MANIPULABLE, values={**OBSERVED, "device": ["phone", "pc"]})
-    with pytest.raises(ProblemError, match="'device', and the environment does not draw it"):
+    with pytest.raises(ProblemError, match="'device', and the environment has no such variable; it has 'product'"):
         cb.simulate(ENVIRONMENT, "c-ts-structure", believed=believed, horizon=10, replications=1, progress=False)
 
 
@@ -243,3 +244,63 @@ def test_a_description_reads_no_options_off_a_graph_that_nobody_gave() -> None:
 def test_a_check_of_the_graph_is_refused_with_the_way_to_one() -> None:
     with pytest.raises(ProblemError, match=r"requires a graph, .* agent\.structure\(\)\.graph\(\)"):
         cb.Agent(problem(), seed=0).check()
+
+
+def test_reports_have_the_structure(tmp_path: Path) -> None:
+    with cb.Study.create(tmp_path / "study.db", problem(), seed=5) as study:
+        assert study.report().parent_set is None
+        play(study, 200, 0)
+        structure, report = study.structure(), study.report(tmp_path / "page.html")
+        best, probability = structure.likeliest_sets("click", 1)[0]
+        assert report.parent_set == (best, probability)
+        assert report.to_record()["parent_set"] == {"parents": list(best), "probability": probability}
+        said = f"Likeliest parent set of the reward: {', '.join(best)} (probability {probability:.2f})"
+        assert said in repr(report)
+        page = (tmp_path / "page.html").read_text()
+        assert "The learned structure" in page
+        assert "The causal graph" not in page
+        assert "Its variables need not cause the reward" in page
+        study.use("ts")
+        assert study.report(tmp_path / "page.html").parent_set is None
+        page = (tmp_path / "page.html").read_text()
+        assert "does not learn the causal structure" in page
+
+
+def test_a_structure_is_built_again_from_its_record() -> None:
+    values = {"subject": [("a", 1), ("b", 2)], "device": [0.5, 1]}
+    found = cb.Problem(None, reward="y", manipulable={"x": [0, 1]}, values=values, context={"c": ["p", "q"]})
+    agent = cb.Agent(found, seed=0)
+    for k in range(20):
+        observed = {"subject": values["subject"][k % 2], "device": values["device"][k % 2]}
+        agent.tell(agent.ask(context={"c": "p"}), reward=k % 3, observed=observed)
+    structure = agent.structure()
+    record = json.loads(json.dumps(structure.to_record()))
+    again = LearnedStructure.from_record(record)
+    assert again == structure
+    assert repr(again) == repr(structure)
+    assert again.graph(0.2) == structure.graph(0.2)
+    assert structure.roles == {"c": "context", "x": "manipulable", "subject": "observed", "device": "observed"}
+    assert structure.edges_into("y")[0][1] == max(p for (_, effect), p in structure.edges.items() if effect == "y")
+
+
+def test_a_record_has_the_hundred_likeliest_sets_of_a_variable() -> None:
+    names = {f"v{k}": [0, 1] for k in range(8)}
+    structure = cb.Agent(cb.Problem(None, reward="y", manipulable={"x": [0, 1]}, values=names), seed=0).structure()
+    again = LearnedStructure.from_record(structure.to_record())
+    assert (len(structure.parent_sets["y"]), len(again.parent_sets["y"])) == (256, 100)
+    assert again.edges == structure.edges
+
+
+def test_estimates_are_the_same_when_they_are_asked_for_again() -> None:
+    """They are kept until the next outcome, of one context at a time."""
+    found = cb.Problem(None, reward="y", manipulable={"x": [0, 1]}, values={"v": [0, 1]}, context={"c": [0, 1]})
+    agent, fresh = (cb.Agent(found, seed=0) for _ in range(2))
+    for one in (agent, fresh):
+        for k in range(12):
+            one.tell(one.ask(context={"c": k % 2}), reward=k % 3, observed={"v": k % 2})
+            if one is agent:
+                one.recommend(context={"c": 0})
+                one.recommend(context={"c": 1})
+    for c in (0, 1, 0):
+        assert agent.recommend(context={"c": c}) == fresh.recommend(context={"c": c})
+    assert agent.recommend(context={"c": 0}) != agent.recommend(context={"c": 1})

@@ -7,13 +7,14 @@ import io
 import matplotlib
 import numpy as np
 import pytest
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import causalbandits as cb
 from causalbandits._files import refuse_unwritable, refuse_unwritable_folder
-from causalbandits.errors import StateError
+from causalbandits.campaign import LearnedStructure
+from causalbandits.errors import PolicyError, StateError
 from causalbandits.results.plots import fonts
-from causalbandits.results.plots.graph import layered_layout, plot_graph
+from causalbandits.results.plots.graph import layered_layout, place_labels, plot_graph
 from causalbandits.results.plots.regret import plot_final
 
 
@@ -210,3 +211,54 @@ def test_the_context_has_a_colour_of_its_own_and_is_never_left_out():
     colours = {text.get_text(): text.get_bbox_patch().get_facecolor() for text in ax.texts}
     assert colours["segment"] == colours["visits"]
     assert len({colours[name] for name in ("segment", "purpose", "subject", "click")}) == 4
+
+
+def structure_of(seed, observed):
+    """A learned structure with random probabilities of all edges."""
+    rng = np.random.default_rng(seed)
+    roles = {"c": "context", "a": "manipulable", "b": "manipulable", **{f"v{k}": "observed" for k in range(observed)}}
+    order = [*roles, "y"]
+    edges = {
+        (cause, effect): float(rng.random() ** 3)
+        for i, effect in enumerate(order)
+        for cause in order[:i]
+        if effect == "y" or roles[effect] == "observed"
+    }
+    return LearnedStructure("y", 10, edges, {"y": {("a",): 1.0}}, dict.fromkeys(roles, (0, 1)), roles)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_learned_structure_has_a_probability_at_each_arrow_and_no_arrow_behind_a_variable(seed, tmp_path):
+    structure = structure_of(seed, 2 + 2 * seed)
+    figure = structure.plot(tmp_path / "structure.png", at_least=0.3)
+    assert (tmp_path / "structure.png").exists()
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    likely = structure.likely_edges(0.3)
+    written = [text.get_text() for text in ax.texts]
+    assert sorted(written) == sorted([*structure.values, "y", *(f"{p:.2f}" for p in likely.values())])
+    boxes = [patch.get_window_extent() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    assert (len(boxes), len(arrows)) == (len(structure.values) + 1, len(likely))
+    for arrow in arrows:
+        inner = list(curve(arrow, ax))[2:-2]
+        assert not any(box.contains(*point) for point in inner for box in boxes)
+    widths = [arrow.get_linewidth() for arrow in arrows]
+    assert np.argsort(widths).tolist() == np.argsort(list(likely.values())).tolist()
+
+
+def test_a_picture_of_a_structure_is_refused_before_it_is_drawn(tmp_path):
+    with pytest.raises(StateError, match="must end in its format"):
+        structure_of(0, 2).plot(tmp_path / "picture")
+    with pytest.raises(PolicyError, match="at_least must be a probability"):
+        structure_of(0, 2).plot(at_least=2)
+    assert structure_of(0, 2).plot(at_least=1).axes[0].texts[0].get_text() == "c"
+
+
+def test_labels_stand_off_each_other_and_off_boxes():
+    across = np.linspace((0.0, 0.0), (10.0, 0.0), 41)
+    boxes = [((4.0, -1.0), (6.0, 1.0))]
+    middles = place_labels([across, across + 0.1], boxes, (1.0, 0.5))
+    for x, _ in middles:
+        assert not 3.5 < x < 6.5
+    assert abs(middles[0][0] - middles[1][0]) >= 1.0

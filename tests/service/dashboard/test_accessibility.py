@@ -28,6 +28,7 @@ PAGES = [
     "/",
     "/mail",
     "/empty",
+    "/learned",
     "/mail/decision?id=0",
     "/mail/decision?id=201",
     "/mail/what-if?send_time=morning",
@@ -53,6 +54,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         study.tell("too-early", reward=1, observed={**MAIL, "send_time": "evening"})
         study.ask(key="too-early", eligible=[{"send_time": "morning"}])
         study.ask()
+    values = {"subject": ["short", "long"], "device": ["phone", "pc"]}
+    without_graph = cb.Problem(None, reward="click", manipulable={"purpose": ["promo", "news"]}, values=values)
+    with cb.Study.create(folder / "learned.db", without_graph, seed=1) as study:
+        for k, decision in enumerate(study.ask(40)):
+            observed = {"subject": "short" if decision.action["purpose"] == "promo" else "long", "device": "pc"}
+            study.tell(decision.id, reward=k % 2, observed=observed)
+        study.tell(study.ask().id, reward=1)
     running = Served(build_service(sorted(folder.glob("*.db"))))
     yield running
     running.stop()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
 from causalbandits.engine.compiled import arrays
 from causalbandits.engine.compiled.arrays import Record
-from causalbandits.engine.compiled.cpt_learning import CptLearning, can_learn
+from causalbandits.engine.compiled.cpt_learning import (
+    CptLearning,
+    StructureLearning,
+    can_learn,
+    can_learn_structure,
+)
 from causalbandits.engine.compiled.kernel_arguments import (
     Scene,
+    build_action_costs,
     build_call,
     build_scene,
     plays_by_block,
@@ -19,11 +27,13 @@ from causalbandits.engine.driver import POLICY, WORLD, Moments, Rounds, Trajecto
 from causalbandits.environments import (
     LISTED,
     AdditiveMean,
+    AnyEnvironment,
     BernoulliReward,
     Environment,
     GaussianReward,
     LinearReward,
     StudentReward,
+    segments_of,
 )
 from causalbandits.policies import (
     FAMILIES,
@@ -41,6 +51,7 @@ from causalbandits.policies.cpts import CellsAndCPTs
 from causalbandits.policies.exploration import BatchedCells
 from causalbandits.policies.linear import LinearPolicy
 from causalbandits.policies.posteriors import MainEffectCells
+from causalbandits.policies.structure import ParentSetCounts, StructureThompsonSampling
 from causalbandits.problem import Problem
 from causalbandits.problem.candidates import ProductActions
 
@@ -80,10 +91,27 @@ CONTEXTS_COMPILED = 2**8
 """The maximum number of contexts laid out in advance; with more, the plain driver computes contexts as they occur."""
 
 
-def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
+def can_play(env: AnyEnvironment, policy: AnyPolicy, problem: Problem) -> bool:
     """Whether the compiled driver supports this run; its numbers equal the plain driver's bit for bit."""
+    environments = [segment.env for segment in segments_of(env)]
+    if not all(_can_play_constant(each, policy, problem) for each in environments):
+        return False
+    if not env.problem.context or len(environments) == 1:
+        return True
+    # a context that occurs in some of the environments only has no constant position
+    scenes = [build_scene(each, policy, problem) for each in environments]
+    return len({(scene.context_codes, scene.policy_contexts) for scene in scenes}) == 1
+
+
+def _can_play_constant(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     has_compiled_reward = type(env.reward) in (BernoulliReward, GaussianReward, LinearReward, StudentReward)
+    if isinstance(policy, StructureThompsonSampling) and policy.changes is not None:
+        return False
+    if has_compiled_reward and type(policy) is StructureThompsonSampling:
+        return can_learn_structure(env, policy, problem)
     if not has_compiled_reward or type(policy) not in CELL_POLICIES | LINEAR_POLICIES:
+        return False
+    if isinstance(policy, CellPolicy) and policy.changes is not None:
         return False
     if (
         isinstance(policy, GittinsPolicy | CausalTSUCB)
@@ -102,7 +130,7 @@ def can_play(env: Environment, policy: AnyPolicy, problem: Problem) -> bool:
     if Moments(env, policy, problem).infeasible:
         return False
     scene = build_scene(env, policy, problem)
-    if policy.traits.learns_cpts and (_learns_scales(policy) or not can_learn(scene)):
+    if policy.traits.learns_cpts and (env.shown or _learns_scales(policy) or not can_learn(scene)):
         return False
     if any(moment.situation.problem.is_restricted for moment in scene.moments):
         return False
@@ -142,7 +170,7 @@ def _can_play_by_actions(env: Environment, policy: AnyPolicy, problem: Problem) 
 
 
 def play_compiled(
-    env: Environment,
+    env: AnyEnvironment,
     policy: AnyPolicy,
     problem: Problem,
     rounds: Rounds,
@@ -150,35 +178,52 @@ def play_compiled(
     replication: int,
     watch: Watch | None = None,
 ) -> Trajectory:
-    """As `driver.play`, compiled, in segments between which the user can interrupt and `watch` is called."""
+    """As `driver.play`, compiled, in segments: between them the user can interrupt, `watch` is called, and the
+    environment changes."""
     from causalbandits.engine.compiled.kernel_cache import kernel
     from causalbandits.engine.compiled.primitives import RECOMPUTE_EVERY
 
     streams = arrays.Streams(stream(seed, replication, POLICY), stream(seed, replication, WORLD))
-    scene, statistic = build_scene(env, policy, problem), policy.init(problem)
+    (_, first), *changes = segments_of(env)
+    scene, statistic = build_scene(first, policy, problem), policy.init(problem)
     counts_plays = watch is not None and scene.size <= LISTED
     learning = _build_learning(policy, scene, statistic, streams)
+    structure = _build_structure_learning(policy, scene, statistic)
     start, step = 0, RECOMPUTE_EVERY * max(1, rounds_at_once(scene, policy) // RECOMPUTE_EVERY)
     recorder = Recorder(rounds, scene.size if counts_plays else None)
     while start < rounds[-1]:
+        if changes and changes[0].start == start + 1:
+            scene = build_scene(changes.pop(0).env, policy, problem)
+            if learning is not None:
+                learning.enter(scene, true_environment(scene, policy))
+            if structure is not None:
+                structure.enter(scene, true_environment(scene, policy))
         slot = int(np.searchsorted(rounds, start, side="right"))
         end = min(start + step, int(rounds[slot if watch is not None else -1]))
+        if changes:
+            end = min(end, changes[0].start - 1)
         if isinstance(statistic, BatchedCells):
             end = min(end, statistic.batch_end)
-        name, arguments = build_call(policy, scene, statistic, range(start, end))
+        if structure is not None:
+            end = structure.last_round(start, end)
+            name, arguments = structure.build_call()
+        else:
+            name, arguments = build_call(policy, scene, statistic, range(start, end))
         if learning is not None:
             name, (rule, *_) = "thompson with learned CPTs", arguments
             arguments = rule, *learning.arguments()
         stopped = kernel(name)(*arguments, streams, recorder.record(start, end))
         if learning is not None:
             end = start + learning.advance(stopped)
+        if structure is not None:
+            structure.advance()
         statistic.rounds, start = end, end
         if isinstance(statistic, MainEffectCells):
             statistic.forget_posterior()
         if isinstance(statistic, BatchedCells):
             statistic.start_next_batch_if_due()
         if watch is not None and end == rounds[slot]:
-            watch(slot, statistic, lambda: _plays_by_number(recorder.plays, scene))
+            watch(slot, statistic, partial(_plays_by_number, recorder.plays, scene))
     return recorder.sums
 
 
@@ -187,6 +232,13 @@ def _build_learning(
 ) -> CptLearning | None:
     if isinstance(policy, CausalThompsonSampling) and isinstance(statistic, CellsAndCPTs):
         return CptLearning(policy, scene, statistic, streams, true_environment(scene, policy))
+    return None
+
+
+def _build_structure_learning(policy: AnyPolicy, scene: Scene, statistic: Statistic) -> StructureLearning | None:
+    if isinstance(policy, StructureThompsonSampling) and isinstance(statistic, ParentSetCounts):
+        costs = build_action_costs(scene, True)
+        return StructureLearning(policy, scene, statistic, true_environment(scene, policy), costs)
     return None
 
 

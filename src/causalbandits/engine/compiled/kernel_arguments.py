@@ -118,7 +118,7 @@ def _cell_call(policy: CellPolicy, scene: Scene, cells: Cells, rewards_before: r
         moving,
         explorations,
         samples,
-        _action_costs(scene, policy.weighs_costs),
+        build_action_costs(scene, policy.weighs_costs),
     )
     tree = scene.problem.compute_once(
         ("tree", policy.traits.searches_all, scene.context_codes), lambda: _flat_tree(scene)
@@ -164,7 +164,7 @@ def _gittins_call(policy: GittinsPolicy | CausalTSUCB, scene: Scene, cells: Cell
     samples = (
         policy.samples if isinstance(policy, CausalScreen) else policy.samples if isinstance(policy, CausalTSUCB) else 1
     )
-    moving, action_costs = policy.traits.learns_scales, _action_costs(scene, True)
+    moving, action_costs = policy.traits.learns_scales, build_action_costs(scene, True)
     windows = _discovery_windows(policy, rewards_before) if isinstance(policy, CausalGittins) else np.zeros((1, 2))
     rule = arrays.GittinsRule(
         _index_parameters(policy, cells), moving, effective_horizons, samples, action_costs, windows
@@ -189,7 +189,7 @@ def _exploration_call(
             lambda: arrays.build_design_rows([action_distributions(situation) for situation in situations]),
         )
         return "track and stop", (
-            arrays.TrackingRule(policy.tolerance, _action_costs(scene, True)),
+            arrays.TrackingRule(policy.tolerance, build_action_costs(scene, True)),
             rows,
             environment,
             sums,
@@ -230,7 +230,7 @@ def _flat_tree(scene: Scene) -> arrays.FlatTree:
 def _linear_call(policy: LinearPolicy, scene: Scene, statistic: Regression, rewards_before: range) -> Call:
     regression, env = _regression_arrays(statistic), scene.env
     by_rows = plays_by_block(scene, policy)
-    rule = _linear_rule(policy, scene.problem, rewards_before, _action_costs(scene, not by_rows))
+    rule = _linear_rule(policy, scene.problem, rewards_before, build_action_costs(scene, not by_rows))
     if by_rows:
         features = policy.resolve_features(scene.problem)
         features_by_block = env.compute_once(("by block", features), lambda: _features_by_block(scene, policy))
@@ -263,7 +263,7 @@ def _regressor_arrays(scene: Scene, policy: LinearPolicy) -> arrays.Regressors:
     return arrays.build_regressors(means, policy.configuration_features(scene.problem))
 
 
-def _action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None:
+def build_action_costs(scene: Scene, weighs_costs: bool) -> arrays.ActionCosts | None:
     """The costs of the searched actions, if the policy uses them."""
     costs = scene.problem.costs
     if costs is None or not weighs_costs:

@@ -15,6 +15,7 @@ from causalbandits.engine.compiled.gittins import gittins_rounds
 from causalbandits.engine.compiled.gittins_main_effects import gittins_main_effects_rounds
 from causalbandits.engine.compiled.linear import by_block_rounds, linear_rounds
 from causalbandits.engine.compiled.screen import screen_rounds
+from causalbandits.engine.compiled.structure import structure_rounds
 from causalbandits.engine.compiled.thompson import learned_cpt_rounds, thompson_rounds
 from causalbandits.engine.compiled.ts_ucb import ts_ucb_rounds
 from causalbandits.engine.compiled.ucb import ucb_action_rounds, ucb_context_rounds, ucb_rounds
@@ -28,6 +29,7 @@ KERNELS: dict[str, Any] = {
     "linear by block": by_block_rounds,
     **DESIGN_KERNELS,
     "thompson with learned CPTs": learned_cpt_rounds,
+    "learned structure": structure_rounds,
     "ts-ucb": ts_ucb_rounds,
     "screen": screen_rounds,
     "gittins": gittins_rounds,
@@ -46,10 +48,13 @@ SOURCES = (
     "policies/posteriors/index_functions.py",
     "policies/posteriors/main_effects.py",
     "policies/statistics.py",
+    "policies/structure/parent_sets.py",
+    "policies/structure/thompson.py",
     "problem/optimal_design.py",
     "problem/projection/argmax.py",
     "engine/compiled/argmax.py",
     "engine/compiled/arrays.py",
+    "engine/compiled/cpt_learning.py",
     "engine/compiled/exploration.py",
     "engine/compiled/gittins.py",
     "engine/compiled/gittins_main_effects.py",
@@ -58,6 +63,7 @@ SOURCES = (
     "engine/compiled/projection.py",
     "engine/compiled/sampling.py",
     "engine/compiled/screen.py",
+    "engine/compiled/structure.py",
     "engine/compiled/thompson.py",
     "engine/compiled/ts_ucb.py",
     "engine/compiled/ucb.py",

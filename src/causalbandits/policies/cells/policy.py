@@ -24,6 +24,8 @@ from causalbandits._typing import Array, Codes, Z
 from causalbandits.errors import PolicyError, SizeError
 from causalbandits.model import CausalModel, LatentModel
 from causalbandits.policies.base import FamilyPolicy
+from causalbandits.policies.changes import CellChangeLayout, ChangeTracker, describe_change, parse_false_alarm_rate
+from causalbandits.policies.cpts import LearnedCPTs
 from causalbandits.policies.feedback import (
     Bounds,
     Incumbent,
@@ -131,10 +133,29 @@ class CellPolicy(FamilyPolicy[Cells]):
     """Whether the cost of an action is subtracted from its score."""
     has_kernel: ClassVar[bool] = True
     """Whether simulated rounds can be compiled, if the policy is in the registry."""
+    follows_changes: ClassVar[bool] = True
+    """Whether cells may start anew while the policy runs."""
+
+    changes: float | None = None
+
+    def _resolve_changes(self) -> None:
+        """Check `changes`, and put the default level in the place of True."""
+        if self.changes is None or self.changes is False:
+            object.__setattr__(self, "changes", None)
+            return
+        if not self.follows_changes:
+            raise PolicyError(
+                f"The family {self.family!r} decides by batches or rules that a change would invalidate, so it has no "
+                "changes=. Use 'c-ts', 'c-gittins', 'c-ucb' or 'ts' with changes=."
+            )
+        object.__setattr__(self, "changes", parse_false_alarm_rate(self.changes))
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(searches_all=not self.causal, needs_parents=self.causal)
+        follows = self.changes is not None
+        return Traits(
+            searches_all=not self.causal, needs_parents=self.causal, sequential=follows, follows_changes=follows
+        )
 
     @property
     @abstractmethod
@@ -154,14 +175,28 @@ class CellPolicy(FamilyPolicy[Cells]):
     def init(self, problem: Problem) -> Cells:
         validate_parents(self, problem)
         if not self.causal:
-            return self.empty_cells(action_cell_count(self.id, problem))
+            return self._with_tracker(problem, self.empty_cells(action_cell_count(self.id, problem)))
         if problem.configurations > CELL_LIMIT:
             raise SizeError(
                 f"The policy {self.id!r} learns a mean for each of the {problem.configurations} configurations of "
                 f"{len(problem.parents)} parents; the limit is {CELL_LIMIT}. Use a linear policy (cl-ts), or a "
                 'smaller adjustment set (adjust="smallest").'
             )
-        return self.empty_cells(problem.configurations)
+        return self._with_tracker(problem, self.empty_cells(problem.configurations))
+
+    def learned_cpts(self, problem: Problem) -> LearnedCPTs | None:
+        """The CPTs that the policy learns; None if it takes them as known, or does not use them."""
+        return None
+
+    def _with_tracker(self, problem: Problem, cells: Cells) -> Cells:
+        """The cells, with a change tracker if the policy follows changes."""
+        if self.changes is not None:
+            cpts, reward = self.learned_cpts(problem), problem.reward or "reward"
+            layout = CellChangeLayout(
+                reward, len(cells.count), cpts, problem.actions.variables_always_set(), self.traits.counts_successes
+            )
+            cells.attach_tracker(ChangeTracker(layout, self.changes))
+        return cells
 
     def empty_cells(self, cells: int) -> Cells:
         """An empty statistic for this number of cells."""
@@ -243,11 +278,29 @@ class CellPolicy(FamilyPolicy[Cells]):
         """The cell of an outcome; `problem` is conditional on the context that was known at the decision."""
         return problem.configuration(z) if self.causal else self.first_cell(problem) + action.number
 
+    def _reward_of(self, outcome: Outcome) -> float:
+        return outcome.successes if self.traits.counts_successes else outcome.reward
+
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        reward = outcome.successes if self.traits.counts_successes else outcome.reward
-        statistic.add(self.cell(situation.problem, outcome.action, outcome.z), reward)
+        cell, reward = self.cell(situation.problem, outcome.action, outcome.z), self._reward_of(outcome)
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None or tracker.add_reward(np.array([cell]), reward, outcome.number).all():
+            statistic.add(cell, reward)
+
+    def monitor(self, situation: Situation, statistic: Cells, outcome: Outcome) -> str:
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None:
+            return ""
+        cell = self.cell(situation.problem, outcome.action, outcome.z)
+        change = tracker.watch(np.array([cell]), self._reward_of(outcome), outcome)
+        if change is None:
+            return ""
+        tracker.restart_after(change, statistic, outcome.number + 1)
+        return describe_change(situation.problem, tracker, tracker.change_rows[-1])
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
+        if self.changes is not None:
+            return super().from_sums(problem, outcome_sums)  # raises an error: changes depend on the order
         cells = self.init(problem)
         for context, action, z, sums in outcome_sums.rows():
             total = sums.successes if self.traits.counts_successes else sums.total
@@ -378,6 +431,7 @@ class PosteriorPolicy(CellPolicy):
     scales: Literal["given", "estimated"] | None = None
 
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_one_of("prior", self.prior, PRIORS)
         if self.has_main_effects and not self.causal:
             raise PolicyError(
@@ -462,7 +516,7 @@ class PosteriorPolicy(CellPolicy):
     def init(self, problem: Problem) -> Cells:
         cells = super().init(problem)
         if self.has_main_effects:
-            return MainEffectCells.of_shape(problem.shape)
+            return self._with_tracker(problem, MainEffectCells.of_shape(problem.shape))
         if self.prior == "beta":
             validate_prior_shape(self.id, problem, self.causal, successes=self.successes, failures=self.failures)
         return cells

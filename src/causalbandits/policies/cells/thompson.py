@@ -21,10 +21,12 @@ from causalbandits.policies.base import validate_samples
 from causalbandits.policies.cells.policy import PosteriorPolicy, split_draws
 from causalbandits.policies.cpts import (
     CellsAndCPTs,
+    LearnedCPTs,
     count_outcome,
     feasibility_warnings,
     init_cells_and_cpts,
     learned_cpts,
+    require_unknown_cpts,
     restrict_to_feasible,
     with_mean_cpts,
     with_sampled_cpts,
@@ -99,6 +101,8 @@ class ThompsonSampling(SamplingPolicy):
             that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
         samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
             with equal probability; with 2 or more the decision has a propensity.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -137,6 +141,8 @@ class CausalThompsonSampling(SamplingPolicy):
             `prior="beta"` with given scales.
         trust_past: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
             `cpts="learned"`. Default: 1, or 0.5 if the data have observational rows.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -173,14 +179,23 @@ class CausalThompsonSampling(SamplingPolicy):
         return self.traits.learns_cpts and self.trust_in(problem) < 1.0
 
     def init(self, problem: Problem) -> Cells:
+        if self.traits.learns_cpts and self.changes is None:
+            require_unknown_cpts(problem)
         cells = super().init(problem)
-        return init_cells_and_cpts(problem, cells) if self.traits.learns_cpts else cells
+        if not self.traits.learns_cpts:
+            return cells
+        with_cpts = init_cells_and_cpts(problem, cells)
+        if cells.tracker is not None:
+            with_cpts.attach_tracker(cells.tracker)
+        return with_cpts
+
+    def learned_cpts(self, problem: Problem) -> LearnedCPTs | None:
+        return learned_cpts(problem) if self.traits.learns_cpts else None
 
     def update(self, situation: Situation, statistic: Cells, outcome: Outcome) -> None:
-        reward = outcome.successes if self.traits.counts_successes else outcome.reward
-        statistic.add(situation.problem.configuration(outcome.z), reward)
+        super().update(situation, statistic, outcome)
         if isinstance(statistic, CellsAndCPTs):
-            count_outcome(learned_cpts(situation.problem), statistic, outcome)
+            count_outcome(learned_cpts(situation.problem, statistic), statistic, outcome)
 
     def from_sums(self, problem: Problem, outcome_sums: OutcomeSums) -> Cells:
         if self.traits.learns_cpts:
@@ -207,7 +222,7 @@ class CausalThompsonSampling(SamplingPolicy):
     def parent_distribution(self, situation: Situation, statistic: Cells, action: Action) -> ParentDistribution:
         if not isinstance(statistic, CellsAndCPTs):
             return super().parent_distribution(situation, statistic, action)
-        cpts = learned_cpts(situation.problem)
+        cpts = learned_cpts(situation.problem, statistic)
         return cpts.parent_distribution(situation.problem, statistic, self.trust_in(situation.problem), action)
 
     def sample_cpts(
@@ -215,13 +230,13 @@ class CausalThompsonSampling(SamplingPolicy):
     ) -> list[dict[str, Array]] | None:
         if not isinstance(statistic, CellsAndCPTs):
             return super().sample_cpts(problem, statistic, rng, n)
-        cpts = learned_cpts(problem)
+        cpts = learned_cpts(problem, statistic)
         return split_draws(cpts.split_by_name(cpts.sample_entries(statistic.seen, self.trust_in(problem), rng, n)))
 
     def learned_model(self, problem: Problem, statistic: Cells) -> CausalModel | None:
         if not isinstance(statistic, CellsAndCPTs):
             return None
-        return learned_cpts(problem).learned_model(statistic, self.trust_in(problem))
+        return learned_cpts(problem, statistic).learned_model(statistic, self.trust_in(problem))
 
     def missing_observations(self, problem: Problem, statistic: Cells, outcome: Outcome) -> str:
         if not isinstance(statistic, CellsAndCPTs):

@@ -46,6 +46,7 @@ class OptimisticPolicy(HorizonPolicy[Cells], CellPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_one_of("scales", self.scales, ("given", "estimated"))
         if self.traits.learns_scales:
@@ -86,6 +87,8 @@ class UCB(OptimisticPolicy):
         prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
         scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
             guarantee for the confidence bounds.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -111,6 +114,8 @@ class CausalUCB(OptimisticPolicy):
         prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
         scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
             guarantee for the confidence bounds.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -123,6 +128,10 @@ class CausalUCB(OptimisticPolicy):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KLPolicy(HorizonPolicy[Cells], CellPolicy):
     """The index of KL-UCB and C-KL-UCB."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._resolve_changes()
 
     @cached_property
     def traits(self) -> Traits:
@@ -168,6 +177,8 @@ class CausalKLUCB(KLPolicy):
     Args:
         horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
         anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

@@ -28,6 +28,8 @@ class Uniform(CellPolicy):
             interval of a recommendation.
         prior_scale: The size of the unknown means, in units of the reward. It serves only the interval of a
             recommendation.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If a scale is not positive.
@@ -40,6 +42,7 @@ class Uniform(CellPolicy):
     prior_scale: float = 1.0
 
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     def decide(self, situation: Situation, statistic: Cells, rng: np.random.Generator) -> Choice:

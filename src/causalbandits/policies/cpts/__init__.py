@@ -1,6 +1,8 @@
 """Online learning of CPTs, and chance constraints under learned CPTs."""
 
 from causalbandits.policies.cpts.chance_constraints import (
+    WARNINGS_ENABLED,
+    FeasibleActions,
     feasibility_warnings,
     restrict_to_feasible,
     suppress_warnings,
@@ -13,6 +15,7 @@ from causalbandits.policies.cpts.online_posterior import (
     count_outcome,
     init_cells_and_cpts,
     learned_cpts,
+    require_unknown_cpts,
     resample_cpts,
     with_mean_cpts,
     with_sampled_cpts,
@@ -20,14 +23,17 @@ from causalbandits.policies.cpts.online_posterior import (
 
 __all__ = [
     "CACHED_ENTRIES",
+    "WARNINGS_ENABLED",
     "CPTRows",
     "CellsAndCPTs",
+    "FeasibleActions",
     "LearnedCPTs",
     "ResamplingSchedule",
     "count_outcome",
     "feasibility_warnings",
     "init_cells_and_cpts",
     "learned_cpts",
+    "require_unknown_cpts",
     "resample_cpts",
     "restrict_to_feasible",
     "suppress_warnings",

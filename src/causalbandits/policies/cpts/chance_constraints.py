@@ -109,7 +109,7 @@ def _feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -
 
 
 def _find_feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: float) -> FeasibleActions:
-    cpts = learned_cpts(situation.problem)
+    cpts = learned_cpts(situation.problem, cells)
     sampled_cpts = cpts.split_by_name(
         cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
     )

@@ -17,15 +17,16 @@ The likelihood of the counts under each determines the weight of the past data o
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from causalbandits._cache import BoundedCache
-from causalbandits._typing import Array
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
-from causalbandits.model import CausalModel, sample_log_gammas
+from causalbandits.model import CausalModel, DirichletPosterior, sample_log_gammas
 from causalbandits.policies.cpts.counts import CPTRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.posteriors import ParentDistribution, log_rising_factorial
@@ -112,17 +113,25 @@ class LearnedCPTs(CPTRows):
     """The posterior of the CPTs that determine P(z | a), and samples from it."""
 
     def __init__(self, problem: Problem) -> None:
-        posterior = problem.model.posterior
-        if posterior is None:
-            raise PolicyError(
-                "cpts='learned' requires CPTs that are estimated or unknown, and the CPTs of this model are known "
-                "exactly. Estimate the CPTs from data, or learn the CPTs online, Problem(graph, values=...)."
-            )
         super().__init__(problem)
-        self.posterior = posterior
-        self.prior = self.concatenate(posterior.concentrations)
+        self.posterior = problem.model.posterior or _posterior_of_known_cpts(problem.model)
+        self.prior = self.concatenate(self.posterior.concentrations)
         self.prior_totals = self.row_totals(self.prior)
         self._always_set = problem.actions.variables_always_set()
+
+    def after_changes(self, rows: Codes) -> LearnedCPTs:
+        """The CPTs without past data about some rows, which have changed since."""
+        fresh = copy(self)
+        changed = np.zeros(self.rows, dtype=bool)
+        changed[rows] = True
+        is_changed = self.split_by_name(changed[self.row_of])
+        prior, counts = dict(self.posterior.prior), dict(self.posterior.counts)
+        for name, mask in is_changed.items():
+            prior[name], counts[name] = np.where(mask, 1.0, prior[name]), np.where(mask, 0.0, counts[name])
+        fresh.posterior = self.posterior.replace(prior=prior, counts=counts)
+        fresh.prior = fresh.concatenate(fresh.posterior.concentrations)
+        fresh.prior_totals = fresh.row_totals(fresh.prior)
+        return fresh
 
     @property
     def default_trust(self) -> float:
@@ -286,9 +295,36 @@ class LearnedCPTs(CPTRows):
         return np.asarray(np.maximum(0.0, np.maximum(weight, min_weight)[self.row_of] * mean - counts))
 
 
-def learned_cpts(problem: Problem) -> LearnedCPTs:
-    """The CPTs that are learned for a problem, shared by all contexts."""
-    return problem.unconditional.compute_once("learned CPTs", lambda: LearnedCPTs(problem.unconditional))
+KNOWN_COUNTS = 1e6
+"""CPTs that are known count as so many observations of each row, where changes are followed."""
+
+
+def _posterior_of_known_cpts(model: CausalModel) -> DirichletPosterior:
+    """Known CPTs as a posterior with many counts."""
+    cpts = {name: np.asarray(model[name].table) for name in model.names}
+    counts = {name: KNOWN_COUNTS * cpt for name, cpt in cpts.items()}
+    return DirichletPosterior(counts, {name: np.full(cpt.shape, 1e-3) for name, cpt in cpts.items()}, rows=0)
+
+
+def require_unknown_cpts(problem: Problem) -> None:
+    """Raise an error if the CPTs are known exactly, so that there is nothing to learn."""
+    if problem.model.posterior is None:
+        raise PolicyError(
+            "cpts='learned' requires CPTs that are estimated or unknown, and the CPTs of this model are known "
+            "exactly. Estimate the CPTs from data, or learn the CPTs online, Problem(graph, values=...). With changes= "
+            "known CPTs are accepted, because they may change."
+        )
+
+
+def learned_cpts(problem: Problem, cells: Cells | None = None) -> LearnedCPTs:
+    """The CPTs that are learned for a problem, shared by all contexts; without past data about rows that changed."""
+    cpts: LearnedCPTs = problem.unconditional.compute_once("learned CPTs", lambda: LearnedCPTs(problem.unconditional))
+    changed = () if cells is None or cells.tracker is None else cells.tracker.changed_cpt_rows
+    if not len(changed):
+        return cpts
+    key = "CPTs after changes", tuple(changed)
+    after: LearnedCPTs = problem.unconditional.compute_once(key, lambda: cpts.after_changes(np.array(changed)))
+    return after
 
 
 def init_cells_and_cpts(problem: Problem, cells: Cells) -> CellsAndCPTs:
@@ -304,7 +340,11 @@ def count_outcome(cpts: LearnedCPTs, cells: CellsAndCPTs, outcome: Outcome) -> N
     """Count an outcome, whose reward is already counted, for the CPTs."""
     schedule = cells.schedule = cells.schedule or ResamplingSchedule(cpts, cells)
     due = cells.rounds >= schedule.rounds
-    for entry, row in cpts.entries(outcome):
+    entries = cpts.entries(outcome)
+    if cells.tracker is not None:
+        counted = set(cells.tracker.count_entries(outcome).tolist())
+        entries = tuple(entry for entry in entries if entry.place in counted or not cells.tracker.watches(entry.row))
+    for entry, row in entries:
         cells.seen[entry] += 1.0
         schedule.counts[row] += 1.0
         due = due or schedule.counts[row] >= schedule.limits[row]
@@ -330,7 +370,7 @@ def with_sampled_cpts(situation: Situation, cells: CellsAndCPTs, trust: float, r
     sampled = cells.sampled_cpts.get((seed, cells.draw))
     if sampled is None:
         seed_sequence = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, cells.draw, 1))  # type: ignore[attr-defined]
-        cpts = learned_cpts(situation.problem)
+        cpts = learned_cpts(situation.problem, cells)
         entries = cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(seed_sequence), 1)[0]
         sampled = cells.sampled_cpts.store((seed, cells.draw), SampledCPTs(cpts.split_by_name(entries)))
     return situation.with_candidates(sampled.reweight(situation.candidates))
@@ -338,5 +378,5 @@ def with_sampled_cpts(situation: Situation, cells: CellsAndCPTs, trust: float, r
 
 def with_mean_cpts(situation: Situation, cells: CellsAndCPTs, trust: float) -> Situation:
     """The situation under the posterior means of the CPTs, under which P(z | a) equals its expected value."""
-    cpts = learned_cpts(situation.problem)
+    cpts = learned_cpts(situation.problem, cells)
     return situation.with_candidates(situation.candidates.with_cpts(cpts.split_by_name(cpts.mean(cells.seen, trust))))

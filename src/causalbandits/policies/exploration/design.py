@@ -85,7 +85,10 @@ class CausalDesign(CellPolicy):
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 
+    follows_changes = False
+
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
 
     @cached_property

@@ -77,7 +77,10 @@ class CausalElimination(CellPolicy):
     noise_scale: float = 1.0
     prior_scale: float = 1.0
 
+    follows_changes = False
+
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         validate_positive_integer("batch", self.batch)
         if not is_real(self.confidence) or not 0.5 <= self.confidence <= 1 - 1e-9:

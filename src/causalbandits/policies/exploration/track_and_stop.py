@@ -71,7 +71,10 @@ class CausalTrackAndStop(CellPolicy):
     prior_scale: float = 1.0
     tolerance: float = 0.0
 
+    follows_changes = False
+
     def __post_init__(self) -> None:
+        self._resolve_changes()
         validate_positive(noise_scale=self.noise_scale, prior_scale=self.prior_scale)
         if not is_real(self.tolerance) or not 0 <= self.tolerance < math.inf:
             raise PolicyError(

@@ -66,6 +66,9 @@ class BetaGridCells(Cells):
     def empty(cls, size: int) -> BetaGridCells:
         return cls(0, np.zeros(size), np.zeros(size), BETA_WEIGHTS.copy())
 
+    def fresh(self) -> Cells:
+        return BetaGridCells.empty(len(self.count))
+
     def add(self, cell: int, reward: float) -> None:
         self.weights *= predictive_probability(
             BETA_PAIRS[0], BETA_PAIRS[1], self.count.item(cell), self.total.item(cell), reward

@@ -123,6 +123,9 @@ class MainEffectCells(Cells):
             )
         return cls(0, np.zeros(cells), np.zeros(cells), np.zeros(cells), np.array(shape))
 
+    def fresh(self) -> Cells:
+        return MainEffectCells.of_shape(tuple(self.shape.tolist()))
+
     @cached_property
     def features(self) -> Array:
         """f(z), one row for each cell."""

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
-from causalbandits._typing import Array, Codes, is_real
+from causalbandits._typing import Array, Codes
 from causalbandits.errors import PolicyError
-from causalbandits.model import CausalGraph, State
 from causalbandits.policies.base import FamilyPolicy, validate_samples
+from causalbandits.policies.changes import ChangeTracker, describe_change, parse_false_alarm_rate
 from causalbandits.policies.feedback import (
     Bounds,
     Choice,
@@ -31,11 +31,20 @@ from causalbandits.policies.feedback import (
     runner_up_of,
     sample_choice_by_position,
     two_best_positions,
+    with_pacing_propensity,
+)
+from causalbandits.policies.structure.changes import StructureChangeLayout
+from causalbandits.policies.structure.limits import (
+    feasibility_concern,
+    restrict_to_likely_feasible,
+    sample_probabilities,
 )
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
-from causalbandits.policies.traits import Traits
+from causalbandits.policies.structure.variety import variety_concern
+from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Problem, Scores, Situation, StructurePrior
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation, StructurePrior
+from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
 """Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
@@ -43,96 +52,11 @@ TIE_BREAKS = 8
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
 
+STRUCTURE_DRAWS = 400
+"""They are drawn from at most so many structures, because each distinct structure takes a sum over the variables."""
 
-SHOWN_SETS = 3
-"""Of so many parent sets a structure prints the probability."""
-
-
-@dataclass(frozen=True)
-class LearnedStructure:
-    """The posterior distribution of the causal structure.
-
-    An edge into a variable says that it is in the variable's parent set. Parent sets separate the variable from all
-    variables before it, in the order in which they are listed; they need not be its direct causes.
-
-    Attributes:
-        reward: The name of the reward.
-        rounds: The number of outcomes that were learned from.
-        edges: The probability of each possible edge, by cause and effect.
-        parent_sets: The probability of each candidate parent set, by variable.
-    """
-
-    reward: str
-    rounds: int
-    edges: Mapping[tuple[str, str], float]
-    parent_sets: Mapping[str, Mapping[tuple[str, ...], float]]
-    values: Mapping[str, tuple[State, ...]]
-
-    def probability(self, cause: str, effect: str) -> float:
-        """The probability of an edge.
-
-        Args:
-            cause: The variable that the edge leaves.
-            effect: The variable that the edge enters.
-
-        Returns:
-            The probability.
-
-        Raises:
-            PolicyError: If no candidate parent set has this edge.
-        """
-        if (cause, effect) not in self.edges:
-            raise PolicyError(
-                f"{cause!r} -> {effect!r} is no possible edge: {effect!r} comes before {cause!r} in the order, or the "
-                "edge is forbidden, or one of them is not a variable of the problem."
-            )
-        return self.edges[cause, effect]
-
-    def graph(self, at_least: float = 0.5) -> CausalGraph:
-        """The graph of the edges whose probability is large enough, to look at, to correct, or to hand on.
-
-        Args:
-            at_least: The smallest probability of an edge.
-
-        Returns:
-            The graph, with the reward in it.
-
-        Raises:
-            PolicyError: If `at_least` is not a number from 0 to 1.
-        """
-        if not is_real(at_least) or not 0 <= at_least <= 1:
-            raise PolicyError(f"at_least must be a probability, from 0 to 1; got {at_least!r}.")
-        parents: dict[str, list[str]] = {name: [] for name in (*self.values, self.reward)}
-        for (cause, effect), probability in self.edges.items():
-            if probability >= at_least:
-                parents[effect].append(cause)
-        return CausalGraph(parents, values=dict(self.values))
-
-    def to_record(self) -> dict[str, Any]:
-        """A JSON-ready form.
-
-        Returns:
-            The reward, the number of outcomes, and the edges with their probabilities.
-        """
-        return {
-            "reward": self.reward,
-            "outcomes": self.rounds,
-            "edges": [
-                {"cause": cause, "effect": effect, "probability": probability}
-                for (cause, effect), probability in self.edges.items()
-            ],
-        }
-
-    def __repr__(self) -> str:
-        lines = [f"Structure after {self.rounds} outcomes: probability of an edge"]
-        for effect, sets in reversed(list(self.parent_sets.items())):
-            into = {cause: p for (cause, target), p in self.edges.items() if target == effect}
-            ranked = sorted(into, key=lambda cause: -into[cause])
-            edges = ", ".join(f"{cause} {into[cause]:.2f}" for cause in ranked) or "none possible"
-            likeliest = sorted(sets.items(), key=lambda item: -item[1])[:SHOWN_SETS]
-            shown = "; ".join(f"{{{', '.join(names)}}} {p:.2f}" for names, p in likeliest)
-            lines += [f"Into {effect}: {edges}", f"  Likeliest parent sets: {shown}"]
-        return "\n".join(lines)
+ParentSetProbabilities = dict[str, dict[tuple[str, ...], float]]
+"""The probabilities of parent sets, by variable."""
 
 
 class StructureLayout:
@@ -194,6 +118,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         prior: "beta" for rewards in [0, 1], with a Beta(1, 1) prior of each mean; "gaussian" for any rewards, whose
             scales are estimated.
         samples: The number of posterior samples of a decision; with two or more, propensities are logged.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range.
@@ -203,10 +129,13 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     prior: Literal["beta", "gaussian"] = "gaussian"
     samples: int = 1
+    changes: float | None = None
 
     def __post_init__(self) -> None:
         validate_one_of("prior", self.prior, ("beta", "gaussian"))
         validate_samples(self.samples)
+        off = self.changes is None or self.changes is False
+        object.__setattr__(self, "changes", None if off else parse_false_alarm_rate(self.changes))
 
     @cached_property
     def traits(self) -> Traits:
@@ -218,7 +147,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             learns_cpts=True,
             unit_rewards=is_beta,
             counts_successes=is_beta,
-            no_budget="use 'ts(prior=beta)', or a problem with a graph",
+            sequential=self.changes is not None,
+            follows_changes=self.changes is not None,
         )
 
     @property
@@ -227,7 +157,14 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
 
     def init(self, problem: Problem) -> ParentSetCounts:
         problem.actions.refuse_enumeration(f"The policy {self.id!r} scores every action")
-        return structure_layout(problem).parent_sets.empty()
+        layout = structure_layout(problem)
+        statistic = layout.parent_sets.empty()
+        if self.changes is not None:
+            prior = problem.structure_prior
+            assert prior is not None
+            rows = StructureChangeLayout(layout.parent_sets, prior.reward, self.prior == "beta", layout.codes)
+            statistic.attach_tracker(ChangeTracker(rows, self.changes))
+        return statistic
 
     def update(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> None:
         layout = structure_layout(situation.problem)
@@ -235,8 +172,29 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         if codes is None:
             statistic.unused += 1
             return
+        reward, sets = outcome.successes if self.traits.counts_successes else outcome.reward, layout.parent_sets
+        tracker: ChangeTracker | None = statistic.tracker
+        if tracker is None:
+            sets.add(statistic, codes, reward)
+            return
+        cells = sets.reward_cells(codes)
+        counted, entries = tracker.add_reward(cells, reward, outcome.number), tracker.count_entries(outcome)
+        if counted.all() and len(entries) == sets.n_sets:
+            sets.add(statistic, codes, reward)
+        else:
+            sets.add_to(statistic, entries, cells[counted], reward)
+
+    def monitor(self, situation: Situation, statistic: ParentSetCounts, outcome: Outcome) -> str:
+        layout, tracker = structure_layout(situation.problem), statistic.tracker
+        codes = None if tracker is None else layout.codes(outcome)
+        if tracker is None or codes is None:
+            return ""
         reward = outcome.successes if self.traits.counts_successes else outcome.reward
-        layout.parent_sets.add(statistic, codes, reward)
+        change = tracker.watch(layout.parent_sets.reward_cells(codes), reward, outcome)
+        if change is None:
+            return ""
+        tracker.restart_after(change, statistic, outcome.number + 1)
+        return describe_change(situation.problem, tracker, tracker.change_rows[-1])
 
     def _context(self, situation: Situation) -> tuple[int, ...]:
         require_context(self.id, situation.problem)
@@ -263,38 +221,109 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
         return int(tied[0])
 
+    def _sample_within_budget(
+        self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator
+    ) -> Scores:
+        """The values under one draw, for a mixture of two actions; ties at the same cost are broken by further draws.
+
+        Of several actions with the same value and cost, the others than the winner are lowered by a few roundings. Ties
+        between costs remain, and the budget's rule takes the cheapest.
+        """
+        situation = situation.without_costs
+        assert situation.costs is not None
+        values, scale = self._sample(situation, statistic, rng)
+        tie = TIE * max(1.0, float(scale))
+        _, group = np.unique(np.column_stack([values, situation.costs]), axis=0, return_inverse=True)
+        group, remaining = group.reshape(-1), np.ones(len(values), dtype=np.bool_)
+        for _ in range(TIE_BREAKS):
+            if np.bincount(group[remaining]).max() == 1:
+                break
+            further = np.where(remaining, self._sample(situation, statistic, rng).values, -math.inf)
+            best = np.full(len(values), -math.inf)
+            np.maximum.at(best, group, further)
+            remaining &= further >= best[group] - tie
+        places = np.flatnonzero(remaining)
+        winners = places[np.unique(group[places], return_index=True)[1]]
+        lowered = values - 4.0 * tie
+        lowered[winners] = values[winners]
+        return Scores(lowered, scale)
+
+    def feasible(self, situation: Situation, statistic: ParentSetCounts) -> Situation:
+        if not situation.problem.constrained_variables:
+            return situation
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return restrict_to_likely_feasible(situation, statistic, probabilities)
+
+    def _sample_limited_probabilities(
+        self, situation: Situation, statistic: ParentSetCounts, limit: Limit, rng: np.random.Generator
+    ) -> Array:
+        """The limited probability of every action of the problem, a row for each draw of a structure and of CPTs."""
+        layout, context = structure_layout(situation.problem), self._context(situation)
+        return np.concatenate(
+            [
+                layout.by_action(*draws)
+                for draws in sample_probabilities(layout.parent_sets, statistic, self._model, limit, context, rng)
+            ]
+        )
+
     def decide(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Choice:
+        if situation.is_paced:
+            draws = [self._sample_within_budget(situation, statistic, rng) for _ in range(self.samples)]
+            positions = [situation.net_of_costs(scores).best_position() for scores in draws]
+            if self.samples == 1:
+                return Choice(situation.action(positions[0]))
+            choice = sample_choice_by_position(positions, situation.action, rng)
+            return with_pacing_propensity(choice, situation.pacing_rule, situation.action)
         best = [self._best_position(situation, statistic, rng) for _ in range(self.samples)]
         if self.samples == 1:
             return Choice(situation.action(best[0]))
         return sample_choice_by_position(best, situation.action, rng)
 
-    def structure(self, problem: Problem, statistic: ParentSetCounts) -> LearnedStructure:
-        """The posterior distribution of the causal structure."""
-        sets = structure_layout(problem).parent_sets
+    def parent_set_probabilities(self, problem: Problem, statistic: ParentSetCounts) -> ParentSetProbabilities:
+        """The posterior probability of each candidate parent set, of every observed variable and of the reward, last;
+        the likeliest first.
+        """
         prior = problem.structure_prior
         assert prior is not None
-        weights = sets.weights(statistic, self._model)
-        by_variable = {
-            candidate.variable: dict(zip(candidate.sets, probabilities.tolist(), strict=True))
+        weights = structure_layout(problem).parent_sets.weights(statistic, self._model)
+        return {
+            candidate.variable: dict(
+                sorted(zip(candidate.sets, probabilities.tolist(), strict=True), key=lambda item: -item[1])
+            )
             for candidate, probabilities in zip(prior.candidates, weights, strict=True)
         }
-        edges = {
-            (cause, effect): math.fsum(p for names, p in distribution.items() if cause in names)
-            for effect, distribution in by_variable.items()
-            for cause in structure_layout(problem).names
-            if any(cause in names for names in distribution)
-        }
-        values = {name: problem.variable(name).states for name in structure_layout(problem).names}
-        return LearnedStructure(prior.reward, statistic.rounds, edges, by_variable, values)
 
     def concerns(self, problem: Problem, statistic: ParentSetCounts) -> tuple[str, ...]:
-        if not statistic.unused:
-            return ()
-        return (
-            f"{statistic.unused} outcomes lack a value of {', '.join(problem.must_observe)} and are not learned from: "
-            "parent sets are compared on the same outcomes",
+        sets, prior = structure_layout(problem).parent_sets, problem.structure_prior
+        assert prior is not None
+        weights = sets.weights(statistic, self._model)[-1]
+        caveats = (
+            self.unused_caveat(problem, statistic),
+            variety_concern(sets, prior, problem.manipulable, statistic, weights),
+            self._feasibility_concern(problem, statistic),
         )
+        return tuple(caveat for caveat in caveats if caveat)
+
+    def unused_caveat(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """A sentence about outcomes that are not learned from; empty if there are none."""
+        n = statistic.unused
+        if not n:
+            return ""
+        verb, be = ("outcome lacks", "is") if n == 1 else ("outcomes lack", "are")
+        return (
+            f"{n} {verb} a value of {', '.join(problem.must_observe)} and {be} not learned from: parent sets are "
+            "compared on the same outcomes"
+        )
+
+    def _feasibility_concern(self, problem: Problem, statistic: ParentSetCounts) -> str:
+        """The warning that no action keeps the limits with the required probability; in a context, it is given by the
+        decision.
+        """
+        if not problem.constrained_variables or (problem.context and problem.context_number is None):
+            return ""
+        situation = situation_for(self, problem)
+        probabilities = partial(self._sample_limited_probabilities, situation, statistic)
+        return feasibility_concern(situation, statistic, probabilities)
 
     def sample_values(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator, samples: int
@@ -308,16 +337,22 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         layout, context = structure_layout(situation.problem), self._context(situation)
         sets = layout.parent_sets
         weights = sets.weights(statistic, self._model)
-        structures = Counter(sets.sample_structure(weights, rng) for _ in range(draws))
+        each = math.ceil(draws / STRUCTURE_DRAWS)
+        structures = Counter(sets.sample_structure(weights, rng) for _ in range(math.ceil(draws / each)))
         rows = [
-            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n))
+            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n * each))
             for structure, n in structures.items()
         ]
-        return np.asarray(rng.permutation(np.concatenate(rows)))
+        return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
 
     def _estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array:
-        rng = np.random.default_rng(INTERVAL_SEED)
-        return self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+        """Draws of the mean reward of every action, a row each; those of the latest context are kept."""
+        context, kept = self._context(situation), statistic.estimates
+        if kept is None or kept[0] != context:
+            rng = np.random.default_rng(INTERVAL_SEED)
+            kept = context, self._sample_action_values(situation, statistic, rng, INTERVAL_DRAWS)
+            statistic.estimates = kept
+        return kept[1]
 
     def incumbent(self, situation: Situation, statistic: ParentSetCounts) -> Incumbent:
         means = self._estimates(situation, statistic).mean(axis=0)

@@ -122,6 +122,13 @@ class Subset(CandidateSet):
     def row_builders(self) -> Sequence[RowBuilder]:
         return self._base.row_builders
 
+    @cached_property
+    def numbers(self) -> Codes | None:
+        """The numbers of the actions; None if the other set lists neither all actions nor some by their numbers."""
+        if isinstance(self._base, AllActions):
+            return self._positions
+        return np.asarray(self._base.numbers)[self._positions] if isinstance(self._base, ListedActions) else None
+
     def action(self, position: int) -> Action:
         return self._base.action(int(self._positions[position]))
 

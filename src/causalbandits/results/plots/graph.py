@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from causalbandits._files import FilePath
@@ -51,14 +51,15 @@ def name_confounders(graph: CausalGraph) -> nx.DiGraph:
     return labelled
 
 
-def layered_layout(graph: nx.DiGraph) -> Layout:
-    """A layered layout of an acyclic graph.
+def layered_layout(graph: nx.DiGraph, level: Mapping[str, int] | None = None) -> Layout:
+    """A layered layout of an acyclic graph; by default, each cause stands directly above its highest effect.
 
     >>> layout = layered_layout(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")]))
     >>> [layout.places[name][1] for name in "abc"], len(layout.bends["a", "c"])
     ([0.0, -1.0, -2.0], 1)
     """
-    level = _assign_levels(graph)
+    if level is None:
+        level = _assign_levels(graph)
     paths = {(a, b): [a, *((a, b, i) for i in range(level[a] + 1, level[b])), b] for a, b in graph.edges}
     near: dict[Hashable, list[Hashable]] = {name: [] for name in graph}
     rows: list[list[Hashable]] = [[name for name in graph if level[name] == i] for i in range(max(level.values()) + 1)]
@@ -236,3 +237,155 @@ def _build_arrow(points: Sequence[Point], style: str) -> FancyArrowPatch:
         zorder=1,
         linestyle=style,
     )
+
+
+# Learned structure: variables in columns in their order, so that many observed variables take no more than the height
+# of a page, and a probability at each arrow.
+
+COLUMN, ROW = 1.0, 0.46
+"""The distance of columns between boxes, and of rows, in inches."""
+
+PROBABLE = 0.5
+"""The probability from which an edge leads to another column."""
+
+LABEL_PLACES = (0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.2, 0.74, 0.14, 0.8)
+"""The places at which a label may stand, as fractions of its arrow; earlier ones are preferred."""
+
+CURVE_POINTS = 30
+
+
+def structure_columns(structure: Any, edges: Mapping[tuple[str, str], float]) -> dict[str, int]:
+    """The column of each variable: the context, the manipulable variables, the observed ones in layers, the reward.
+
+    An observed variable stands to the right of the observed variables from which a probable edge comes, and not to the
+    left of others from which one of the edges comes.
+    """
+    groups = [[name for name, own in structure.roles.items() if own == role] for role in ("context", "manipulable")]
+    column = {name: k for k, group in enumerate(group for group in groups if group) for name in group}
+    first = max(column.values(), default=-1) + 1
+    for name in structure.must_observe:
+        into = [column[a] + (p >= PROBABLE) for (a, b), p in edges.items() if b == name and column[a] >= first]
+        column[name] = max([first, *into])
+    column[structure.reward] = max(column.values(), default=-1) + 1
+    return column
+
+
+def place_labels(curves: Sequence[Array], boxes: Sequence[tuple[Point, Point]], size: Point) -> list[Point]:
+    """The middle of a label of a size for each curve: on the curve, and off labels, boxes and other curves if possible.
+
+    Args:
+        curves: Points along each curve, a row each.
+        boxes: The lower and the upper corner of each box.
+        size: Width and height of a label.
+    """
+    half = np.array(size) / 2
+    low, high = (np.array([corners[k] for corners in boxes], dtype=float).reshape(-1, 2) for k in (0, 1))
+    points = np.concatenate(curves) if curves else np.zeros((0, 2))
+    owner = np.repeat(np.arange(len(curves)), [len(curve) for curve in curves])
+    middles: list[Point] = []
+    for k, curve in enumerate(curves):
+        taken = np.array(middles).reshape(-1, 2)
+        best, least = curve[0], np.inf
+        for fraction in LABEL_PLACES:
+            middle = curve[round(fraction * (len(curve) - 1))]
+            labels = (np.abs(taken - middle) < 2 * half).all(axis=1).sum()
+            covered = ((low < middle + half) & (high > middle - half)).all(axis=1).sum()
+            crossed = len(np.unique(owner[(np.abs(points - middle) < half).all(axis=1) & (owner != k)]))
+            cost = 100 * labels + 100 * covered + crossed
+            if cost < least:
+                best, least = middle, cost
+        middles.append((float(best[0]), float(best[1])))
+    return middles
+
+
+def plot_structure(structure: Any, path: FilePath | None = None, *, at_least: float = 0.1) -> Figure:
+    """The learned structure, from the context and the manipulable variables on the left to the reward on the right.
+
+    Colours are those of `plot_graph`: violet for the context, blue for manipulable variables, green for the reward. A
+    bold border marks the likeliest parent set of the reward. Arrows are wider the more probable they are.
+    """
+    if path is not None:
+        parse_picture_path(path)
+    edges = structure.likely_edges(at_least)
+    column = structure_columns(structure, edges)
+    graph = nx.DiGraph()
+    graph.add_nodes_from((*structure.values, structure.reward))
+    graph.add_edges_from(edge for edge in edges if column[edge[0]] < column[edge[1]])
+    layout = layered_layout(graph, column)
+    half = 0.13 + 0.045 * max(map(text_width, graph))
+    step = 2 * half + COLUMN
+    y = {name: -ROW * x for name, (x, _) in layout.places.items()}
+    bends = {edge: [(-height * step, -ROW * x) for x, height in points] for edge, points in layout.bends.items()}
+    heights = [*y.values(), *(height for points in bends.values() for _, height in points)]
+    low, high = min(heights) - 0.35, max(heights) + 0.35
+    width = max(column.values()) * step + 2 * half + 0.2
+    figure = Figure(figsize=(max(3.2, width), max(1.2, high - low + 0.3)), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    likeliest = structure.likeliest_sets(structure.reward, 1)[0][0]
+    for name in graph:
+        colour = {"context": VIOLET, "manipulable": BLUE}.get(structure.roles.get(name, ""), WHITE)
+        ax.add_patch(
+            FancyBboxPatch(
+                (column[name] * step - half, y[name] - BOX), 2 * half, 2 * BOX,
+                boxstyle="round,pad=0,rounding_size=0.06",
+                facecolor=GREEN if name == structure.reward else colour, edgecolor="0.2", zorder=3,
+                linewidth=2.4 if name in likeliest else 1.0,
+            )
+        )  # fmt: skip
+        ax.text(column[name] * step, y[name], name, ha="center", va="center", fontsize=11, parse_math=False, zorder=4)
+    ports = _arrow_offsets(graph, layout, 1.6 * BOX)
+    curves = []
+    for (cause, effect), probability in edges.items():
+        right, left = column[cause] * step + half, column[effect] * step - half - 0.02
+        if column[cause] == column[effect]:
+            arrow = _arc(right, y[cause], y[effect])
+        else:
+            leave, enter = ports[cause, effect]
+            passed = [(x + side, height) for x, height in bends[cause, effect] for side in (-half, half)]
+            arrow = _horizontal_curve([(right, y[cause] - leave), *passed, (left, y[effect] - enter)])
+        ax.add_patch(
+            FancyArrowPatch(
+                path=arrow, arrowstyle="-|>", mutation_scale=8 + 4 * probability, color="0.35",
+                linewidth=0.5 + 2 * probability, alpha=0.3 + 0.7 * probability, zorder=1,
+            )
+        )  # fmt: skip
+        curves.append(_curve_points(arrow))
+    boxes = [((column[n] * step - half, y[n] - BOX), (column[n] * step + half, y[n] + BOX)) for n in graph]
+    for (x, height), probability in zip(place_labels(curves, boxes, (0.34, 0.17)), edges.values(), strict=True):
+        ax.text(
+            x, height, f"{probability:.2f}", ha="center", va="center", fontsize=8, zorder=2,
+            bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+        )  # fmt: skip
+    ax.set_xlim(-half - 0.1, width - half - 0.1)
+    ax.set_ylim(low, high)
+    ax.axis("off")
+    return save_figure(figure, path)
+
+
+def _horizontal_curve(points: Sequence[Point]) -> Path:
+    """A smooth path that is horizontal at every point, and straight from the second point to the third, and so on."""
+    vertices, codes = [points[0]], [Path.MOVETO]
+    for k, ((x0, y0), (x1, y1)) in enumerate(itertools.pairwise(points)):
+        reach = (1 / 3 if k % 2 else 0.5) * (x1 - x0)
+        vertices += [(x0 + reach, y0), (x1 - reach, y1), (x1, y1)]
+        codes += [Path.CURVE4] * 3
+    return Path(vertices, codes)
+
+
+def _arc(x: float, cause: float, effect: float) -> Path:
+    """An arrow within a column, around the right sides of the boxes."""
+    side = 1 if effect > cause else -1
+    y0, y1 = cause + side * BOX / 2, effect - side * BOX / 2
+    reach = min(0.8, 0.3 + abs(y1 - y0) / 5)
+    return Path(
+        [(x, y0), (x + reach, y0), (x + reach, y1), (x + 0.02, y1)],
+        [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+    )
+
+
+def _curve_points(path: Path) -> Array:
+    """Points along a path of cubic curves."""
+    ts = np.linspace(0, 1, CURVE_POINTS)[:, None]
+    weights = np.hstack([(1 - ts) ** 3, 3 * ts * (1 - ts) ** 2, 3 * ts**2 * (1 - ts), ts**3])
+    vertices = np.asarray(path.vertices)
+    return np.concatenate([weights @ vertices[k : k + 4] for k in range(0, len(vertices) - 1, 3)])

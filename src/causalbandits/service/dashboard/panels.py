@@ -4,14 +4,22 @@ length."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from causalbandits.campaign import Recommendations
-from causalbandits.errors import CausalBanditsError
+from causalbandits.campaign import LearnedStructure, Recommendations
+from causalbandits.errors import CausalBanditsError, PolicyError
 from causalbandits.results.plots import graph_with_reward
-from causalbandits.service.dashboard.svg import count_delays, delay_chart, graph_svg, mean_chart, share_chart
+from causalbandits.service.dashboard.svg import (
+    count_delays,
+    delay_chart,
+    graph_svg,
+    mean_chart,
+    share_chart,
+    structure_svg,
+)
 from causalbandits.study import Study
-from causalbandits.study.analysis import History
+from causalbandits.study.analysis import History, StudyReport
 from causalbandits.study.remote import without_python
 
 
@@ -65,20 +73,10 @@ def build_panels(study: Study) -> dict[str, Any]:
         if has_answer and study.problem.actions.size <= MAX_ACTIONS_RANKED
         else None
     )
-    knobs, parents = set(study.problem.manipulable), set(study.problem.parents)
-    graph = graph_with_reward(study.problem, study.problem.reward or REWARD_NODE)
-    kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
-    kinds[study.problem.reward or REWARD_NODE] = "reward"
-    kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
-    diagnostics = diagnose_model(study)
-    if diagnostics is not None:
-        kinds |= {n: f"{kinds[n]} doubted" for n in diagnostics.variables & set(kinds)}
-    reward = study.problem.reward or REWARD_NODE
-    notes = _node_notes(report, parents, recommendation, reward)
     return {
+        **_graph_panel(study, report, recommendation),
         "report": report,
         "history": history,
-        "graph_rows": _graph_rows(graph, notes, kinds),
         "share_rows": _share_rows(history),
         "delay_rows": count_delays(history.delays) if history.delays else [],
         "answer": recommendation,
@@ -92,17 +90,17 @@ def build_panels(study: Study) -> dict[str, Any]:
         "means": mean_chart(history),
         "shares": share_chart(history),
         "delays": delay_chart(history.delays),
-        "doubts": diagnostics,
         "in_contexts": _recommend_in_contexts(study) if has_answer else None,
+        "changes": study.changes() if study.policy.traits.follows_changes else None,
         "state": study.state_hash(),
         "mode": study.modes()[-1],
         "context": study.problem.context,
-        "has_parents": bool(parents),
+        "without_graph": study.problem.structure_prior is not None,
+        "has_parents": bool(study.problem.parents),
         "has_costs": study.problem.costs is not None,
         "why_no_evaluation": study.evaluation_obstacle(),
         "knobs": [(name, study.problem.knowledge[name].states) for name in study.problem.manipulable],
         "actions_named": history.actions,
-        "graph": graph_svg(graph, notes, kinds),
         "actions": report.actions[:MAX_ROWS],
         "waiting": study.by_action("open"),
         "expired": study.by_action("expired") if report.decisions["expired"] else None,
@@ -111,6 +109,67 @@ def build_panels(study: Study) -> dict[str, Any]:
         "oldest": study.oldest_open(),
         "now": time.time(),
     }
+
+
+def _graph_panel(study: Study, report: StudyReport, recommendation: Any) -> dict[str, Any]:
+    """The causal graph, or the learned structure of a problem without a graph; as a picture and as rows of tables."""
+    reward, parents = study.problem.reward or REWARD_NODE, set(study.problem.parents)
+    panel: dict[str, Any] = {"structure": None, "graph": "", "graph_rows": [], "doubts": None}
+    notes = _node_notes(report, parents, recommendation, reward)
+    if study.problem.structure_prior is not None:
+        return {**panel, **_structure_panel(study, notes)}
+    knobs = set(study.problem.manipulable)
+    graph = graph_with_reward(study.problem, reward)
+    kinds = {n: "knob" if n in knobs else "parent" if n in parents else "plain" for n in graph.nodes}
+    kinds[reward] = "reward"
+    kinds |= {n: "hidden" for n, hidden in graph.nodes(data="hidden") if hidden}
+    diagnostics = diagnose_model(study)
+    if diagnostics is not None:
+        kinds |= {n: f"{kinds[n]} doubted" for n in diagnostics.variables & set(kinds)}
+    graph_rows = _graph_rows(graph, notes, kinds)
+    return {**panel, "graph": graph_svg(graph, notes, kinds), "graph_rows": graph_rows, "doubts": diagnostics}
+
+
+MIN_PROBABILITY, MAX_EDGES = 0.1, 40
+"""The smallest probability of an edge that is drawn, and the maximum number of edges in the picture."""
+
+
+class StructurePanel(NamedTuple):
+    """A learned structure: the number of drawn edges and of those probable enough to be drawn; edges and parent sets
+    by variable, the reward first.
+    """
+
+    learned: LearnedStructure
+    drawn: int
+    probable: int
+    edges: list[tuple[str, str, float]]
+    parent_sets: list[tuple[str, tuple[str, ...], float]]
+
+
+def _structure_panel(study: Study, notes: Mapping[str, str]) -> dict[str, Any]:
+    """The learned structure; nothing if the current policy does not learn it."""
+    try:
+        learned = study.structure()
+    except PolicyError:
+        return {}
+    likely = learned.likely_edges(MIN_PROBABILITY)
+    likeliest = sorted(likely, key=lambda edge: -likely[edge])[:MAX_EDGES]
+    drawn = {edge: probability for edge, probability in likely.items() if edge in set(likeliest)}
+    reward_set = learned.likeliest_sets(learned.reward, 1)[0][0] if learned.rounds else ()
+    kinds = {
+        name: "knob" if role == "manipulable" else "parent" if name in reward_set else "plain"
+        for name, role in learned.roles.items()
+    }
+    variables = [*learned.parent_sets][::-1]
+    panel = StructurePanel(
+        learned,
+        len(drawn),
+        len(likely),
+        [(effect, cause, p) for effect in variables for cause, p in learned.edges_into(effect)],
+        [(variable, names, p) for variable in variables for names, p in learned.likeliest_sets(variable)],
+    )
+    picture = structure_svg(learned, drawn, notes, {**kinds, learned.reward: "reward"})
+    return {"structure": panel, "graph": picture}
 
 
 class GraphRow(NamedTuple):

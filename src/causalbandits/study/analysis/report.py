@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from causalbandits.campaign import PastBatch, observation_requirements
+from causalbandits.campaign import CampaignState, PastBatch, observation_requirements
 from causalbandits.model import Intervention, State
+from causalbandits.policies import StructureThompsonSampling
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import BudgetStatus
 from causalbandits.study.arms import HoldoutReport, compare_arms
@@ -67,6 +68,18 @@ def summary(n: int, total: int, squares: int) -> OutcomeSummary:
     return OutcomeSummary(n, mean, (max(0.0, variation) / (n - 1) / n) ** 0.5)
 
 
+class LikeliestParentSet(NamedTuple):
+    """The likeliest parent set of the reward, where the causal structure is learned.
+
+    Attributes:
+        parents: The variables of the set; they separate the actions from the reward.
+        probability: The posterior probability of the set.
+    """
+
+    parents: tuple[str, ...]
+    probability: float
+
+
 class StudyReport(NamedTuple):
     """The summary of a study.
 
@@ -85,6 +98,7 @@ class StudyReport(NamedTuple):
         incomplete: Outcomes that lack values that the policy needs.
         trust_past: The smallest prior probability with which past rounds are trusted; None without past rounds.
         holdout: The comparison of the control group with the treated; None without a control group.
+        parent_set: The likeliest parent set of the reward; None if no structure is learned, or without outcomes.
     """
 
     policy: str
@@ -101,6 +115,7 @@ class StudyReport(NamedTuple):
     incomplete: IncompleteOutcomes = IncompleteOutcomes()
     trust_past: float | None = None
     holdout: HoldoutReport | None = None
+    parent_set: LikeliestParentSet | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The summary as a JSON-ready mapping."""
@@ -116,6 +131,9 @@ class StudyReport(NamedTuple):
             "past": self.past,
             "trust_past": self.trust_past,
             "holdout": None if self.holdout is None else self.holdout.to_record(),
+            "parent_set": None
+            if self.parent_set is None
+            else {"parents": list(self.parent_set.parents), "probability": self.parent_set.probability},
             "outcomes": self.outcomes._asdict(),
             "actions": [{"action": dict(action), **statistics._asdict()} for action, statistics in self.actions],
             "configurations": [
@@ -139,6 +157,9 @@ class StudyReport(NamedTuple):
             lines.append(f"Budget: {spent:.6g} spent, {left:.6g} left for {rounds} decisions")
         if self.holdout is not None:
             lines += ["Control group:", *(f"  {line}" for line in str(self.holdout).splitlines())]
+        if self.parent_set is not None:
+            names = ", ".join(self.parent_set.parents) or "empty"
+            lines.append(f"Likeliest parent set of the reward: {names} (probability {self.parent_set.probability:.2f})")
         if self.incomplete:
             lines.append(f"Incomplete outcomes: {self.incomplete}")
         lines += [f"Early outcome not applied: key {key!r}. {why}" for _, key, why in self.stranded[:3]]
@@ -148,7 +169,9 @@ class StudyReport(NamedTuple):
         return "\n".join(lines)
 
 
-def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyReport:
+def build_report(
+    session: Session, stranded: Sequence[Stranded] = (), parent_set: LikeliestParentSet | None = None
+) -> StudyReport:
     """The current summary of a study; within a transaction."""
     held_statuses = (IS_HELD,) if session.rules.hold_until_window else ()
     statuses = IS_OPEN, *held_statuses, IS_TOLD, IS_EXPIRED, IS_CANCELLED
@@ -181,7 +204,16 @@ def build_report(session: Session, stranded: Sequence[Stranded] = ()) -> StudyRe
         find_incomplete(session),
         min((batch.trust for batch in session.past), default=None),
         None if holdout is None else compare_arms(session.arms, holdout.share, dict(holdout.baseline.intervention)),
+        parent_set,
     )
+
+
+def likeliest_parent_set(state: CampaignState) -> LikeliestParentSet | None:
+    """The likeliest parent set of the reward; None unless the policy learns the structure, from some outcomes."""
+    if not isinstance(state.policy, StructureThompsonSampling) or not state.statistic.rounds:
+        return None
+    *_, of_reward = state.policy.parent_set_probabilities(state.problem, state.statistic).values()
+    return LikeliestParentSet(*next(iter(of_reward.items())))
 
 
 def explain_decision(session: Session, row: Row) -> dict[str, Any]:
@@ -296,6 +328,7 @@ def policy_change(policy: PolicyRecord) -> dict[str, Any]:
 def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
     """An event as a JSON-ready mapping; an event of a past row includes its `trust_past`."""
     batch = next((batch for batch in past if batch.covers(event.decision)), None)
+    change = event.reported_change
     return {
         "id": event.id,
         "number": event.number,
@@ -303,7 +336,8 @@ def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
         "kind": event.kind,
         "z": None if event.z is None else list(event.z),
         "reward": None if event.reward is None else from_fixed_point(event.reward),
-        "observed": event.observed,
+        "observed": None if change is not None else event.observed,
+        "mechanism": None if change is None else change.mechanism,
         "at": event.at,
         "by": event.by,
         **({} if batch is None else {"trust_past": batch.trust}),

@@ -6,9 +6,11 @@ from causalbandits.study.remote.wire import (
     OPERATION,
     PROBLEM_TYPE_PREFIX,
     encode_action_table,
+    encode_changes,
     encode_evidence,
     encode_recommendation,
     encode_recommendations,
+    encode_structure,
     without_python,
 )
 
@@ -19,8 +21,10 @@ __all__ = [
     "RemoteStudy",
     "connect",
     "encode_action_table",
+    "encode_changes",
     "encode_evidence",
     "encode_recommendation",
     "encode_recommendations",
+    "encode_structure",
     "without_python",
 ]

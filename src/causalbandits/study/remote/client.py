@@ -20,6 +20,7 @@ from causalbandits.campaign import (
     Context,
     Decision,
     FallbackDecision,
+    LearnedStructure,
     Recommendation,
     Recommendations,
     parse_id,
@@ -39,10 +40,16 @@ from causalbandits.errors import (
 )
 from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, FamilyPolicy, as_policy, encode_parameters
+from causalbandits.policies.changes import MechanismChanges
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import BudgetStatus, Problem
 from causalbandits.study.remote.transport import Timeout, Transport, Unavailable
-from causalbandits.study.remote.wire import decode_action_table, decode_evidence, decode_recommendation
+from causalbandits.study.remote.wire import (
+    decode_action_table,
+    decode_changes,
+    decode_evidence,
+    decode_recommendation,
+)
 from causalbandits.study.storage import Verification
 from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt, RemovedOutcome
 
@@ -343,6 +350,30 @@ class RemoteStudy:
         """Assign the default reward to all decisions whose attribution window has closed; returns their number."""
         return int(self._transport.send("POST", "/expire", {})["expired"])
 
+    def changes(self) -> MechanismChanges:
+        """The changes of mechanisms so far, as `Study.changes` does.
+
+        Returns:
+            The changes; they print as text.
+
+        Raises:
+            PolicyError: If the study was created without `changes=`.
+        """
+        return decode_changes(self._transport.send("GET", "/changes"))
+
+    def changed(self, mechanism: str) -> None:
+        """Report that a mechanism has changed, as `Study.changed` does; needs an admin's API key.
+
+        The service logs the name that belongs to the key.
+
+        Args:
+            mechanism: The variable whose CPT changed, or the reward.
+
+        Raises:
+            PolicyError: If the study was created without `changes=`, or the mechanism is unknown.
+        """
+        self._transport.send("POST", "/changes", {"mechanism": mechanism})
+
     def use(self, policy: AnyPolicy | str) -> None:
         """Change the policy, as `Study.use` does.
 
@@ -484,6 +515,17 @@ class RemoteStudy:
             The claims with their e-values.
         """
         return decode_evidence(self._transport.send("POST", "/evidence", {"alpha": alpha}))
+
+    def structure(self) -> LearnedStructure:
+        """The causal structure learned so far, as `Study.structure` returns it.
+
+        Returns:
+            The structure, with the 100 likeliest parent sets of each variable.
+
+        Raises:
+            PolicyError: If the graph is given, or the policy does not learn the structure.
+        """
+        return LearnedStructure.from_record(self._transport.send("GET", "/structure"))
 
     def policies(self) -> list[dict[str, Any]]:
         """All policies of the study so far, with time and author."""

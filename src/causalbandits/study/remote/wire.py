@@ -10,10 +10,19 @@ from types import MappingProxyType
 from typing import Any
 
 from causalbandits import errors
-from causalbandits.campaign import ActionRow, ActionTable, Certainty, PastData, Recommendation, Recommendations
+from causalbandits.campaign import (
+    ActionRow,
+    ActionTable,
+    Certainty,
+    LearnedStructure,
+    PastData,
+    Recommendation,
+    Recommendations,
+)
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention
 from causalbandits.policies import RunnerUp
+from causalbandits.policies.changes import MechanismChange, MechanismChanges
 from causalbandits.policies.robust import Alarm, Evidence, ModelClaim
 from causalbandits.problem import Problem
 
@@ -41,6 +50,7 @@ ERRORS_BY_PROBLEM_TYPE: dict[str, type[CausalBanditsError]] = {
     "unknown-variable": errors.InterventionError,
     "invalid-action": errors.InterventionError,
     "invalid-mode": errors.StudyModeError,
+    "structure-not-learned": errors.PolicyError,
     "invalid-policy": errors.PolicyError,
     "invalid-problem": errors.ProblemError,
     "invalid-model": errors.ModelError,
@@ -174,6 +184,29 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
         claims=tuple(ModelClaim(**_decode_numbers(item)) for item in record["claims"]),
         alarms=tuple(Alarm(**_decode_numbers(item)) for item in record["alarms"]),
         **{name: record[name] for name in ("rounds", "alpha", "later", "missing")},
+    )
+
+
+def encode_structure(structure: LearnedStructure) -> dict[str, Any]:
+    """A learned structure as a JSON-ready mapping, which `LearnedStructure.from_record` reads."""
+    return {**structure.to_record(), "text": repr(structure)}
+
+
+def encode_changes(changes: MechanismChanges) -> dict[str, Any]:
+    """Changes of mechanisms as a JSON-ready mapping."""
+    return {**changes.to_record(), "text": repr(changes)}
+
+
+def decode_changes(record: Mapping[str, Any]) -> MechanismChanges:
+    """The changes that `encode_changes` describes."""
+    mechanisms = {item["mechanism"]: item for item in record["mechanisms"]}
+    return MechanismChanges(
+        tuple(MechanismChange(**change) for change in record["changes"]),
+        {name: item["bayes_factor"] for name, item in mechanisms.items()},
+        {name: item["expression"] for name, item in mechanisms.items()},
+        record["alpha"],
+        record["threshold"],
+        {name: item["outcomes"] for name, item in mechanisms.items()},
     )
 
 
