@@ -283,12 +283,7 @@ def several_decisions() -> list[Any]:
     """Purchases lost if several decisions precede the reward, by the number of decisions."""
     parts = measured("several_decisions.json")
     first = next(iter(parts.values()))
-    counts = " and ".join(f"{own['replications']} ({n} e-mails)" for n, own in parts.items())
-    if len({own["replications"] for own in parts.values()}) == 1:
-        counts = str(first["replications"])
-    about = (
-        f"Purchases lost of {first['customers']:,} customers, {counts} replications (standard errors in parentheses):"
-    )
+    about = f"Purchases lost of {first['customers']:,} customers, with standard errors in parentheses:"
     rows = [
         [
             name,
@@ -296,6 +291,7 @@ def several_decisions() -> list[Any]:
         ]
         for name in first["rows"]
     ]
+    rows.append(["replications", *(str(own["replications"]) for own in parts.values())])
     return [Text(about), Grid(["decided by", *(f"{n} e-mails" for n in parts)], rows)]
 
 
