@@ -366,6 +366,8 @@ SOURCES: dict[str, tuple[str, str]] = {
     "random_tree": ("random_tree(6, rng=1)", "this library, in the setting of Lu et al. (2021)"),
     "random_world": ("random_world(8, rng=3)", "this library"),
     "rare_prize": ("rare_prize()", "this library"),
+    "random_graph": ("random_graph(2, rng=0)", "as in the code of Shahverdikondori et al. (2026)"),
+    "random_tree": ("random_tree(6, rng=1)", "this library; the setting is that of Lu et al. (2021)"),
     "coins": ("coins()", "this library"),
     "detour": ("detour()", "this library"),
     "reversal": ("reversal()", "this library"),

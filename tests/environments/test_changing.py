@@ -157,3 +157,10 @@ def test_many_changes_are_printed_briefly():
 def test_functions_about_a_single_environment_refuse_one_that_changes(function):
     with pytest.raises(cb.CausalBanditsError, match=r"Problem.*got ChangingEnvironment\("):
         function(cb.ChangingEnvironment(CAMPAIGN, {8: EVENING}))
+
+
+def test_the_same_further_variables_are_drawn_in_all_environments():
+    shown = cb.Environment(CAMPAIGN.problem, CAMPAIGN.reward, shown=["product"])
+    assert cb.ChangingEnvironment(shown, {8: shown}).shown == shown.shown
+    with pytest.raises(ProblemError, match=r"the first shows \[\], the one from decision 8 on \['product'\]"):
+        cb.ChangingEnvironment(CAMPAIGN, {8: shown})

@@ -97,6 +97,7 @@ DIFFERENT_PARAMETERS = {
     ("correct", "by"): "a service knows whose key it is, and an agent has one owner",
     ("retract", "by"): "a service knows whose key it is, and an agent has one owner",
     ("cancel", "by"): "a service knows whose key it is, and an agent has one owner",
+    ("changed", "by"): "a service knows whose key it is, and an agent has one owner",
 }
 
 

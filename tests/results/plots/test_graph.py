@@ -262,3 +262,21 @@ def test_labels_stand_off_each_other_and_off_boxes():
     for x, _ in middles:
         assert not 3.5 < x < 6.5
     assert abs(middles[0][0] - middles[1][0]) >= 1.0
+
+
+def test_where_the_structure_is_learned_only_given_arrows_are_drawn():
+    """Of a problem without a graph none; of one that is known partly its own, and those that are required."""
+    arguments = {
+        "reward": "y",
+        "manipulable": {"a": [0, 1], "b": [0, 1]},
+        "values": {"v": [0, 1], "w": [0, 1]},
+        "context": {"c": [0, 1]},
+    }
+    partly = cb.Problem("a -> v -> y", known="partly", require_edges=[("b", "w")], **arguments)
+    for problem, arrows in ((cb.Problem(None, **arguments), 0), (partly, 3)):
+        figure = plot_graph(problem)
+        (ax,) = figure.axes
+        assert [text.get_text() for text in ax.texts] == ["c", "a", "b", *problem.must_observe, "y"]
+        assert sum(isinstance(patch, FancyArrowPatch) for patch in ax.patches) == arrows
+        heights = {text.get_text(): text.get_position()[1] for text in ax.texts}
+        assert heights["a"] == heights["c"] > heights["v"] > heights["y"] == min(heights.values())

@@ -39,7 +39,7 @@ from causalbandits.policies.structure.limits import (
     restrict_to_likely_feasible,
     sample_probabilities,
 )
-from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
+from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel, SampledStructure
 from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
@@ -362,25 +362,33 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         runner_up = None if second is None else runner_up_of(situation, second, values)
         return Incumbent(situation.action(first), float(values[first]), None, runner_up)
 
+    def _own_estimates(self, situation: Situation, statistic: ParentSetCounts) -> Array | None:
+        """Draws of the mean reward of every action from its own rewards alone; None if no candidate set allows it."""
+        layout, problem = structure_layout(situation.problem), situation.problem
+        sets, everything = layout.parent_sets, tuple(range(layout.n_context + len(problem.manipulable)))
+        if everything not in sets.reward_target.sets:
+            return None
+        by_action = SampledStructure(sets.reward_target.sets.index(everything), ())
+        context, rng = self._context(situation), np.random.default_rng(INTERVAL_SEED)
+        draws = sets.sample_values(statistic, self._model, by_action, context, rng, INTERVAL_DRAWS)
+        return layout.by_action(*draws)
+
     def interval(self, situation: Situation, statistic: ParentSetCounts, action: Action, confidence: float) -> Bounds:
-        samples = self._estimates(situation, statistic)[:, action.number]
-        lower, upper = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2])
+        """The credible interval over structures, together with that of the action's own rewards.
+
+        A structure that lacks a small effect may have nearly all of the posterior probability. Its interval is then
+        narrow, and misses the mean; that of the action's own rewards does not depend on the structure.
+        """
+        levels, own = [(1 - confidence) / 2, (1 + confidence) / 2], self._own_estimates(situation, statistic)
+        estimates = [self._estimates(situation, statistic), *([] if own is None else [own])]
+        bounds = np.array([np.quantile(draws[:, action.number], levels) for draws in estimates])
         prior = situation.problem.structure_prior
         assert prior is not None
+        covers = "" if own is None else "; the interval covers the estimates with and without the learned structure"
         return Bounds(
-            float(lower),
-            float(upper),
+            float(bounds[:, 0].min()),
+            float(bounds[:, 1].max()),
             "credible",
-            f"{_assumption_about_latent(prior)}; the reward's parents are among the candidate sets of at most "
-            f"{prior.max_parents} variables",
+            "no unobserved variable confounds an observed variable with the reward; the reward's parents are among the "
+            f"candidate sets of at most {prior.max_parents} variables{covers}",
         )
-
-
-def _assumption_about_latent(prior: StructurePrior) -> str:
-    if not prior.latent:
-        return "no unobserved variable confounds an observed variable with the reward"
-    pairs = ", ".join(" and ".join(pair) for pair in prior.latent)
-    return (
-        f"unobserved variables affect the reward and observed variables only as declared ({pairs}), and no variable "
-        "affects one that is listed before it"
-    )

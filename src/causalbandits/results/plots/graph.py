@@ -144,13 +144,14 @@ def plot_graph(problem: Problem, path: FilePath | None = None, *, reward: str | 
 
     The reward is green, the context violet, and the candidate variables of a separator yellow. Unobserved variables
     have a dashed border and dashed arrows, and a question mark if they have no name. Variables are left out if they
-    neither affect the reward, nor are manipulable, nor belong to the context.
+    neither affect the reward, nor are manipulable, nor belong to the context. Where the structure is learned, all
+    variables are drawn, with the arrows that the user has given.
     """
     if path is not None:
         parse_picture_path(path)
     goal = reward or problem.reward or "Y"
-    graph = _relevant_subgraph(problem, goal)
-    layout = layered_layout(graph)
+    graph = _relevant_subgraph(problem, goal) if problem.structure_prior is None else _given_graph(problem, goal)
+    layout = layered_layout(graph, None if problem.structure_prior is None else _levels_in_order(problem, graph, goal))
     half = 0.13 + 0.045 * max(text_width(name) for name in graph)
     step = max(1.3, 2 * half + 0.3)
     points = [*layout.places.values(), *(point for bends in layout.bends.values() for point in bends)]
@@ -200,6 +201,32 @@ def _relevant_subgraph(problem: Problem, goal: str) -> nx.DiGraph:
 
     graph = graph_with_reward(problem, goal)
     return graph.subgraph(nx.ancestors(graph, goal) | {goal, *problem.manipulable, *problem.context})
+
+
+def _given_graph(problem: Problem, goal: str) -> nx.DiGraph:
+    """The arrows of a graph that is known partly, and those that are required, if the structure is learned."""
+    prior = problem.structure_prior
+    assert prior is not None
+    order = [*problem.context, *problem.manipulable, *prior.observed, goal]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(order)
+    given = prior.given or {}
+    for place, effect in enumerate(order):
+        if effect not in problem.manipulable:
+            graph.add_edges_from((cause, effect) for cause in order[:place] if cause in given.get(effect, ()))
+    graph.add_edges_from(prior.required)
+    return graph
+
+
+def _levels_in_order(problem: Problem, graph: nx.DiGraph, goal: str) -> dict[str, int]:
+    """The level of each variable: the context and manipulable variables, the observed ones, the reward last."""
+    prior = problem.structure_prior
+    assert prior is not None
+    level = {name: 0 for name in graph if name != goal and name not in prior.observed}
+    for name in prior.observed:
+        level[name] = max([1, *(level[cause] + 1 for cause in graph.predecessors(name))])
+    level[goal] = max(level.values()) + 1
+    return level
 
 
 def _arrow_offsets(graph: nx.DiGraph, layout: Layout, width: float) -> dict[tuple[str, str], Point]:
