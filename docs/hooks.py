@@ -362,8 +362,6 @@ SOURCES: dict[str, tuple[str, str]] = {
     "parallel": ("parallel(px=[[0.5, 0.5]], pw=[[0.2, 0.8]], theta=[1.0])", "Lu et al. (2020), Figure 1"),
     "random_parallel": ("random_parallel(3, 4, theta=[1, 1, 0, 0], rng=0)", "Lu et al. (2020), Figures 3 and 4"),
     "lower_bound": ("lower_bound(3, delta=0.5)", "Lu et al. (2020), Section 4"),
-    "random_graph": ("random_graph(1, rng=0)", "the published code of Shahverdikondori et al. (2026)"),
-    "random_tree": ("random_tree(6, rng=1)", "this library, in the setting of Lu et al. (2021)"),
     "random_world": ("random_world(8, rng=3)", "this library"),
     "rare_prize": ("rare_prize()", "this library"),
     "random_graph": ("random_graph(2, rng=0)", "as in the code of Shahverdikondori et al. (2026)"),
