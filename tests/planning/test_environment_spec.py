@@ -228,6 +228,8 @@ def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
         "lower_bound": ["N=3", "delta=0.1"],
         "parallel": ["px=[[0.5, 0.5]]", "pw=[[0.2, 0.7]]", "theta=[1.0]", "sd=0.2"],
         "random_parallel": ["m=3", "n=2", "theta=[1, 0]", "rng=4"],
+        "random_graph": ["reward_parents=2", "variables=5", "values=2", "set_size=2", "parent_effect=0.5", "rng=4"],
+        "random_tree": ["variables=4", "values=3", "rng=4"],
         "random_world": ["variables=8", "knobs=2", "reward_parents=3", "states=3", "rng=4"],
         "rare_prize": ["chance=0.1", "prize=5"],
     }[name]
