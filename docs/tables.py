@@ -181,9 +181,13 @@ def published_environments(parts: Any) -> list[Any]:
                 name = f"`{row['policy']}`" if "ts" in row["policy"] else row["policy"]
                 cells = regrets.setdefault((name, row["knowledge"]), {})
                 cells[column] = f"{row['mean']:.1f} ({row['standard_error']:.1f})"
-        first = parts[next(iter(family.values()))]
+        counts = sorted({parts[part]["replications"] for part in family.values()})
+        horizon, replications = parts[next(iter(family.values()))]["horizon"], " or ".join(map(str, counts))
         rows = [[*row, *(cells.get(column, "only for k = 1") for column in family)] for row, cells in regrets.items()]
-        found += [Text(text.format(**first)), Grid(["policy", "given", *family], rows)]
+        found += [
+            Text(text.format(horizon=horizon, replications=replications)),
+            Grid(["policy", "given", *family], rows),
+        ]
     return found
 
 
