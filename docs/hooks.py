@@ -364,6 +364,8 @@ SOURCES: dict[str, tuple[str, str]] = {
     "lower_bound": ("lower_bound(3, delta=0.5)", "Lu et al. (2020), Section 4"),
     "random_world": ("random_world(8, rng=3)", "this library"),
     "rare_prize": ("rare_prize()", "this library"),
+    "random_graph": ("random_graph(2, rng=0)", "as in the code of Shahverdikondori et al. (2026)"),
+    "random_tree": ("random_tree(6, rng=1)", "this library; the setting is that of Lu et al. (2021)"),
     "coins": ("coins()", "this library"),
     "detour": ("detour()", "this library"),
     "reversal": ("reversal()", "this library"),

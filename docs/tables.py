@@ -157,7 +157,146 @@ def structure() -> list[Any]:
             for row in parts[part]["rows"]
         ]
         found += [Text(caption), Grid(["policy", "given", "regret"], rows)]
+    return [*found, *published_environments(parts)]
+
+
+GRAPHS = """Random graphs as in Shahverdikondori et al. (2026), `cb.zoo.random_graph(k)`: eight variables with three
+values, of which an action sets any three (1,512 actions), and a reward with k parents. Mean regret after {horizon:,}
+rounds, {replications} replications, each with a graph of its own:"""
+TREES = """Random trees in the setting of Lu et al. (2021), `cb.zoo.random_tree(n)`: n variables with two values, of
+which an action sets one or none, and a reward with one parent. Mean regret after {horizon:,} rounds, {replications}
+replications, each with a tree of its own:"""
+
+
+def published_environments(parts: Any) -> list[Any]:
+    """Regret on environments of the literature on unknown graphs, a column for each of a family."""
+    found: list[Any] = []
+    for text, family in (
+        (GRAPHS, {f"k = {k}": f"random graphs k={k}" for k in (1, 2, 3)}),
+        (TREES, {f"n = {n}": f"random trees n={n}" for n in (15, 31)}),
+    ):
+        regrets: dict[tuple[str, str], dict[str, str]] = {}
+        for column, part in family.items():
+            for row in parts[part]["rows"]:
+                name = f"`{row['policy']}`" if "ts" in row["policy"] else row["policy"]
+                cells = regrets.setdefault((name, row["knowledge"]), {})
+                cells[column] = f"{row['mean']:.1f} ({row['standard_error']:.1f})"
+        first = parts[next(iter(family.values()))]
+        rows = [[*row, *(cells.get(column, "only for k = 1") for column in family)] for row, cells in regrets.items()]
+        found += [Text(text.format(**first)), Grid(["policy", "given", *family], rows)]
     return found
+
+
+# --- changes --------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "none": "nothing",
+    "subject": "the CPT of the subject, at 2,500",
+    "template": "the CPT of the template, at 2,500",
+    "evening": "click rates of morning and evening exchanged, at 2,500",
+    "several": "one mechanism every 1,000 rounds",
+    "one cell": "one configuration that is never reached becomes the best, at 2,500",
+    "wandering": "all click rates, as random walks",
+    "three arms, problem 1": "three arms, one at a time (Besson et al., Problem 1)",
+    "three arms, problem 2": "three arms, all at once (Besson et al., Problem 2)",
+}
+
+
+def changes() -> list[Any]:
+    """Dynamic regret by the kind of change and the policy, and the alarms of the tests."""
+    parts = measured("changes.json")
+    about = parts["none"]
+    found: list[Any] = [
+        Text(
+            f"Mean dynamic regret, against the best action of each round, after {about['horizon']:,} rounds, "
+            f"{about['replications']} replications (standard errors in parentheses). E-mail campaign with 36 actions, "
+            "by the change; for each policy without and with `changes=0.05`."
+        )
+    ]
+    for names in (("none", "subject", "template", "evening", "several", "one cell", "wandering"), _ARMS):
+        policies = [row["policy"] for row in parts[names[0]]["rows"] if "changes=" not in row["policy"]]
+        rows = [
+            [CHANGES[name], *(_without_and_with(parts[name]["rows"], policy) for policy in policies)] for name in names
+        ]
+        found.append(Grid(["change", *(f"`{policy}`" for policy in policies)], rows))
+    alarms = parts["alarms"]
+    found.append(
+        Text(
+            f"Alarms within {alarms['horizon']:,} rounds, in worlds drawn at random ({alarms['replications']} of each "
+            "kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does "
+            "at "
+            f"{alarms['horizon'] // 2:,}; false alarms come before that."
+        )
+    )
+    rows = [
+        [
+            row["rewards"],
+            row["changed"],
+            f"{row['false_alarms']} of {row['runs']}",
+            "" if row["changed"] == "nothing" else f"{row['noticed']} of {row['runs'] - row['false_alarms']}",
+            "" if row["changed"] == "nothing" else f"{row['right_mechanism']} of {row['noticed']}",
+            "" if row["median_delay"] is None else f"{row['median_delay']:.0f}",
+        ]
+        for row in alarms["rows"]
+    ]
+    header = ["rewards", "change", "false alarms", "noticed", "right mechanism first", "median delay"]
+    return [*found, Grid(header, rows)]
+
+
+_ARMS = ("three arms, problem 1", "three arms, problem 2")
+
+
+def _without_and_with(rows: list[Any], policy: str) -> str:
+    """The regret of a policy, and of the same one that follows changes."""
+    follows = policy.replace(")", ", changes=0.05)") if policy.endswith(")") else f"{policy}(changes=0.05)"
+    by_policy = {row["policy"]: row for row in rows}
+    texts = [f"{by_policy[name]['mean']:.1f} ({by_policy[name]['standard_error']:.1f})" for name in (policy, follows)]
+    return " → ".join(texts)
+
+
+# --- unobserved confounders without a graph --------------------------------------------------------------
+
+
+def latent() -> list[Any]:
+    """Regret with an unobserved confounder where the graph is not known."""
+    own = measured("latent.json")
+    rows = [
+        [
+            f"`{row['policy']}`",
+            row["knowledge"],
+            f"{row['mean']:.1f} ({row['standard_error']:.1f})",
+            f"{row['worst']:.0f}",
+        ]
+        for row in own["rows"]
+    ]
+    about = (
+        f"Mean regret after {own['horizon']:,} rounds, {own['replications']} replications (standard errors in "
+        "parentheses):"
+    )
+    return [Text(about), Grid(["policy", "declared", "regret", "worst replication"], rows)]
+
+
+# --- several decisions ----------------------------------------------------------------------------------
+
+
+def several_decisions() -> list[Any]:
+    """Purchases lost if several decisions precede the reward, by the number of decisions."""
+    parts = measured("several_decisions.json")
+    first = next(iter(parts.values()))
+    counts = " and ".join(f"{own['replications']} ({n} e-mails)" for n, own in parts.items())
+    if len({own["replications"] for own in parts.values()}) == 1:
+        counts = str(first["replications"])
+    about = (
+        f"Purchases lost of {first['customers']:,} customers, {counts} replications (standard errors in parentheses):"
+    )
+    rows = [
+        [
+            name,
+            *(f"{own['rows'][name]['lost']:.0f} ({own['rows'][name]['standard_error']:.0f})" for own in parts.values()),
+        ]
+        for name in first["rows"]
+    ]
+    return [Text(about), Grid(["decided by", *(f"{n} e-mails" for n in parts)], rows)]
 
 
 # --- misspecification -----------------------------------------------------------------------------------
@@ -510,6 +649,7 @@ ALGORITHMS = {
 """The pages of algorithms, with the families whose regret is on each."""
 
 PAGES: dict[str, list[Callable[[], list[Any]]]] = {
+    "explanation/changes.md": [changes],
     "project/regret.md": [DELAYED, findings, regret],
     "explanation/calibration.md": [trust],
     "explanation/misspecification.md": [guard, guard_within],
@@ -517,7 +657,8 @@ PAGES: dict[str, list[Callable[[], list[Any]]]] = {
     "explanation/learned-cpts.md": [LEARNED_CPTS, PAST_DATA, UNOBSERVED],
     "explanation/identification.md": [SETS, unobserved_confounder, INTENT],
     "project/measurements.md": [service],
-    "reference/algorithms/c-ts-structure.md": [structure],
+    "reference/algorithms/c-ts-structure.md": [structure, latent],
+    "how-to/several-decisions.md": [several_decisions],
     "reference/specification.md": [specification],
     **{f"reference/algorithms/{page}.md": [partial(family_regret, *families)] for page, families in ALGORITHMS.items()},
 }

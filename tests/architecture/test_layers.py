@@ -81,13 +81,13 @@ def test_a_door_exports_only_what_is_behind_it_and_says_what_that_is():
 
 
 def test_folders_are_small_enough_to_be_taken_in():
-    """At most 18 files in a folder, and 300 in all."""
+    """At most 18 files in a folder, and 330 in all."""
     files: dict[str, int] = {}
     for module in modules():
         if not module.endswith("__init__.py"):
             files[folder(module)] = files.get(folder(module), 0) + 1
     assert {name: n for name, n in files.items() if n > 18} == {}
-    assert len(modules()) <= 305
+    assert len(modules()) <= 330
 
 
 PARTICIPLES = re.compile(

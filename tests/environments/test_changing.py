@@ -48,7 +48,7 @@ def test_without_changes_there_is_one_environment():
     env = cb.ChangingEnvironment(CAMPAIGN, {})
     assert segments_of(env) == segments_of(CAMPAIGN) == (Segment(1, CAMPAIGN),)
     assert environment_at(env, 5) is environment_at(CAMPAIGN, 5) is CAMPAIGN
-    assert repr(env).endswith("0 changes)")
+    assert repr(env).endswith("no changes)")
 
 
 @pytest.mark.parametrize("decision", [0, -1, 1.5, True, "2", None])
@@ -146,8 +146,8 @@ def test_the_fingerprint_depends_on_each_environment_its_place_and_nothing_else(
 
 def test_many_changes_are_printed_briefly():
     env = cb.ChangingEnvironment(CAMPAIGN, dict.fromkeys(range(2, 40), EVENING))
-    assert repr(env).endswith("38 changes at 2, 3, 4, 5, 6, ...)")
-    assert repr(cb.ChangingEnvironment(CAMPAIGN, {8: EVENING})).endswith("1 change at 8)")
+    assert repr(env).endswith("38 changes at decisions 2, 3, 4, 5, 6, ...)")
+    assert repr(cb.ChangingEnvironment(CAMPAIGN, {8: EVENING})).endswith("1 change at decision 8)")
 
 
 @pytest.mark.parametrize(
@@ -157,3 +157,10 @@ def test_many_changes_are_printed_briefly():
 def test_functions_about_a_single_environment_refuse_one_that_changes(function):
     with pytest.raises(cb.CausalBanditsError, match=r"Problem.*got ChangingEnvironment\("):
         function(cb.ChangingEnvironment(CAMPAIGN, {8: EVENING}))
+
+
+def test_the_same_further_variables_are_drawn_in_all_environments():
+    shown = cb.Environment(CAMPAIGN.problem, CAMPAIGN.reward, shown=["product"])
+    assert cb.ChangingEnvironment(shown, {8: shown}).shown == shown.shown
+    with pytest.raises(ProblemError, match=r"the first shows \[\], the one from decision 8 on \['product'\]"):
+        cb.ChangingEnvironment(CAMPAIGN, {8: shown})

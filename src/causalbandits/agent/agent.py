@@ -127,11 +127,11 @@ class Agent(Advice):
         seed: The seed of the agent's random numbers. Default: a random seed.
         zero_probability: The treatment of observed values that have probability 0 under the action. "raise" (default)
             refuses them, because the model is wrong or outcomes were mixed up; "allow" accepts them.
+        budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
+            choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
         changes: Whether mechanisms may change while the campaign runs: True, or the probability of a false alarm. Each
             CPT and the reward is tested for a change with every outcome, and what changed starts anew. Default: the
             mechanisms are assumed to stay the same.
-        budget: A budget that all decisions must keep to. Scores are then of the reward alone, and costs only limit the
-            choice. `ask` charges it, `cancel` refunds it. Default: no budget; costs are subtracted from the reward.
 
     Attributes:
         problem: The problem.

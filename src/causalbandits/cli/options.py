@@ -233,7 +233,7 @@ OPTIONS: dict[str, OptionSpec] = {
     ),
 }
 
-FILE_ENTRIES = ("graph", "model", "prior", "known", "max_parents", "tiers", "require_edges", "forbid_edges")
+FILE_ENTRIES = ("graph", "model", "prior", "known", "max_parents", "tiers", "require_edges", "forbid_edges", "latent")
 """Entries without an option: the argument of the command, and those that only a file can have."""
 
 Model = Annotated[

@@ -99,6 +99,13 @@ def create(
         float, typer.Option(help="Share of units in the control group, which always receives --baseline (requires it).")
     ] = 0.0,
     baseline: TypedValues = None,
+    changes: Annotated[
+        float | None,
+        typer.Option(
+            help="Follow changes of mechanisms, with this probability of a false alarm, such as 0.05. Default: mechanisms "
+            "are assumed to stay the same."
+        ),
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="Total budget (requires --rounds).")] = None,
     rounds: Annotated[
         int | None, typer.Option(help=("Number of decisions that the budget must last (requires --budget)."))
@@ -138,6 +145,7 @@ def create(
         "min_propensity": min_propensity,
         "holdout": holdout,
         "baseline": None if baseline is None else parse_states(target.problem, baseline),
+        "changes": changes,
         "budget": total_budget,
     }
     with translate_errors(*rules), Study.create(to, target.problem, parsed_policy, **rules) as new_study:
@@ -274,6 +282,49 @@ def use(
         new_policy = parse_policy(policy) if samples is None else parse_policy(policy, samples=samples)
         current_study.use(new_policy, by=user_name())
         typer.echo(f"Study: {file}\nPolicy: {current_study.policy}")
+
+
+@study.command()
+def changes(
+    file: StudyFile,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Print the changes of mechanisms so far, detected or reported, and the evidence for further ones.
+
+    [bold]Example[/bold]
+
+      causalbandits study changes campaign.db
+    """
+    from rich.console import Console
+
+    from causalbandits.study import Study
+    from causalbandits.study.remote import encode_changes
+
+    with Study.open(file) as current_study:
+        found = current_study.changes()
+    if json_output:
+        typer.echo(json.dumps(encode_changes(found)))
+    else:
+        print_plain(Console(), repr(found))
+
+
+@study.command()
+def changed(
+    file: StudyFile,
+    mechanism: Annotated[
+        str, typer.Option(help="The variable whose conditional probability table changed, or the reward.")
+    ],
+) -> None:
+    """Report that a mechanism has changed: outcomes of earlier decisions no longer count for it.
+
+    [bold]Example[/bold]
+
+      causalbandits study changed campaign.db --mechanism template
+    """
+    from causalbandits.study import Study
+
+    with Study.open(file) as current_study:
+        current_study.changed(mechanism, by=user_name())
 
 
 @study.command()

@@ -102,7 +102,7 @@ def simulate(
         PolicyError: If a policy is unknown, cannot be used on the problem, or has no stopping rule although "error
             probability" is measured.
         ProblemError: If `believed` does not fit the environment.
-        BudgetError: If a budget is combined with "error probability".
+        BudgetError: If a budget is combined with "error probability" or with an environment that changes.
         SizeError: If the run is too long.
         StateError: If `checkpoint` cannot be used, or belongs to another run.
     """

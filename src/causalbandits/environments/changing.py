@@ -1,4 +1,4 @@
-"""Environments whose mechanisms change over time, piece by piece."""
+"""Environments whose mechanisms change over time: several environments, one after the other."""
 
 from __future__ import annotations
 
@@ -94,8 +94,10 @@ class ChangingEnvironment:
     def __repr__(self) -> str:
         starts = self._starts[1:]
         listed = ", ".join(map(str, starts[:LISTED_CHANGES])) + (", ..." if len(starts) > LISTED_CHANGES else "")
-        count = "1 change" if len(starts) == 1 else f"{len(starts)} changes"
-        return f"ChangingEnvironment({self.segments[0].env!r}, {count}{f' at {listed}' if starts else ''})"
+        if not starts:
+            return f"ChangingEnvironment({self.segments[0].env!r}, no changes)"
+        count = "1 change at decision" if len(starts) == 1 else f"{len(starts)} changes at decisions"
+        return f"ChangingEnvironment({self.segments[0].env!r}, {count} {listed})"
 
     @cached_property
     def fingerprint(self) -> str:

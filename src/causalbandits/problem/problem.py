@@ -164,8 +164,8 @@ online)
             `{"product": 0.02, "send_time": {"morning": 0.01}}`. Everything else costs 0.
         max_probability: Chance constraints: upper limits on the probability of values, such as `{"complaint": {"yes":
             0.01}}`. A number alone is the limit for the value 1 of a variable with values 0 and 1. If CPTs were
-            estimated from data, the constraint must hold with posterior probability 0.95. In a context it limits P(. |
-            do(a), c).
+            estimated from data, or the structure is learned, the constraint must hold with posterior probability 0.95.
+            In a context it limits P(. | do(a), c). Where the structure is learned, the variables must be observed ones.
         adjust: "smallest" replaces the reward's parents by the adjustment set with the fewest configurations among
             `can_observe`. Default: the parents are used.
         can_observe: The variables that can be observed. Where CPTs are learned online, all others except the
@@ -181,6 +181,10 @@ online)
             Default: the order of `values`, or that of the graph.
         require_edges: Pairs of a cause and an effect that the learned structure has. Default: none.
         forbid_edges: Pairs of a cause and an effect that the learned structure lacks. Default: none.
+        latent: Pairs of variables that may share an unobserved cause, such as `[("template", "click")]`, if the
+            structure is learned. The reward is then estimated without the observed variables of these pairs and without
+            those that they may affect, which come later in the order. Default: no unobserved variable affects an
+            observed variable and the reward.
 
     Attributes:
         actions: The action space.
@@ -266,6 +270,7 @@ online)
         tiers: Iterable[Iterable[str]] | None = None,
         require_edges: Edges | None = None,
         forbid_edges: Edges | None = None,
+        latent: Edges | None = None,
     ) -> None:
         source = load_source(
             knowledge,
@@ -289,6 +294,7 @@ online)
             tiers=tiers,
             require_edges=require_edges,
             forbid_edges=forbid_edges,
+            latent=latent,
         )
         self._specify(
             source,

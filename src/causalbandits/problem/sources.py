@@ -120,6 +120,7 @@ def load_source(
     tiers: Iterable[Iterable[str]] | None = None,
     require_edges: Edges | None = None,
     forbid_edges: Edges | None = None,
+    latent: Edges | None = None,
 ) -> Source:
     """The model or graph of a problem: as given, with CPTs estimated from data, or with CPTs to be learned online."""
     source = parse_knowledge(knowledge)
@@ -156,9 +157,10 @@ def load_source(
             )
         assert source is None or isinstance(source, CausalGraph)
         return _learn_structure(
-            source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges
+            source, reward, manipulable, context, values, max_parents, tiers, require_edges, forbid_edges, latent
         )
     options = {"max_parents": max_parents, "tiers": tiers, "require_edges": require_edges, "forbid_edges": forbid_edges}
+    options["latent"] = latent
     if superfluous := [f"{name}=" for name, value in options.items() if value is not None]:
         raise ProblemError(
             f"{', '.join(superfluous)}: only where the structure is learned, that is, without a graph and with the "
@@ -449,6 +451,7 @@ def _learn_structure(
     tiers: Iterable[Iterable[str]] | None,
     require_edges: Edges | None,
     forbid_edges: Edges | None,
+    latent: Edges | None,
 ) -> Source:
     """The knowledge where the structure is learned: variables and their values, and the candidate parent sets."""
     if reward is None:
@@ -478,6 +481,7 @@ def _learn_structure(
         require_edges=require_edges,
         forbid_edges=forbid_edges,
         given=None if source is None else dict(source.parents),
+        latent=latent,
     )
     parents: dict[str, list[str]] = {name: [] for name in before}
     parents |= {name: list(before) for name in observed}

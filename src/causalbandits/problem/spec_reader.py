@@ -201,6 +201,12 @@ SPEC_ENTRIES: dict[str, SpecEntry] = {
     "forbid_edges": SpecEntry(
         "Edges from a cause to an effect that the structure lacks, where it is learned.", _EDGES, [["B", "C"]]
     ),
+    "latent": SpecEntry(
+        "Pairs of variables that may share an unobserved cause, one of them with the reward, where the structure is "
+        "learned.",
+        _EDGES,
+        [["C", "Y"]],
+    ),
 }
 """All entries of a specification: the knowledge, and the arguments of `Problem` except for the function `forbid`."""
 
@@ -407,7 +413,7 @@ class SpecReader:
         names = (
             "manipulable", "reward_parents", "values", "data", "bins", "interventions", "missing", "prior", "context",
             "optional", "max_set", "actions", "max_probability", "can_observe", "known", "max_parents", "tiers",
-            "require_edges", "forbid_edges",
+            "require_edges", "forbid_edges", "latent",
         )  # fmt: skip
         arguments = {name: self._arguments[name] for name in names if name in self._arguments}
         return {"knowledge": self._knowledge, "reward": self._arguments.get("reward"), **arguments}
@@ -673,14 +679,15 @@ class SpecReader:
         return [self._parse_name_list((entry, k), tier) for k, tier in enumerate(value)]
 
     def _parse_edges(self, entry: str, value: object) -> list[tuple[str, str]]:
+        kind, pair = ("pairs", "two names") if entry == "latent" else ("edges", "a cause and an effect, two names")
         if not isinstance(value, list):
             self.fail(
-                (entry,), f"expected a list of edges, such as {self._terms.example(entry)}; got {_as_json(value)}."
+                (entry,), f"expected a list of {kind}, such as {self._terms.example(entry)}; got {_as_json(value)}."
             )
         edges = []
         for k, edge in enumerate(value):
             if not isinstance(edge, list) or len(edge) != 2 or not all(isinstance(name, str) for name in edge):
-                self.fail((entry, k), f"expected a cause and an effect, two names; got {_as_json(edge)}.")
+                self.fail((entry, k), f"expected {pair}; got {_as_json(edge)}.")
             edges.append((edge[0], edge[1]))
         return edges
 
@@ -875,6 +882,7 @@ _PARSERS: dict[str, Callable[[SpecReader, str, Any], Any]] = {
     "tiers": SpecReader._parse_tiers,
     "require_edges": SpecReader._parse_edges,
     "forbid_edges": SpecReader._parse_edges,
+    "latent": SpecReader._parse_edges,
 }
 
 

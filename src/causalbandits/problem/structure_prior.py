@@ -8,6 +8,14 @@ are such a set, whatever the truth is, and always a candidate for the reward.
 
 All sets of at most `max_parents` variables are equally likely in advance. A graph that is known partly has half of the
 prior probability on the set that it gives.
+
+An unobserved common cause U of an observed variable V and the reward makes V a collider, action -> V <- U -> reward:
+given V, or an effect of V, the reward depends on the action. A policy that settles on one action never sees that. So a
+declared pair (V, reward) removes V and its possible effects from the candidate sets of the reward, and every variable
+that is declared to share an unobserved cause with a removed one. Without the removed variables, the reward's parents
+are its own and those of the removed variables on the way to it. These separate, because no unobserved variable is left
+that affects the reward and a variable of a candidate set. Sets with V that separate as well are given up: they need V's
+other causes, and a learned set of causes may lack one.
 """
 
 from __future__ import annotations
@@ -68,6 +76,13 @@ class StructurePrior(NamedTuple):
     """The parents of each variable in a graph that is known partly; None where none was given."""
     limits: tuple[Limit, ...] = ()
     """Limits on probabilities that actions must keep."""
+    latent: tuple[tuple[str, str], ...] = ()
+    """Pairs of variables, among them the reward, that may share an unobserved cause."""
+
+    @property
+    def confounded(self) -> tuple[str, ...]:
+        """The observed variables that no candidate set of the reward contains, because of `latent`."""
+        return _find_confounded(self.reward, self.observed, self.latent, self.forbidden)
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-ready description, from which `structure_prior_from_record` builds the prior again."""
@@ -78,6 +93,7 @@ class StructurePrior(NamedTuple):
             "forbid_edges": [list(edge) for edge in self.forbidden],
             "graph": None if self.given is None else {name: list(parents) for name, parents in self.given.items()},
             **({"limits": [[v, list(codes), largest] for v, codes, largest in self.limits]} if self.limits else {}),
+            **({"latent": [list(pair) for pair in self.latent]} if self.latent else {}),
         }
 
 
@@ -95,6 +111,7 @@ def structure_prior_from_record(
         require_edges=[tuple(edge) for edge in record["require_edges"]],
         forbid_edges=[tuple(edge) for edge in record["forbid_edges"]],
         given=None if given is None else {name: tuple(parents) for name, parents in given.items()},
+        latent=[tuple(pair) for pair in record.get("latent", ())],
     )
     limits = record.get("limits", ())
     return prior._replace(limits=tuple(Limit(v, tuple(map(int, codes)), float(most)) for v, codes, most in limits))
@@ -110,6 +127,7 @@ def build_structure_prior(
     require_edges: Edges | None = None,
     forbid_edges: Edges | None = None,
     given: Mapping[str, tuple[str, ...]] | None = None,
+    latent: Edges | None = None,
 ) -> StructurePrior:
     """The prior over parent sets of the observed variables, in the order of the list, and of the reward."""
     largest = _parse_max_parents(max_parents)
@@ -119,17 +137,76 @@ def build_structure_prior(
     forbidden = _parse_edges("forbid_edges", forbid_edges, order, targets)
     if contradictory := sorted(set(required) & set(forbidden)):
         raise ProblemError(f"{_format_edge(contradictory[0])} is in require_edges and in forbid_edges. Keep one.")
+    pairs = _parse_latent(latent, observed, reward)
+    confounded = _find_confounded(reward, observed, pairs, forbidden)
+    if contradictory := [edge for edge in required if edge[1] == reward and edge[0] in confounded]:
+        raise ProblemError(
+            f"{_format_edge(contradictory[0])} is in require_edges, and by latent= the reward is estimated without "
+            f"{contradictory[0][0]!r}. Leave the edge out of require_edges."
+        )
+    if confounded:
+        # Without the confounded variables, their causes are causes of the reward.
+        indirect = {name for name in order for effect in confounded if _is_possible(name, effect, order, forbidden)}
+        candidate_forbidden = {edge for edge in forbidden if edge[1] != reward or edge[0] not in indirect}
+    else:
+        candidate_forbidden = set(forbidden)
     candidates = []
     for target in targets:
         before = order if target == reward else order[: order.index(target)]
+        if target == reward:
+            before = tuple(name for name in before if name not in confounded)
         needed = tuple(name for name in before if (name, target) in required)
-        possible = tuple(name for name in before if (name, target) not in {*forbidden, *required})
+        possible = tuple(name for name in before if (name, target) not in {*candidate_forbidden, *required})
         always = (*context, *manipulable) if target == reward else None
-        if always is not None and any((name, target) in forbidden for name in always):
+        if always is not None and any((name, target) in candidate_forbidden for name in always):
             always = None
-        expected = None if given is None else tuple(name for name in before if name in given.get(target, ()))
+        skipped = confounded if target == reward else ()
+        expected = None if given is None else _given_parents(given, target, before, skipped)
         candidates.append(_candidate_parents(target, before, needed, possible, largest, always, expected))
-    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given)
+    return StructurePrior(reward, tuple(observed), largest, tuple(candidates), required, forbidden, given, latent=pairs)
+
+
+def _given_parents(
+    given: Mapping[str, tuple[str, ...]], target: str, before: tuple[str, ...], skipped: Sequence[str]
+) -> tuple[str, ...]:
+    """The parents in the given graph; those of skipped parents in their place."""
+    found, open_names = set(), list(given.get(target, ()))
+    while open_names:
+        name = open_names.pop()
+        if name not in skipped:
+            found.add(name)
+        else:
+            open_names += given.get(name, ())
+    return tuple(name for name in before if name in found)
+
+
+def _is_possible(cause: str, effect: str, order: Sequence[str], forbidden: Iterable[tuple[str, str]]) -> bool:
+    """Whether an edge agrees with the order and is not forbidden."""
+    return order.index(cause) < order.index(effect) and (cause, effect) not in forbidden
+
+
+def _find_confounded(
+    reward: str,
+    observed: Sequence[str],
+    latent: tuple[tuple[str, str], ...],
+    forbidden: Iterable[tuple[str, str]],
+) -> tuple[str, ...]:
+    """Observed variables that may share an unobserved cause with the reward or each other, and their possible effects.
+
+    >>> _find_confounded("y", ("u", "v", "w"), (("v", "y"),), ())
+    ('v', 'w')
+    >>> _find_confounded("y", ("u", "v", "w"), (("v", "y"), ("u", "v")), (("v", "w"), ("u", "w")))
+    ('u', 'v')
+    """
+    found = {reward}
+    while True:
+        tied = {name for pair in latent if found & set(pair) for name in pair}
+        effects = {
+            name for name in observed for cause in found - {reward} if _is_possible(cause, name, observed, forbidden)
+        }
+        if tied | effects <= found:
+            return tuple(name for name in observed if name in found)
+        found |= tied | effects
 
 
 def _candidate_parents(
@@ -219,6 +296,32 @@ def _parse_edges(
             )
         parsed.append((str(cause), str(effect)))
     return tuple(dict.fromkeys(parsed))
+
+
+def _parse_latent(latent: Edges | None, observed: Sequence[str], reward: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of observed variables, or of one and the reward."""
+    if latent is None:
+        return ()
+    if isinstance(latent, str) or not is_iterable(latent):
+        raise ProblemError(f"latent must list pairs, such as [('template', 'click')]; got {short_repr(latent)}.")
+    possible = (*observed, reward)
+    parsed: dict[frozenset[str], tuple[str, str]] = {}
+    for pair in latent:
+        if isinstance(pair, str) or not is_iterable(pair) or len(names := tuple(pair)) != 2 or names[0] == names[1]:
+            raise ProblemError(f"latent must list pairs of two variables; got {short_repr(pair)}.")
+        for name in names:
+            if name not in possible:
+                raise ProblemError(
+                    unknown_name_message("observed variable in latent:", name, possible)
+                    + " Variables that are set, and the context, need no declaration."
+                )
+        parsed.setdefault(frozenset(names), (str(names[0]), str(names[1])))
+    if parsed and not any(reward in names for names in parsed):
+        raise ProblemError(
+            f"latent must contain a pair with the reward, such as [({observed[0]!r}, {reward!r})]: unobserved "
+            "causes of observed variables alone need no declaration."
+        )
+    return tuple(parsed.values())
 
 
 def _format_edge(edge: Iterable[str]) -> str:

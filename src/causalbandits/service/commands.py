@@ -18,6 +18,7 @@ from causalbandits.errors import (
     CausalBanditsError,
     ConflictError,
     InterventionError,
+    PolicyError,
     StateError,
     StorageError,
     StudyModeError,
@@ -57,6 +58,7 @@ from causalbandits.service.schemas import (
     OutcomesResponse,
     PolicyResponse,
     RawTellRequest,
+    ReportChangeRequest,
     SetModeRequest,
     SetPolicyRequest,
     StatusResponse,
@@ -113,6 +115,7 @@ def create_study(directory: Path, request: CreateStudyRequest) -> Study:
             min_propensity=request.min_propensity,
             holdout=request.holdout,
             baseline=request.baseline,
+            changes=request.changes,
         )
     except StorageError:
         raise
@@ -289,6 +292,23 @@ async def _submit_command(writer: Writer, command: Callable[[Study], Result]) ->
             raise error if type(error) is not TellError else FieldsError(error, [], "not-applicable") from None
 
     return await writer.submit(work)
+
+
+async def report_change(writer: Writer, request: Request, body: ReportChangeRequest) -> StatusResponse:
+    """Report that a mechanism has changed: outcomes of earlier decisions no longer count for it.
+
+    The report is logged with the name of the key. Repeating it before the next decision has no further effect.
+    """
+    by = request.state.key.name
+
+    def work(study: Study) -> None:
+        try:
+            study.changed(body.mechanism, by=by)
+        except PolicyError as error:
+            raise FieldsError(error, [FieldError("/mechanism", request_terms(str(error)))]) from None
+
+    await writer.submit(work)
+    return StatusResponse("applied")
 
 
 async def set_mode(writer: Writer, request: Request, body: SetModeRequest) -> JSONRecord:

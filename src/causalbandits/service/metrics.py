@@ -6,6 +6,7 @@ All of them are counts that are stored anyway, so that reading them takes a few 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from causalbandits.errors import CausalBanditsError
 from causalbandits.service.group_commit import Writer
 from causalbandits.service.telemetry import Histogram, RequestStatistics
 from causalbandits.study import MODES, Study
+
+MAX_MECHANISMS = 100
+"""The maximum number of mechanisms of a study whose changes are counted."""
 
 PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,6 +61,10 @@ METRICS = {
     ),
     "budget_remaining": Metric("gauge", "The remaining budget, in units of cost.", "budget_left"),
     "study_mode": Metric("gauge", "1 for the mode of the study, 0 for the others."),
+    "mechanism_changes": Metric(
+        "gauge",
+        "Changes of a mechanism, detected or reported, if the study follows changes; a correction can undo a detection.",
+    ),
     "writes_total": Metric("counter", "Executed write requests."),
     "rejected_writes_total": Metric("counter", "Requests that were rejected because the queue was full."),
     "duplicate_outcomes_total": Metric("counter", "Duplicate outcomes."),
@@ -105,7 +113,22 @@ def _study_samples(study: Study) -> list[Sample]:
         for name, metric in METRICS.items()
         if metric.source is not None and counts.get(metric.source) is not None
     ]
-    return samples + [("study_mode", int(mode == study.mode), (("mode", mode),)) for mode in MODES]
+    modes: list[Sample] = [("study_mode", int(mode == study.mode), (("mode", mode),)) for mode in MODES]
+    return [*samples, *modes, *_change_samples(study)]
+
+
+def _change_samples(study: Study) -> list[Sample]:
+    """The number of changes of each mechanism; of at most `MAX_MECHANISMS`, so that the number of series is limited."""
+    if not study.policy.traits.follows_changes:
+        return []
+    changes = study.changes()
+    counts = Counter((change.mechanism, change.is_reported) for change in changes.changes)
+    changed_first = sorted(changes.mechanisms, key=lambda name: not changes.of(name))[:MAX_MECHANISMS]
+    return [
+        ("mechanism_changes", counts[name, is_reported], (("mechanism", name), ("source", source)))
+        for name in changed_first
+        for is_reported, source in ((False, "detected"), (True, "reported"))
+    ]
 
 
 def _writer_samples(writer: Writer) -> list[Sample]:

@@ -52,6 +52,7 @@ from causalbandits.study import Study, probe_write
 from causalbandits.study.analysis import statistic_key
 from causalbandits.study.remote import (
     encode_action_table,
+    encode_changes,
     encode_evidence,
     encode_recommendation,
     encode_recommendations,
@@ -172,6 +173,11 @@ async def structure(writer: Writer, request: Request) -> JSONRecord:
             raise FieldsError(error, [], "structure-not-learned") from None
 
     return await writer.reader.read(work)
+
+
+async def changes(writer: Writer, request: Request) -> JSONRecord:
+    """The changes of mechanisms so far, detected or reported, and the evidence for further ones."""
+    return await writer.reader.read(lambda study: encode_changes(study.changes()))
 
 
 async def report(writer: Writer, request: Request) -> JSONRecord:

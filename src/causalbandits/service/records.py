@@ -17,6 +17,7 @@ import msgspec
 
 from causalbandits.campaign import Certainty, Recommendation
 from causalbandits.model import Intervention, Variable
+from causalbandits.policies.changes import MechanismChange
 from causalbandits.policies.robust import Evidence
 from causalbandits.study import EarlyOutcome, OutcomeSummary, RemovedOutcome, Rules, StudyReport
 from causalbandits.study.storage import ModeRecord
@@ -178,9 +179,27 @@ StructureRecord = struct(
     ],
     text=str,
 )
+ChangesRecord = struct(
+    "MechanismChanges",
+    "The changes of mechanisms so far, and the evidence for further ones.",
+    changes=list[record_struct("MechanismChange", MechanismChange, "A change of a mechanism.")],  # type: ignore[misc]
+    mechanisms=list[  # type: ignore[misc]
+        struct(
+            "WatchedMechanism",
+            "A mechanism, its Bayes factor of a further change, and its number of outcomes since the last change.",
+            mechanism=str,
+            expression=str,
+            bayes_factor=float,
+            outcomes=int,
+        )
+    ],
+    alpha=float,
+    threshold=float,
+    text=str,
+)
 EventRecord = struct(
     "Event",
-    "An event in the log: an outcome, a correction, an expiry and so on.",
+    "An event in the log: an outcome, a correction, an expiry and so on. `mechanism` is the changed one of a report.",
     id=str,
     number=int,
     decision=int,
@@ -188,6 +207,7 @@ EventRecord = struct(
     z=list[int] | None,
     reward=float | None,
     observed=dict[str, int] | None,
+    mechanism=str | None,
     at=float,
     by=str | None,
 )

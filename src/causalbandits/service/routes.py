@@ -15,6 +15,7 @@ from causalbandits.service.auth import Role
 from causalbandits.service.group_commit import Writer
 from causalbandits.service.http import PAGE_PARAMETERS, ServiceContext
 from causalbandits.service.records import (
+    ChangesRecord,
     EarlyOutcomePage,
     EventPage,
     EvidenceRecord,
@@ -41,6 +42,7 @@ from causalbandits.service.schemas import (
     RawTellRequest,
     RecommendEachRequest,
     RecommendRequest,
+    ReportChangeRequest,
     SetModeRequest,
     SetPolicyRequest,
     TellRequest,
@@ -136,6 +138,8 @@ ROUTES: tuple[HTTPRoute, ...] = (
     ),
     HTTPRoute("POST", f"{STUDY_ROUTE}/evidence", "admin", queries.evidence, EvidenceRequest, record=EvidenceRecord),
     HTTPRoute("GET", f"{STUDY_ROUTE}/structure", "reader", queries.structure, record=StructureRecord),
+    HTTPRoute("GET", f"{STUDY_ROUTE}/changes", "reader", queries.changes, record=ChangesRecord),
+    HTTPRoute("POST", f"{STUDY_ROUTE}/changes", "admin", commands.report_change, ReportChangeRequest, change="changed"),
     HTTPRoute(
         "GET",
         f"{STUDY_ROUTE}/statistics",

@@ -123,6 +123,23 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
     ] = 0.0
     holdout: Annotated[float, Meta(description="The share of units in the control group.")] = 0.0
     baseline: Annotated[dict[str, Value] | None, Meta(description="The action of the control group.")] = None
+    changes: Annotated[
+        float | None,
+        Meta(
+            description=(
+                "The probability of a false alarm, such as 0.05: each mechanism is tested for a change with every "
+                "outcome, and a changed one starts anew. If left out, mechanisms are assumed to stay the same."
+            )
+        ),
+    ] = None
+
+
+class ReportChangeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The mechanism that has changed."""
+
+    mechanism: Annotated[
+        str, Meta(description="The variable whose conditional probability table changed, or the reward.")
+    ]
 
 
 class SetPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):

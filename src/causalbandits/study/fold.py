@@ -6,6 +6,11 @@
   independent of the order of reports as well.
 - log: a statistic that depends on the order, or on more than sums, processes outcomes one by one in the order of
   reports. A correction replays the outcomes since the last checkpoint before the corrected one.
+
+A policy that follows changes is shown each outcome in the order of decisions, as soon as all earlier ones are known.
+The result depends on the times when that happens. They are derived from the log: from the order of first reports, of
+cancellations and of reported changes. A reported change applies after the outcomes that were known at that time,
+corrected or reported again since.
 """
 
 from __future__ import annotations
@@ -33,9 +38,17 @@ from causalbandits.campaign import restore_policy as policy_from_record
 from causalbandits.errors import PolicyError, StateError
 from causalbandits.policies import AnyPolicy, Cells, Outcome, OutcomeSums, situation_for
 from causalbandits.policies.cells import CellPolicy
+from causalbandits.policies.changes import require_tracker
 from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
-from causalbandits.study.storage import Key, SumTable, from_fixed_point, squares_around_mean, to_fixed_point
+from causalbandits.study.storage import (
+    Key,
+    ReportedChange,
+    SumTable,
+    from_fixed_point,
+    squares_around_mean,
+    to_fixed_point,
+)
 
 CHECKPOINT_EVERY, MAX_CHECKPOINTS = 256, 16
 """The number of outcomes between two checkpoints, and the maximum number of checkpoints.
@@ -53,6 +66,22 @@ class ReportedOutcomes(Protocol):
     def numbers_reported_after(self, after: int) -> Sequence[int]:
         """The numbers of their decisions, in the same order."""
 
+    def cancellations_after(self, after: int) -> Sequence[tuple[int, int]]:
+        """The decisions that are cancelled, with the event that cancelled each, after an event and in its order."""
+
+    def reported_changes(self) -> Sequence[ReportedChange]:
+        """The changes of mechanisms that were reported, in order."""
+
+
+class _Step(NamedTuple):
+    """A step in the history of a policy that follows changes: an outcome, a cancellation, or a reported change."""
+
+    event: int | None
+    number: int
+    """The number of the decision, and of the first one that counts for a reported change."""
+    outcome: Outcome | None = None
+    change: ReportedChange | None = None
+
 
 class _Checkpoint(NamedTuple):
     """A copy of the statistic after all outcomes reported up to an event."""
@@ -63,11 +92,20 @@ class _Checkpoint(NamedTuple):
     statistic: Any
     resequencer: Resequencer
 
+    def allows(self, frontier: int, after: Iterable[int], witnessed: int = 0) -> bool:
+        """Whether the statistic may be continued, given the decisions that were closed later.
+
+        It may not if the policy had processed more decisions than it may now: one of them was cancelled then, and is
+        pending again or was closed later. `witnessed` is the number of decisions before the last reported change.
+        """
+        shown = self.resequencer.next_number
+        return shown <= frontier and not any(0 <= number < max(shown, witnessed) for number in after)
+
 
 class Fold:
     """A policy's statistic, updated with the table; `log` returns all outcomes in the order of reports.
 
-    Without `reported_outcomes` there are no checkpoints.
+    Without `reported_outcomes` there are no checkpoints, and no reported changes.
     """
 
     def __init__(
@@ -78,9 +116,17 @@ class Fold:
         log: Callable[[], Iterable[Outcome]],
         frontier: Callable[[], int],
         reported_outcomes: ReportedOutcomes | None = None,
+        *,
+        keeps_checkpoints: bool = True,
     ) -> None:
         self.problem, self.policy, self.table = problem, policy, table
-        self._reported_outcomes, self._checkpoints, self._position = reported_outcomes, list[_Checkpoint](), 0
+        self.reported_outcomes, self._checkpoints, self._position = reported_outcomes, list[_Checkpoint](), 0
+        self._keeps_checkpoints = keeps_checkpoints and reported_outcomes is not None
+        self.follows_changes = policy.traits.follows_changes
+        self._steps: list[_Step] = []
+        """Steps that have not been processed; for a policy that follows changes."""
+        self._changes: list[ReportedChange] = []
+        """The reported changes, also those in `_steps`."""
         self.outcomes, self.frontier = log, frontier
         self._statistic: Any = policy.init(problem)
         self.kind = _fold_kind(policy, problem, self._statistic)
@@ -102,6 +148,8 @@ class Fold:
         """The current statistic."""
         if self._stale:
             self._rebuild()
+        if self._steps:
+            self._take_steps()
         if self.policy.traits.sequential:
             self._monitor()
         return self._statistic
@@ -139,6 +187,8 @@ class Fold:
             self._update_cell(outcome, sign)
         elif self.kind == "totals" or sign < 0 or self._was_passed_over(outcome.number):
             self._stale = True
+        elif self.follows_changes:
+            self._steps.append(_Step(reported_at, outcome.number, outcome))
         else:
             self._update(outcome)
             self._keep_checkpoint(reported_at)
@@ -153,9 +203,28 @@ class Fold:
         if self.without_past is not None:
             self.without_past.fold.reopen(number)
 
+    def close(self, number: int, event: int | None = None) -> None:
+        """Mark a decision as cancelled by an event."""
+        if self.follows_changes and not self._stale:
+            if self._was_passed_over(number):
+                self._stale = True
+            else:
+                self._steps.append(_Step(event, number))
+        if self.without_past is not None:
+            self.without_past.fold.close(number, event)
+
+    def report_change(self, change: ReportedChange) -> None:
+        """Apply a reported change of a mechanism."""
+        if self.follows_changes and not self._stale:
+            self._changes.append(change)
+            self._steps.append(_Step(change.event, change.decision, change=change))
+        if self.without_past is not None:
+            self.without_past.fold.report_change(change)
+
     def _was_passed_over(self, number: int) -> bool:
         """Whether a policy that processes outcomes in the order of decisions has processed later ones than this."""
-        return self.kind == "log" and 0 <= number < self._resequencer.next_number
+        passed = max(self._resequencer.next_number, _witnessed(self._changes))
+        return self.kind == "log" and 0 <= number < passed
 
     def situation(self, problem: Problem, eligible: Sequence[Action] | None = None) -> Situation:
         """The situation of the problem, possibly in a context, with the eligible actions that the policy searches."""
@@ -180,7 +249,9 @@ class Fold:
     def _rebuild(self) -> None:
         """Recompute the statistic; it stays marked as stale if that fails."""
         self._statistic = self.policy.init(self.problem)
-        if isinstance(self.policy, CellPolicy) and self.kind == "cells":
+        if self.follows_changes:
+            self._rebuild_in_steps()
+        elif isinstance(self.policy, CellPolicy) and self.kind == "cells":
             self._sums.clear()
             for (context, action, z), line in self.table.items():
                 if line.n and self._is_informative(action, z):
@@ -190,14 +261,14 @@ class Fold:
         elif self.kind == "totals":
             totals = self.table.totals(self._is_informative)
             self._statistic = self.policy.from_sums(self.problem, totals)
-        elif self._reported_outcomes is None:
+        elif self.reported_outcomes is None or not self._keeps_checkpoints:
             self._resequencer = Resequencer()
             for outcome in self.outcomes():
                 self._update(outcome)
         else:
             frontier = self.frontier()
-            after, outcomes = self._go_back_to_checkpoint(self._reported_outcomes, frontier)
-            complete = self._complete_after_each(self._reported_outcomes, after, frontier)
+            after, outcomes = self._go_back_to_checkpoint(self.reported_outcomes, frontier)
+            complete = self._complete_after_each(self.reported_outcomes, after, frontier)
             for (reported_at, outcome), complete_until in zip(outcomes, complete, strict=False):
                 self._update(outcome)
                 if self.policy.traits.sequential and (self._position + 1) % CHECKPOINT_EVERY == 0:
@@ -226,21 +297,88 @@ class Fold:
         then, and is pending again or was reported later.
         """
         while self._checkpoints:
-            reported_at, position, statistic, resequencer = self._checkpoints[-1]
-            tail = list(reported_outcomes.outcomes_after(reported_at))
-            shown = resequencer.next_number
-            if shown <= frontier and not any(0 <= outcome.number < shown for _, outcome in tail):
-                self._position = position
-                self._statistic, self._resequencer = deepcopy(statistic), resequencer.copy()
-                return reported_at, tail
+            checkpoint = self._checkpoints[-1]
+            tail = list(reported_outcomes.outcomes_after(checkpoint.reported_at))
+            if checkpoint.allows(frontier, (outcome.number for _, outcome in tail)):
+                return self._restore(checkpoint), tail
             self._checkpoints.pop()
         self._position, self._resequencer = 0, Resequencer()
         return -1, reported_outcomes.outcomes_after(-1)
 
+    def _restore(self, checkpoint: _Checkpoint) -> int:
+        """Continue from a checkpoint; returns its event."""
+        self._position = checkpoint.position
+        self._statistic, self._resequencer = deepcopy(checkpoint.statistic), checkpoint.resequencer.copy()
+        return checkpoint.reported_at
+
+    # The steps of a policy that follows changes.
+
+    def _rebuild_in_steps(self) -> None:
+        """Recompute the statistic of a policy that follows changes."""
+        source, frontier = self.reported_outcomes, self.frontier()
+        self._changes = [] if source is None else list(source.reported_changes())
+        self._steps, after = [], -1
+        while self._checkpoints and after < 0:
+            checkpoint = self._checkpoints[-1]
+            steps = self._steps_after(checkpoint.reported_at)
+            closed = (step.number for step in steps if step.change is None)
+            before = [change for change in self._changes if change.event <= checkpoint.reported_at]
+            if checkpoint.allows(frontier, closed, _witnessed(before)):
+                after, self._steps = self._restore(checkpoint), steps
+            else:
+                self._checkpoints.pop()
+        if after < 0:
+            self._position, self._resequencer = 0, Resequencer()
+            self._steps = self._steps_after(-1)
+        self._take_steps()
+
+    def _steps_after(self, after: int) -> list[_Step]:
+        """The steps after an event: a closed decision that a reported change counts as known comes before it."""
+        source = self.reported_outcomes
+        if source is None:
+            return [_Step(None, outcome.number, outcome) for outcome in self.outcomes()]
+        closed = [_Step(event, outcome.number, outcome) for event, outcome in source.outcomes_after(after)]
+        closed += [_Step(event, number) for event, number in source.cancellations_after(after)]
+        changes = [change for change in self._changes if change.event > after]
+
+        def order(step: _Step) -> tuple[int, int, int]:
+            event = step.event or 0
+            places = (
+                change.event for change in changes if change.event < event and 0 <= step.number < change.witnessed
+            )
+            return min(places, default=event), 0 if step.change is None else 1, event
+
+        reported = [_Step(change.event, change.decision, change=change) for change in changes]
+        return sorted([*closed, *reported], key=order)
+
+    def _take_steps(self) -> None:
+        """Process the steps; the statistic is stale if that fails."""
+        steps, self._steps, self._stale = self._steps, [], True
+        frontier = self.frontier()
+        for step, limit, in_order in zip(steps, _limits(steps, frontier), _are_in_order(steps), strict=True):
+            if step.change is not None:
+                self._monitor(min(step.change.witnessed, frontier))
+                self._restart(step.change)
+            elif step.outcome is not None:
+                self._update(step.outcome)
+            self._monitor(limit)
+            if step.outcome is not None:
+                self._keep_checkpoint(step.event if in_order else None)
+        self._stale = False
+
+    def _restart(self, change: ReportedChange) -> None:
+        """Start a mechanism anew, as far as the policy learns it."""
+        tracker = require_tracker(self.policy.id, self._statistic)
+        names = [mechanism.name for mechanism in tracker.layout.mechanisms]
+        if change.mechanism in names:
+            tracker.restart_all(names.index(change.mechanism), self._statistic, change.decision)
+        elif not self.policy.traits.needs_parents:  # the mean of an action depends on every mechanism
+            tracker.restart_all(len(names) - 1, self._statistic, change.decision)
+
     def _keep_checkpoint(self, reported_at: int | None) -> None:
         """Store a checkpoint after every `CHECKPOINT_EVERY` outcomes."""
         self._position += 1
-        if self._reported_outcomes is None or reported_at is None or self._position % CHECKPOINT_EVERY:
+        if not self._keeps_checkpoints or reported_at is None or self._position % CHECKPOINT_EVERY:
             return
         checkpoints = self._checkpoints
         checkpoints.append(
@@ -294,6 +432,50 @@ class Fold:
 
     def _situation(self, outcome: Outcome) -> Situation:
         return self.situation(self.problem.condition_codes(outcome.context))
+
+
+def _witnessed(changes: Sequence[ReportedChange]) -> int:
+    """The number of decisions before all of which some reported change counts the outcomes as known."""
+    return max((change.witnessed for change in changes), default=0)
+
+
+def _limits(steps: Sequence[_Step], frontier: int) -> list[int]:
+    """For each step, the first decision that still waited for its outcome then, or the frontier if there is none."""
+    closed = [step.number if step.change is None and step.number >= 0 else frontier for step in steps]
+    to_come = [*closed[1:], frontier]
+    return [min(limit, frontier) for limit in list(itertools.accumulate(to_come[::-1], min))[::-1]] if steps else []
+
+
+def _are_in_order(steps: Sequence[_Step]) -> list[bool]:
+    """For each step, whether no earlier event comes after it."""
+    events = [step.event or 0 for step in steps]
+    later = list(itertools.accumulate([2**62, *events[:0:-1]], min))[::-1]
+    return [event < first for event, first in zip(events, later, strict=True)] if steps else []
+
+
+class _WithoutPast:
+    """The reported outcomes of a log, without those of doubted batches of past rows."""
+
+    def __init__(self, source: ReportedOutcomes, doubted: Sequence[PastBatch]) -> None:
+        self._source, self._doubted = source, doubted
+
+    def outcomes_after(self, after: int) -> Iterable[tuple[int, Outcome]]:
+        """The outcomes that were first reported after an event, each with the number of the reporting event."""
+        reported = self._source.outcomes_after(after)
+        return ((event, outcome) for event, outcome in reported if not is_covered(self._doubted, outcome.number))
+
+    def numbers_reported_after(self, after: int) -> Sequence[int]:
+        """The numbers of their decisions, in the same order."""
+        numbers = self._source.numbers_reported_after(after)
+        return [number for number in numbers if not is_covered(self._doubted, number)]
+
+    def cancellations_after(self, after: int) -> Sequence[tuple[int, int]]:
+        """The decisions that are cancelled, with the event that cancelled each, after an event and in its order."""
+        return self._source.cancellations_after(after)
+
+    def reported_changes(self) -> Sequence[ReportedChange]:
+        """The changes of mechanisms that were reported, in order."""
+        return self._source.reported_changes()
 
 
 class FoldWithoutPast:
@@ -357,6 +539,8 @@ def build_without_past(
         table.without(past),
         lambda: (outcome for outcome in fold.outcomes() if not is_covered(doubted, outcome.number)),
         fold.frontier,
+        None if fold.reported_outcomes is None else _WithoutPast(fold.reported_outcomes, doubted),
+        keeps_checkpoints=False,
     )
     return FoldWithoutPast(without, doubted, past, table.without(past_table(batches)))
 

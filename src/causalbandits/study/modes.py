@@ -19,10 +19,14 @@ from causalbandits.errors import (
 from causalbandits.model import State
 from causalbandits.policies import (
     AnyPolicy,
+    is_auto,
     refuse_budget,
+    resolve_policy,
     situation_for,
     validate_reward,
+    with_changes,
 )
+from causalbandits.policies.changes import tracker_of
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, Problem
 from causalbandits.study.assignment import refuse_without_baseline
@@ -103,7 +107,8 @@ def validate_policy_fits(problem: Problem, policy: AnyPolicy, rules: Rules, budg
 def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
     """Raise an error if a policy cannot learn from an outcome that counts; within a transaction."""
     _validate_rewards(session, policy)
-    fold = Fold(session.problem, policy, session.table, session.log.outcomes, session.frontier)
+    log = session.log
+    fold = Fold(session.problem, policy, session.table, log.outcomes, session.frontier, log, keeps_checkpoints=False)
     with suppress_warnings():
         for context, number in session.log.contexts():
             row = session.log.decision(number)
@@ -116,6 +121,30 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
                     "outcome. To exclude the decision, use retract(id), then cancel(id). Nothing was changed."
                 ) from None
         _ = fold.statistic  # processes all outcomes that count; raises an error for those the policy cannot learn from
+
+
+def resolve_study_policy(
+    problem: Problem, policy: AnyPolicy | str | None, horizon: int | None, changes: bool | float | None
+) -> AnyPolicy:
+    """The given policy, or the default one for delayed outcomes; with `changes`, one that follows changes."""
+    if changes is None or changes is False:
+        return resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
+    given = None if is_auto(policy) else resolve_policy(problem, policy, horizon=horizon)
+    return with_changes(problem, given, changes)
+
+
+def refuse_reported_changes(session: Session, policy: AnyPolicy) -> None:
+    """Raise an error if changes were reported that a policy cannot follow; within a transaction."""
+    reported = dict.fromkeys(change.mechanism for change in session.log.reported_changes())
+    tracker = tracker_of(policy.init(session.problem)) if policy.traits.follows_changes else None
+    known = [] if tracker is None else [mechanism.name for mechanism in tracker.layout.mechanisms]
+    ignored = [name for name in reported if name not in known and (policy.traits.needs_parents or not known)]
+    if ignored:
+        raise PolicyError(
+            f"Changes of {', '.join(map(repr, ignored))} were reported, and the policy {policy.id!r} would count the "
+            "outcomes before them. Use a policy with the option changes= that learns these mechanisms, such as "
+            "'c-ts(cpts=learned, changes=0.05)'. Nothing was changed."
+        )
 
 
 def _validate_rewards(session: Session, policy: AnyPolicy) -> None:

@@ -8,6 +8,7 @@ therefore be run in shadow afterwards, without a choice of the policies in advan
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from causalbandits.campaign import DecisionSeeds
@@ -18,7 +19,16 @@ from causalbandits.study.assignment import Assignment, Holdout, assign_arm, sett
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, make_decision
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
-from causalbandits.study.storage import Log, ModeRecord, Replay, Row, SumTable
+from causalbandits.study.storage import (
+    CHANGED,
+    REOPENING_KINDS,
+    Log,
+    LogEvent,
+    ModeRecord,
+    Replay,
+    Row,
+    SumTable,
+)
 
 SNAPSHOT_EVERY = 10_000
 """The number of events between two snapshots."""
@@ -28,11 +38,23 @@ def table_at(log: Log, events: int) -> SumTable:
     """The statistic after `events` events."""
     start, table = log.statistic.snapshot(events)
     for event in log.events(after=start, up_to=events):
+        if event.kind == CHANGED:
+            continue
         row = log.decision(event.decision, with_propensities=False)
         assert row is not None
         for outcome, sign in log.changes(event, row):
             table.change(outcome, sign)
     return table
+
+
+def apply_to_fold(fold: Fold, event: LogEvent) -> None:
+    """Apply an event to a fold, except for the outcomes that it adds and removes."""
+    if event.kind in REOPENING_KINDS:
+        fold.reopen(event.decision)
+    elif event.kind == "cancel":
+        fold.close(event.decision, event.number)
+    elif (change := event.reported_change) is not None:
+        fold.report_change(change)
 
 
 def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
@@ -42,7 +64,8 @@ def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
         fold.table.update(table_at(log, events))
     else:
         replay = Replay(log, log.decisions("number < ?", (n_decisions,)), log.events(up_to=events))
-        fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(n_decisions))
+        frontier = partial(replay.frontier, n_decisions)
+        fold = Fold(log.problem, policy, replay.table, replay.outcomes, frontier, replay, keeps_checkpoints=False)
     fold.without_past = build_without_past(fold, log.past_batches(events), log.past_table)
     return fold
 
@@ -111,7 +134,8 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
     """The decisions of another policy for all logged requests, in order; it learns from the logged outcomes."""
     rows, number = list(log.decisions()), 0
     replay = Replay(log, rows, ())
-    fold = Fold(log.problem, policy, replay.table, replay.outcomes, lambda: replay.frontier(number))
+    frontier, table = (lambda: replay.frontier(number)), replay.table
+    fold = Fold(log.problem, policy, table, replay.outcomes, frontier, replay, keeps_checkpoints=False)
     fold.without_past = build_without_past(fold, log.past_batches(), lambda batches: SumTable())
     events = log.events()
     event = next(events, None)
@@ -120,10 +144,11 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
             continue
         number = row.number
         while event is not None and event.number <= row.events:
-            event_row = replay.rows[event.decision]
             replay.apply(event)
-            for outcome, sign in log.changes(event, event_row):
-                fold.change(outcome, sign)
+            apply_to_fold(fold, event)
+            if event.kind != CHANGED:
+                for outcome, sign in log.changes(event, replay.rows[event.decision]):
+                    fold.change(outcome, sign)
             event = next(events, None)
         statistic = fold.decision_statistic(number, seeds.past_draw)
         intervention = _shadow_intervention(log, row, Decider(policy, statistic, None, 0.0), seeds)

@@ -27,8 +27,9 @@ from causalbandits.study.assignment import Holdout
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
-from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
+from causalbandits.study.replay import SNAPSHOT_EVERY, apply_to_fold, fold_at
 from causalbandits.study.storage import (
+    CHANGED,
     CHANGING_KINDS,
     MAX_FIXED_POINT,
     REOPENING_KINDS,
@@ -428,10 +429,13 @@ class Session:
         if head.events > self.events:
             has_past_rows = False
             events = list(self.log.events(after=self.events))
-            numbers = {event.decision for event in events}
+            numbers = {event.decision for event in events if event.kind != CHANGED}
             rows = self.log.decisions_by_number(numbers, with_propensities=self.fold.needs_propensities)
             self._latest_time = max(self._latest_time, events[-1].at)
             for event in events:
+                if event.kind == CHANGED:
+                    self._apply_change(event)
+                    continue
                 row = rows[event.decision]
                 self._apply_event(event, row, write=False)
                 has_past_rows = has_past_rows or row.number < 0
@@ -515,9 +519,33 @@ class Session:
         current = apply_event(event, row.current_outcome)
         self.log.add_event(event, current, self.log.missing_variables(row, current))
         self._apply_event(event, row, write=True)
-        self.events, self._latest_time, (self.n_outcomes, self.reward_sum) = number, event.at, sums
-        if number % SNAPSHOT_EVERY == 0:
-            self.log.statistic.add_snapshot(number, self.table)
+        self.n_outcomes, self.reward_sum = sums
+        self._finish_event(event)
+
+    def is_reported(self, mechanism: str) -> bool:
+        """Whether a change of a mechanism was reported, and no decision was made since; within a transaction."""
+        return any(
+            change.decision == self.n_decisions and change.mechanism == mechanism
+            for change in self.log.reported_changes()
+        )
+
+    def record_change(self, mechanism: str, by: str | None = None) -> None:
+        """Append a reported change of a mechanism, which counts outcomes from the next decision on."""
+        sums, at = (self.n_outcomes, self.reward_sum), self.recording_time()
+        witnessed = {mechanism: self.frontier()}
+        event = LogEvent(self.events + 1, self.n_decisions, CHANGED, None, None, witnessed, None, None, *sums, at, by)
+        self.log.append_event(event)
+        self._apply_change(event)
+        self._finish_event(event)
+
+    def _apply_change(self, event: LogEvent) -> None:
+        self.checks.clear()
+        apply_to_fold(self.fold, event)
+
+    def _finish_event(self, event: LogEvent) -> None:
+        self.events, self._latest_time = event.number, event.at
+        if event.number % SNAPSHOT_EVERY == 0:
+            self.log.statistic.add_snapshot(event.number, self.table)
 
     def early_outcome(self, key: str) -> Any:
         """The stored outcome of a decision that has not been made; None if there is none."""
@@ -555,8 +583,7 @@ class Session:
             self.ledger.apply_event(event, row)
         if self._frontier is not None and event.kind in REOPENING_KINDS:
             self._frontier = min(self._frontier, row.number)
-        if event.kind in REOPENING_KINDS:
-            self.fold.reopen(row.number)
+        apply_to_fold(self.fold, event)
         self.checks.clear()
         for outcome, sign in self.log.changes(event, row):
             key = self.table.change(outcome, sign)

@@ -42,6 +42,7 @@ from causalbandits.policies import (
     resolve_policy,
     warn_of_unknown_cpts,
 )
+from causalbandits.policies.changes import find_mechanism, require_tracker
 from causalbandits.policies.cpts import suppress_warnings
 from causalbandits.problem import Budget, BudgetStatus, Problem, build_budget_tracker
 from causalbandits.study.analysis import (
@@ -71,6 +72,8 @@ from causalbandits.study.ask import RequestHandler
 from causalbandits.study.decide import Mode
 from causalbandits.study.modes import (
     next_mode,
+    refuse_reported_changes,
+    resolve_study_policy,
     validate_default_reward,
     validate_holdout,
     validate_policy_fits,
@@ -118,7 +121,7 @@ MAX_STRANDED = 100
 
 
 PUBLIC_ATTRIBUTES = (
-    "ask", "budget", "cancel", "check", "close", "correct", "create", "early_outcomes", "evaluate", "events",
+    "ask", "budget", "cancel", "changed", "changes", "check", "close", "correct", "create", "early_outcomes", "evaluate", "events",
     "evidence", "expire", "explain", "export", "learn", "mode", "n_decisions", "n_outcomes", "open", "policy",
     "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract", "rules", "set_mode",
     "structure", "tell", "tell_many", "together", "use", "verify",
@@ -181,6 +184,7 @@ class Study(Advice):
         min_propensity: float = 0.0,
         holdout: float = 0.0,
         baseline: Mapping[str, State] | None = None,
+        changes: bool | float | None = None,
         clock: Clock | None = None,
         signing_key: str | None = None,
     ) -> Study:
@@ -215,6 +219,8 @@ class Study(Advice):
             holdout: The share of units (keys or decisions, if `ask` gets no unit) in the control group, chosen by a
                 keyed hash. The policy learns from both arms; the report compares them.
             baseline: The action of the control group. Required with `holdout`.
+            changes: Whether mechanisms may change while the study runs: True, or the probability of a false alarm, as
+                for `Agent`. Default: the mechanisms are assumed to stay the same.
             clock: A function that returns the time as seconds since 1970. Default: the computer's clock.
             signing_key: A long random text that signs the study: it opens with this key only, and changes of the file
                 without it are detected. Default: the environment variable `CAUSALBANDITS_SIGNING_KEY`, if it is set.
@@ -231,7 +237,7 @@ class Study(Advice):
         key = parse_signing_key(signing_key)
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"A Study requires a Problem; got {problem!r}.")
-        resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
+        resolved_policy = resolve_study_policy(problem, policy, horizon, changes)
         rules = Rules(
             attribution_window,
             default_reward,
@@ -589,6 +595,26 @@ class Study(Advice):
                 break
         return total
 
+    def changed(self, mechanism: str, *, by: str = "") -> None:
+        """Report that a mechanism has changed: outcomes of earlier decisions no longer count for it. The report is
+        logged.
+
+        Pending decisions are earlier ones, too. The other mechanisms keep all of their outcomes. Repeating the report
+        before the next decision has no further effect.
+
+        Args:
+            mechanism: The variable whose CPT changed, or the reward.
+            by: The name of the person or program that reports it, for the log.
+
+        Raises:
+            PolicyError: If the study was created without `changes=`, or the mechanism is unknown.
+        """
+        validate_remark("by", by)
+        with self._session.transaction() as fold:
+            find_mechanism(require_tracker(fold.policy.id, fold.statistic), mechanism)
+            if not self._session.is_reported(mechanism):
+                self._session.record_change(mechanism, by or None)
+
     def use(self, policy: AnyPolicy | str, *, by: str = "") -> None:
         """Change the policy; the new one starts with everything that was learned. The change is logged.
 
@@ -606,6 +632,7 @@ class Study(Advice):
         validate_policy_fits(self.problem, new_policy, self.rules, self._session.budget)
         with self._session.transaction():
             validate_policy_fits_log(self._session, new_policy)
+            refuse_reported_changes(self._session, new_policy)
             self._session.change_policy(new_policy, by)
 
     def set_mode(self, mode: Mode, *, baseline: Mapping[str, State] | None = None, by: str = "", why: str = "") -> None:

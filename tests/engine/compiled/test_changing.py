@@ -118,7 +118,8 @@ def test_policies_that_learn_the_cpts_are_played_alike(kind):
 def test_a_problem_with_a_mean_per_action_is_played_alike():
     env = campaign()
     problem = env.problem
-    by_action = cb.Problem(None, manipulable={name: problem.variable(name).states for name in problem.manipulable})
+    states = {name: problem.variable(name).states for name in problem.manipulable}
+    by_action = cb.Problem(None, manipulable=states, reward="click")
     optional = cb.Problem(problem.model, manipulable=list(problem.manipulable), reward_parents=problem.parents)
     always_set = [cb.Environment(optional, segment.env.reward) for segment in env.segments]
     changing = cb.ChangingEnvironment(always_set[0], {301: always_set[1], 302: always_set[2], 1101: always_set[0]})

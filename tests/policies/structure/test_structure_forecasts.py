@@ -9,6 +9,8 @@ import pytest
 from tests.policies.structure.worlds import ENVIRONMENT, MANIPULABLE, OBSERVED, environment, problem
 
 import causalbandits as cb
+from causalbandits.engine.compiled import can_play
+from causalbandits.engine.driver import play
 from causalbandits.errors import CausalBanditsError, ProblemError
 from causalbandits.planning.forecasting import EnvironmentPrior
 
@@ -97,6 +99,20 @@ def test_an_environment_that_shows_more_than_the_parents() -> None:
     assert run.horizon == 10
     with pytest.raises(CausalBanditsError, match="device"):
         cb.Environment(base, reward, shown=["device"])
+
+
+def test_compiled_rounds_draw_the_shown_variables_as_the_plain_driver_does() -> None:
+    rng = np.random.default_rng(5)
+    n_shown_alone = 0
+    for replication in range(6):
+        env = EnvironmentPrior(problem(max_parents=1), (1.0, 1.0))(rng)
+        n_shown_alone += not set(OBSERVED) <= set(env.problem.parents)
+        policy = cb.policy("c-ts-structure(prior=beta)")
+        assert can_play(env, policy, problem())
+        run = cb.simulate(env, policy, believed=problem(), horizon=60, replications=1, seed=replication, progress=False)
+        plain = play(env, policy, problem(), np.array([60]), replication, 0)
+        assert float(run.regret(policy.id)[0, -1]) == float(plain.regret[-1])
+    assert n_shown_alone > 3
 
 
 def test_the_true_environment_needs_no_shown_variables() -> None:

@@ -214,7 +214,7 @@ def test_structure_is_refused_where_it_is_not_learned() -> None:
 
 def test_a_simulation_whose_environment_does_not_draw_an_observed_variable_is_refused() -> None:
     believed = cb.Problem(None, reward="click", manipulable=MANIPULABLE, values={**OBSERVED, "device": ["phone", "pc"]})
-    with pytest.raises(ProblemError, match="'device', and the environment has no such variable; it has product"):
+    with pytest.raises(ProblemError, match="'device', and the environment has no such variable; it has 'product'"):
         cb.simulate(ENVIRONMENT, "c-ts-structure", believed=believed, horizon=10, replications=1, progress=False)
 
 

@@ -67,6 +67,13 @@ def test_edges_that_are_forbidden_by_the_user_are_not_doubted() -> None:
     assert concerns(rows(195, 5), forbid_edges=[("a", "y"), ("b", "y")]) == ()
 
 
+def test_a_required_edge_from_an_observed_variable_leaves_the_warning() -> None:
+    (text,) = concerns(rows(195, 5), require_edges=[("v", "y")])
+    assert "98% of 200 outcomes" in text
+    assert concerns(rows(150, 50), require_edges=[("v", "y")]) == ()
+    assert concerns(rows(195, 5), require_edges=[("v", "y")], max_parents=1) == ()  # nothing else is a candidate
+
+
 def test_one_action_in_each_context_is_nearly_constant_too() -> None:
     found = small_problem(context={"c": [0, 1]})
     data = rows(200, 0)

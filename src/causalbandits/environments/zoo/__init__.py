@@ -1,5 +1,5 @@
 """Environments: those of Lu et al. (2020), Sections 4 and 5, with unobserved confounders, with graphs that the learner
-does not know, and random ones.
+does not know, with mechanisms that change over time, and random ones.
 """
 
 from __future__ import annotations

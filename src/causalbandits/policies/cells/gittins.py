@@ -287,6 +287,8 @@ class CausalGittins(GittinsPolicy):
         discovery: The share of the horizon, from 0 to 0.5, that is spent on configurations that were never observed and
             that the best action rarely produces. 0 turns it off. Only with `prior="main-effects"`, and not under a
             budget.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -386,6 +388,8 @@ class CausalScreen(GittinsPolicy):
         anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
         samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
             with equal probability; with 2 or more the decision has a propensity.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

@@ -74,6 +74,8 @@ class CausalIDS(PosteriorPolicy):
         scales: "estimated" estimates the parameters of the prior from the rewards (empirical Bayes); "given" uses those
             that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
         samples: The number of posterior samples, from 1 to 4096, that estimate regret and information.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

@@ -101,6 +101,8 @@ class ThompsonSampling(SamplingPolicy):
             that are passed. Default: estimated, unless `noise_scale` or `prior_scale` is passed or the prior is Beta.
         samples: The number of posterior samples per decision, from 1 to 4096. One of their best actions is played, each
             with equal probability; with 2 or more the decision has a propensity.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -139,6 +141,8 @@ class CausalThompsonSampling(SamplingPolicy):
             `prior="beta"` with given scales.
         trust_past: The prior probability, above 0 and up to 1, that a row of a CPT is as past data say; for
             `cpts="learned"`. Default: 1, or 0.5 if the data have observational rows.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

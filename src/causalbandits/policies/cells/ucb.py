@@ -87,6 +87,8 @@ class UCB(OptimisticPolicy):
         prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
         scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
             guarantee for the confidence bounds.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -112,6 +114,8 @@ class CausalUCB(OptimisticPolicy):
         prior_scale: The size of the unknown means, in units of the reward; the bonus before any reward.
         scales: "given" uses `noise_scale` and `prior_scale`; "estimated" estimates both from the rewards, without a
             guarantee for the confidence bounds.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.
@@ -173,6 +177,8 @@ class CausalKLUCB(KLPolicy):
     Args:
         horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
         anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

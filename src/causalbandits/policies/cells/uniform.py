@@ -28,6 +28,8 @@ class Uniform(CellPolicy):
             interval of a recommendation.
         prior_scale: The size of the unknown means, in units of the reward. It serves only the interval of a
             recommendation.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If a scale is not positive.

@@ -11,9 +11,16 @@ from causalbandits.policies.changes.report import (
     require_tracker,
     tracker_of,
 )
-from causalbandits.policies.changes.tracker import CellChangeLayout, ChangeLayout, ChangeTracker, ObservedRows
+from causalbandits.policies.changes.tracker import (
+    CATEGORIES,
+    CellChangeLayout,
+    ChangeLayout,
+    ChangeTracker,
+    ObservedRows,
+)
 
 __all__ = [
+    "CATEGORIES",
     "CellChangeLayout",
     "ChangeDetector",
     "ChangeLayout",

@@ -18,8 +18,9 @@ A mechanism whose parents are not known has a variant for each candidate parent 
 where P(S | outcomes) is the posterior while nothing changes. After a change, the evidence of the outcomes that no
 longer count remains in the prior of S: the probabilities changed, and the parents did not.
 
-Candidate times are one in `SPACING` outcomes of the mechanism; the least likely of `CANDIDATES` makes room for a new
-one. Logarithms of row factors are whole multiples of 2^-32, so that their sums are exact.
+Candidate times are one in `SPACING` outcomes of the mechanism, with the weight of the times up to the next; the least
+likely of `CANDIDATES` makes room for a new one, and its weight is given up. Logarithms of row factors are whole
+multiples of 2^-32, so that their sums are exact.
 """
 
 from __future__ import annotations
@@ -226,7 +227,8 @@ class ChangeDetector(Statistic):
 
     def log_bayes_factor(self, mechanism: int) -> float:
         """log BF of a mechanism."""
-        terms = np.append(self._log_terms(mechanism), log_time_weight(self.outcomes[mechanism]))
+        opened = -(-self.outcomes[mechanism] // SPACING) * SPACING  # their weights are those of candidates
+        terms = np.append(self._log_terms(mechanism), log_time_weight(opened))
         return float(_log_sum(terms))
 
     # One more outcome.

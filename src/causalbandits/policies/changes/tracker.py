@@ -132,6 +132,10 @@ class CellChangeLayout(ChangeLayout):
         self.entries, self.first_cell = 0 if cpts is None else cpts.size, len(rows)
         self.mechanisms = (*mechanisms, Mechanism(reward, cells, 2 if binary else CATEGORIES))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ChangeLayout:
+        """The layout itself: it never changes."""
+        return self
+
     def observed_rows(self, outcome: Outcome) -> ObservedRows:
         found = []
         if self._cpts is not None:

@@ -1,6 +1,8 @@
 """Online learning of CPTs, and chance constraints under learned CPTs."""
 
 from causalbandits.policies.cpts.chance_constraints import (
+    WARNINGS_ENABLED,
+    FeasibleActions,
     feasibility_warnings,
     restrict_to_feasible,
     suppress_warnings,
@@ -21,8 +23,10 @@ from causalbandits.policies.cpts.online_posterior import (
 
 __all__ = [
     "CACHED_ENTRIES",
+    "WARNINGS_ENABLED",
     "CPTRows",
     "CellsAndCPTs",
+    "FeasibleActions",
     "LearnedCPTs",
     "ResamplingSchedule",
     "count_outcome",

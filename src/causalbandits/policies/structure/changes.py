@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from causalbandits._typing import Array, Codes
-from causalbandits.policies.changes import ChangeLayout, Mechanism, ObservedRows
-from causalbandits.policies.changes.tracker import CATEGORIES
+from causalbandits.policies.changes import CATEGORIES, ChangeLayout, Mechanism, ObservedRows
 from causalbandits.policies.feedback import Outcome
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets
 

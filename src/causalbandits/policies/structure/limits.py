@@ -16,7 +16,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
-from causalbandits.policies.cpts.chance_constraints import WARNINGS_ENABLED, FeasibleActions
+from causalbandits.policies.cpts import WARNINGS_ENABLED, FeasibleActions
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,

@@ -34,14 +34,17 @@ def variety_concern(
     sets: ParentSets, prior: StructurePrior, manipulable: Sequence[str], statistic: ParentSetCounts, weights: Array
 ) -> str:
     """The warning as text; empty if the actions were varied enough. `weights` are those of the reward's sets."""
-    n = statistic.rounds
-    before = [name for name in sets.names if name not in prior.observed]
-    candidates = prior.candidates[-1].sets
-    by_action = max((names for names in candidates if set(names) <= set(before)), key=len)
+    candidates, observed = prior.candidates[-1].sets, set(prior.observed)
+    finest = max(candidates, key=lambda names: (len(set(names) - observed), -len(names)))
+    by_action = tuple(name for name in finest if name not in observed)
+    summed = tuple(axis for axis, name in enumerate(finest) if name in observed)
+    played, totals = (
+        _by_configuration(sets, values, candidates.index(finest)).sum(axis=summed)
+        for values in (statistic.count, statistic.total)
+    )
+    n = int(played.sum())
     if n < MIN_OUTCOMES or not by_action:
         return ""
-    played = _by_configuration(sets, statistic.count, candidates.index(by_action))
-    totals = _by_configuration(sets, statistic.total, candidates.index(by_action))
     axes = tuple(axis for axis, name in enumerate(by_action) if name in manipulable)
     mostly = float(played.max(axis=axes).sum()) if axes else float(n)
     if mostly < CONSTANT_SHARE * n:
@@ -56,7 +59,7 @@ def variety_concern(
         joint = tuple(other for other in sets.names if other in likeliest or other == name)
         if joint in candidates:
             counts = _by_configuration(sets, statistic.count, candidates.index(joint))
-            comparisons = n - float(counts.max(axis=joint.index(name)).sum())
+            comparisons = float(counts.sum() - counts.max(axis=joint.index(name)).sum())
         else:
             comparisons = n - mostly
         if comparisons < MIN_COMPARISONS:

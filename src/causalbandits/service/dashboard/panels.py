@@ -91,6 +91,7 @@ def build_panels(study: Study) -> dict[str, Any]:
         "shares": share_chart(history),
         "delays": delay_chart(history.delays),
         "in_contexts": _recommend_in_contexts(study) if has_answer else None,
+        "changes": study.changes() if study.policy.traits.follows_changes else None,
         "state": study.state_hash(),
         "mode": study.modes()[-1],
         "context": study.problem.context,

@@ -42,11 +42,27 @@ def mean_chart(history: History) -> Markup:
     grid = "".join(_grid_line(tick, low, high) for tick in _ticks(low, high))
     overall, latest = cumulative_points[-1][1], segment_points[-1][1]
     title = f"Mean reward over {last} events: {overall:.3g} overall, {latest:.3g} in the latest segment"
+    named = [f"{change.mechanism} near decision {change.decision}" for _, change in history.changes]
+    title += f"; changes of mechanisms: {', '.join(named)}" if named else ""
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">{grid}'
-        f"{line('thin', segment_points)}{line('line', cumulative_points)}"
+        f"{line('thin', segment_points)}{line('line', cumulative_points)}{_change_lines(history, last)}"
         f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{last} events</text></svg>'
     )
+
+
+def _change_lines(history: History, last: int) -> str:
+    """A vertical line at each change of a mechanism, with the mechanism's name."""
+    parts = []
+    for k, (event, change) in enumerate(history.changes):
+        x = LEFT + (WIDTH - LEFT - 8) * min(event, last) / last
+        anchor, side = ("end", -4) if x > WIDTH / 2 else ("start", 4)
+        parts.append(
+            f'<g class="changed"><line x1="{x:.1f}" x2="{x:.1f}" y1="8" y2="{HEIGHT - BOTTOM}"/>'
+            f'<text x="{x + side:.1f}" y="{HEIGHT - BOTTOM - 8 - 15 * (k % 4):.1f}" text-anchor="{anchor}">'
+            f"{escape(_truncate(change.mechanism))}</text></g>"
+        )
+    return "".join(parts)
 
 
 def _value_range(values: Sequence[float]) -> tuple[float, float]:

@@ -328,6 +328,7 @@ def policy_change(policy: PolicyRecord) -> dict[str, Any]:
 def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
     """An event as a JSON-ready mapping; an event of a past row includes its `trust_past`."""
     batch = next((batch for batch in past if batch.covers(event.decision)), None)
+    change = event.reported_change
     return {
         "id": event.id,
         "number": event.number,
@@ -335,7 +336,8 @@ def event_record(event: LogEvent, past: Sequence[PastBatch]) -> dict[str, Any]:
         "kind": event.kind,
         "z": None if event.z is None else list(event.z),
         "reward": None if event.reward is None else from_fixed_point(event.reward),
-        "observed": event.observed,
+        "observed": None if change is not None else event.observed,
+        "mechanism": None if change is None else change.mechanism,
         "at": event.at,
         "by": event.by,
         **({} if batch is None else {"trust_past": batch.trust}),

@@ -6,11 +6,13 @@ from collections import Counter
 from typing import NamedTuple
 
 from causalbandits.model import Intervention
+from causalbandits.policies.changes import MechanismChange, report_changes, tracker_of
 from causalbandits.study.session import Session
 from causalbandits.study.storage import from_fixed_point
 
-MAX_POINTS, SAMPLE_SIZE, MAX_ACTIONS = 60, 600, 6
-"""The maximum numbers of points of the mean, of decisions sampled for action shares, and of named actions."""
+MAX_POINTS, SAMPLE_SIZE, MAX_ACTIONS, MAX_CHANGES = 60, 600, 6, 20
+"""The maximum numbers of points of the mean, of decisions sampled for action shares, of named actions, and of changes.
+"""
 
 
 class Segment(NamedTuple):
@@ -24,6 +26,18 @@ class Segment(NamedTuple):
     """The mean of all outcomes that count at the end of the segment."""
 
 
+class ChangeMark(NamedTuple):
+    """A change of a mechanism on the time axis.
+
+    Attributes:
+        event: The number of events before the first decision after the change.
+        change: The change.
+    """
+
+    event: int
+    change: MechanismChange
+
+
 class History(NamedTuple):
     """The development of rewards and actions over the course of a study.
 
@@ -32,12 +46,14 @@ class History(NamedTuple):
         actions: The actions that were played most.
         shares: The share of each of these actions, and of all others last, in each of ten parts of the decisions.
         delays: The delays of a sample of outcomes, in seconds.
+        changes: The latest changes of mechanisms, if the policy follows changes, in the order of the events.
     """
 
     stretches: list[Segment]
     actions: list[Intervention]
     shares: list[list[float]]
     delays: list[float]
+    changes: tuple[ChangeMark, ...] = ()
 
 
 def build_history(session: Session) -> History:
@@ -47,7 +63,22 @@ def build_history(session: Session) -> History:
         _segments(session),
         *_action_shares(session),
         session.log.delays(_evenly_spaced(session.events + 1)[1:], outcome_kind),
+        _change_marks(session),
     )
+
+
+def _change_marks(session: Session) -> tuple[ChangeMark, ...]:
+    """The latest changes of mechanisms, at the likeliest time of each."""
+    tracker = tracker_of(session.fold.effective_statistic)
+    if tracker is None:
+        return ()
+    changes = report_changes(session.problem, tracker).changes[-MAX_CHANGES:]
+    rows = session.log.decisions_by_number({change.decision for change in changes}, with_propensities=False)
+    marks = [
+        ChangeMark(rows[change.decision].events if change.decision in rows else session.events, change)
+        for change in changes
+    ]
+    return tuple(sorted(marks, key=lambda mark: mark.event))
 
 
 def _evenly_spaced(size: int) -> list[int]:

@@ -40,10 +40,16 @@ from causalbandits.errors import (
 )
 from causalbandits.model import Intervention, State
 from causalbandits.policies import AnyPolicy, FamilyPolicy, as_policy, encode_parameters
+from causalbandits.policies.changes import MechanismChanges
 from causalbandits.policies.robust import Evidence
 from causalbandits.problem import BudgetStatus, Problem
 from causalbandits.study.remote.transport import Timeout, Transport, Unavailable
-from causalbandits.study.remote.wire import decode_action_table, decode_evidence, decode_recommendation
+from causalbandits.study.remote.wire import (
+    decode_action_table,
+    decode_changes,
+    decode_evidence,
+    decode_recommendation,
+)
 from causalbandits.study.storage import Verification
 from causalbandits.study.tell import EarlyOutcome, Id, Observed, Receipt, RemovedOutcome
 
@@ -343,6 +349,30 @@ class RemoteStudy:
     def expire(self) -> int:
         """Assign the default reward to all decisions whose attribution window has closed; returns their number."""
         return int(self._transport.send("POST", "/expire", {})["expired"])
+
+    def changes(self) -> MechanismChanges:
+        """The changes of mechanisms so far, as `Study.changes` does.
+
+        Returns:
+            The changes; they print as text.
+
+        Raises:
+            PolicyError: If the study was created without `changes=`.
+        """
+        return decode_changes(self._transport.send("GET", "/changes"))
+
+    def changed(self, mechanism: str) -> None:
+        """Report that a mechanism has changed, as `Study.changed` does; needs an admin's API key.
+
+        The service logs the name that belongs to the key.
+
+        Args:
+            mechanism: The variable whose CPT changed, or the reward.
+
+        Raises:
+            PolicyError: If the study was created without `changes=`, or the mechanism is unknown.
+        """
+        self._transport.send("POST", "/changes", {"mechanism": mechanism})
 
     def use(self, policy: AnyPolicy | str) -> None:
         """Change the policy, as `Study.use` does.

@@ -22,6 +22,7 @@ from causalbandits.campaign import (
 from causalbandits.errors import CausalBanditsError
 from causalbandits.model import Intervention
 from causalbandits.policies import RunnerUp
+from causalbandits.policies.changes import MechanismChange, MechanismChanges
 from causalbandits.policies.robust import Alarm, Evidence, ModelClaim
 from causalbandits.problem import Problem
 
@@ -189,6 +190,24 @@ def decode_evidence(record: Mapping[str, Any]) -> Evidence:
 def encode_structure(structure: LearnedStructure) -> dict[str, Any]:
     """A learned structure as a JSON-ready mapping, which `LearnedStructure.from_record` reads."""
     return {**structure.to_record(), "text": repr(structure)}
+
+
+def encode_changes(changes: MechanismChanges) -> dict[str, Any]:
+    """Changes of mechanisms as a JSON-ready mapping."""
+    return {**changes.to_record(), "text": repr(changes)}
+
+
+def decode_changes(record: Mapping[str, Any]) -> MechanismChanges:
+    """The changes that `encode_changes` describes."""
+    mechanisms = {item["mechanism"]: item for item in record["mechanisms"]}
+    return MechanismChanges(
+        tuple(MechanismChange(**change) for change in record["changes"]),
+        {name: item["bayes_factor"] for name, item in mechanisms.items()},
+        {name: item["expression"] for name, item in mechanisms.items()},
+        record["alpha"],
+        record["threshold"],
+        {name: item["outcomes"] for name, item in mechanisms.items()},
+    )
 
 
 INFINITE = ("inf", "-inf")

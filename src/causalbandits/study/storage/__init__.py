@@ -25,6 +25,7 @@ from causalbandits.study.storage.location import close_on_error, default_keys_pa
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.postgres import is_postgres_url
 from causalbandits.study.storage.rows import (
+    CHANGED,
     CHANGING_KINDS,
     CONTROL,
     IS_CANCELLED,
@@ -40,6 +41,7 @@ from causalbandits.study.storage.rows import (
     LogEvent,
     ModeRecord,
     PolicyRecord,
+    ReportedChange,
     Row,
     apply_event,
 )
@@ -49,6 +51,7 @@ from causalbandits.study.storage.store import Store
 from causalbandits.study.storage.verification import Replay, Verification, verify_log
 
 __all__ = [
+    "CHANGED",
     "CHANGING_KINDS",
     "CONTROL",
     "FIXED_POINT_ONE",
@@ -70,6 +73,7 @@ __all__ = [
     "ModeRecord",
     "PolicyRecord",
     "Replay",
+    "ReportedChange",
     "Row",
     "SQLite",
     "Store",

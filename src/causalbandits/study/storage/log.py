@@ -41,6 +41,7 @@ from causalbandits.study.storage.exact_sums import (
 )
 from causalbandits.study.storage.registers import Registers
 from causalbandits.study.storage.rows import (
+    CHANGED,
     CHANGING_KINDS,
     COUNTING_KINDS,
     IS_CANCELLED,
@@ -49,6 +50,7 @@ from causalbandits.study.storage.rows import (
     CurrentOutcome,
     Head,
     LogEvent,
+    ReportedChange,
     Row,
 )
 from causalbandits.study.storage.statistic import StatisticTable
@@ -318,7 +320,7 @@ class Log:
         """For each decision that was ever cancelled, the kind of the last event that determines whether it still is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
-            "number <= ? AND kind NOT IN ('late', 'parents') AND decision IN (SELECT decision FROM events WHERE "
+            "number <= ? AND kind NOT IN ('late', 'parents', 'changed') AND decision IN (SELECT decision FROM events WHERE "
             "kind = 'cancel' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(row) for row in self.store.query(sql, (up_to, up_to))]
@@ -420,10 +422,22 @@ class Log:
         return map(self._decode_event, self.store.query(sql, (after, up_to, limit)))
 
     def events_of(self, decision: int) -> Iterator[LogEvent]:
-        """Events of one decision."""
-        return map(
-            self._decode_event, self.store.query(f"{self.EVENT} WHERE decision = ? ORDER BY number", (decision,))
+        """Events of one decision; a reported change is an event of the study."""
+        sql = f"{self.EVENT} WHERE decision = ? AND kind <> ? ORDER BY number"
+        return map(self._decode_event, self.store.query(sql, (decision, CHANGED)))
+
+    def reported_changes(self) -> list[ReportedChange]:
+        """The changes of mechanisms that were reported, in order."""
+        events = map(self._decode_event, self.store.query(f"{self.EVENT} WHERE kind = ? ORDER BY number", (CHANGED,)))
+        return [change for event in events if (change := event.reported_change) is not None]
+
+    def cancellations_after(self, after: int) -> list[tuple[int, int]]:
+        """The decisions that are cancelled, with the event that cancelled each, after an event and in its order."""
+        sql = (
+            "SELECT max(e.number) AS last, e.decision FROM events e JOIN decisions d ON d.number = e.decision "
+            "WHERE d.status = ? AND e.kind = 'cancel' GROUP BY e.decision HAVING max(e.number) > ? ORDER BY last"
         )
+        return [(int(event), int(decision)) for event, decision in self.store.query(sql, (IS_CANCELLED, after))]
 
     @report_corruption
     def _decode_event(self, columns: Any) -> LogEvent:
@@ -474,12 +488,7 @@ class Log:
 
     def add_event(self, event: LogEvent, current: CurrentOutcome, missing: tuple[str, ...]) -> None:
         """Append an event, and update its decision's current outcome and missing variables."""
-        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at, by, _ = event
-        values = (
-            *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
-            *(_encode_optional_codes(was_z), was_reward, counted, str(collected), at, by),
-        )
-        self.chains.append(self.store, "events", values)
+        self.append_event(event)
         self.store.execute(
             "UPDATE decisions SET status = ?, told_at = ?, z = ?, reward = ?, observed = ?, missing = ? "
             "WHERE number = ?",
@@ -490,9 +499,18 @@ class Log:
                 current.reward,
                 _encode_observed(current.observed),
                 json.dumps(missing) if missing else None,
-                decision,
+                event.decision,
             ),
         )
+
+    def append_event(self, event: LogEvent) -> None:
+        """Append an event, without any change of a decision's outcome."""
+        number, decision, kind, z, reward, observed, was_z, was_reward, counted, collected, at, by, _ = event
+        values = (
+            *(number, decision, kind, _encode_optional_codes(z), reward, _encode_observed(observed)),
+            *(_encode_optional_codes(was_z), was_reward, counted, str(collected), at, by),
+        )
+        self.chains.append(self.store, "events", values)
 
     def is_late_duplicate(self, number: int, z: Z | None, reward: int | None) -> bool:
         """Whether the same outcome has been recorded as late."""

@@ -17,6 +17,9 @@ IS_OPEN, IS_HELD, IS_TOLD, IS_EXPIRED, IS_CANCELLED = "open", "held", "told", "e
 CONTROL, TREATED = "control", "treated"
 """The arms of a study with a control group."""
 
+CHANGED = "changed"
+"""The kind of an event that reports a changed mechanism; its decision is the first one that counts."""
+
 IS_PAST = "past"
 """The status of a past row that the study did not decide; these rows are numbered from -1 downwards."""
 
@@ -29,7 +32,7 @@ COUNTING_KINDS = ("outcome", "correct", "expire", "past")
 CHANGING_KINDS = (*COUNTING_KINDS, "retract", "cancel")
 """The kinds of events that change which outcome counts; after "retract" and "cancel", none does.
 
-`parents`, `held` and `late` change nothing.
+`parents`, `held`, `late` and `changed` change nothing.
 """
 
 REOPENING_KINDS = ("retract", "held")
@@ -120,13 +123,31 @@ class LogEvent(NamedTuple):
     """The number of outcomes that count after the event is `counted`; `collected` is their sum in steps."""
     at: float
     by: str | None = None
-    """The author of a correction, a retraction or a cancellation."""
+    """The author of a correction, a retraction, a cancellation or a report of a change."""
     checksum: str = ""
 
     @property
     def id(self) -> str:
         """The public id of the event, made of its number and its checksum."""
         return encode_id("e", self.number, self.checksum)
+
+    @property
+    def reported_change(self) -> ReportedChange | None:
+        """The change of a mechanism that the event reports; None for events of other kinds."""
+        if self.kind != CHANGED:
+            return None
+        ((mechanism, witnessed),) = (self.observed or {}).items()
+        return ReportedChange(self.number, self.decision, witnessed, mechanism)
+
+
+class ReportedChange(NamedTuple):
+    """A change of a mechanism that was reported: only outcomes of this decision and of later ones count for it."""
+
+    event: int
+    decision: int
+    witnessed: int
+    """The first decision that was still waiting for its outcome at that time."""
+    mechanism: str
 
 
 def apply_event(event: LogEvent, current: CurrentOutcome) -> CurrentOutcome:

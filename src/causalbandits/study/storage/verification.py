@@ -13,13 +13,16 @@ from causalbandits.study.storage.encoding import CHAINED_REGISTERS, CHECKSUMMED_
 from causalbandits.study.storage.exact_sums import SumTable, encode_rows
 from causalbandits.study.storage.log import Log
 from causalbandits.study.storage.rows import (
+    CHANGED,
     CHANGING_KINDS,
     COUNTING_KINDS,
+    IS_CANCELLED,
     IS_PAST,
     WAITING_STATUSES,
     CurrentOutcome,
     Head,
     LogEvent,
+    ReportedChange,
     Row,
     apply_event,
 )
@@ -67,6 +70,9 @@ class Replay:
         self._log, self.table = log, SumTable()
         self.rows = {row.number: row for row in rows}
         self._outcomes_by_decision: dict[int, CurrentOutcome] = {}
+        self._cancelled_at: dict[int, int] = {}
+        """The event that cancelled each decision, also of those that were reported later."""
+        self._changes: list[ReportedChange] = []
         self.differences: list[str] = []
         self.events, self.has_gaps = 0, False
         self.sums = 0, 0
@@ -84,6 +90,9 @@ class Replay:
 
     def apply(self, event: LogEvent) -> None:
         """Apply the next event."""
+        if event.kind == CHANGED:
+            self._apply_change(event)
+            return
         row = self.rows.get(event.decision)
         if row is None:
             self.differences.append(f"event {event.number} refers to decision {event.decision}, which does not exist")
@@ -92,9 +101,25 @@ class Replay:
         if (event.was_z, event.was_reward) != (previous.z, previous.reward):
             self.differences.append(f"event {event.number} contradicts earlier events of decision {row.number}")
         self._outcomes_by_decision[row.number] = current = apply_event(event, previous)
+        if current.status == IS_CANCELLED and event.kind == "cancel":
+            self._cancelled_at[row.number] = event.number
         if event.kind in CHANGING_KINDS:
             self._add_to_table(row, previous, -1)
             self._add_to_table(row, current, 1)
+        self._compare_sums(event)
+
+    def _apply_change(self, event: LogEvent) -> None:
+        """Apply a reported change, and compare its numbers with those that the log gives."""
+        change = event.reported_change
+        assert change is not None
+        self._changes.append(change)
+        n_decisions = sum(0 <= number and row.events < event.number for number, row in self.rows.items())
+        given = change.decision, change.witnessed
+        if given != (expected := (n_decisions, self.frontier(n_decisions))):
+            self.differences.append(
+                f"event {event.number} has the first decision that counts and the first pending one {given}, and the "
+                f"log gives {expected}"
+            )
         self._compare_sums(event)
 
     def _add_to_table(self, row: Row, outcome: CurrentOutcome, sign: int) -> None:
@@ -115,15 +140,37 @@ class Replay:
 
     def outcomes(self) -> Iterable[Outcome]:
         """Outcomes that count, in the order of their first reports."""
-        first_reports = [
-            (outcome.told_at or 0, number)
-            for number, outcome in self._outcomes_by_decision.items()
-            if outcome.reward is not None
-        ]
-        for _, number in sorted(first_reports):
+        return (outcome for _, outcome in self.outcomes_after(-1))
+
+    def outcomes_after(self, after: int) -> Iterable[tuple[int, Outcome]]:
+        """Outcomes that count and were first reported after an event, each with its first event, in that order."""
+        for told_at, number in self._first_reports(after):
             outcome = self._outcomes_by_decision[number]
             assert outcome.reward is not None
-            yield self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
+            yield told_at, self._log.build_outcome(self.rows[number], outcome.z, outcome.reward, outcome.observed)
+
+    def numbers_reported_after(self, after: int) -> list[int]:
+        """The decisions with an outcome that counts and was first reported after an event, in that order."""
+        return [number for _, number in self._first_reports(after)]
+
+    def _first_reports(self, after: int) -> list[tuple[int, int]]:
+        return sorted(
+            (outcome.told_at or 0, number)
+            for number, outcome in self._outcomes_by_decision.items()
+            if outcome.reward is not None and (outcome.told_at or 0) > after
+        )
+
+    def cancellations_after(self, after: int) -> list[tuple[int, int]]:
+        """The decisions that are cancelled, with the event that cancelled each, after an event and in its order."""
+        return sorted(
+            (event, number)
+            for number, event in self._cancelled_at.items()
+            if event > after and self.outcome_of(number).status == IS_CANCELLED
+        )
+
+    def reported_changes(self) -> list[ReportedChange]:
+        """The changes of mechanisms that were reported, in order."""
+        return self._changes
 
     def frontier(self, n_decisions: int) -> int:
         """The number of the first decision without an outcome that counts, among the first `n_decisions`."""
