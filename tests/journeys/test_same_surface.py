@@ -94,10 +94,10 @@ DIFFERENT_PARAMETERS = {
     ("lines", "limit"): "over HTTP, 10,000",
     ("set_mode", "by"): "a service knows whose key it is",
     ("use", "by"): "a service knows whose key it is",
+    ("changed", "by"): "a service knows whose key it is, and an agent has one owner",
     ("correct", "by"): "a service knows whose key it is, and an agent has one owner",
     ("retract", "by"): "a service knows whose key it is, and an agent has one owner",
     ("cancel", "by"): "a service knows whose key it is, and an agent has one owner",
-    ("changed", "by"): "a service knows whose key it is, and an agent has one owner",
 }
 
 

@@ -35,7 +35,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     cb.Study.create(folder / "mail.db", problem, "c-ts(prior=beta)", seed=1, budget=cb.Budget(9, rounds=30)).close()
     cb.Study.create(folder / f"{HOSTILE}.db", p, "c-ts(prior=beta)", seed=1).close()
     rules = {"holdout": 0.5, "baseline": {"send_time": "morning"}, "attribution_window": 1e6, "default_reward": 0}
-    cb.Study.create(folder / "held-out.db", p, seed=1, **rules).close()
+    cb.Study.create(folder / "held-out.db", p, seed=1, changes=0.05, **rules).close()
     running = Served(build_service(sorted(folder.glob("*.db"))))
     try:
         with cb.connect(f"http://127.0.0.1:{running.port}/mail") as there:

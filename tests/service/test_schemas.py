@@ -38,7 +38,8 @@ ASKED: dict[str, Any] = {
     "tell": {"items": [{"id": 0, "reward": 1, "observed": PARENTS}, {"id": 99, "reward": 1}]},
     "correct": {"reward": 0, "observed": PARENTS},
     "set_mode": {"mode": "uniform"},
-    "use": {"policy": "c-ts(prior=beta)", "parameters": {"samples": 4}},
+    "report_change": {"mechanism": "reward"},
+    "use": {"policy": "c-ts(prior=beta, changes=0.05)", "parameters": {"samples": 4}},
 }
 """What is asked of each route, if it is more than nothing."""
 
@@ -124,6 +125,9 @@ def test_every_response_has_a_schema() -> None:
         ("budget", [5], False),
         ("budget", [5, "many"], False),
         ("budget", None, True),
+        ("changes", 0.05, True),
+        ("changes", True, True),
+        ("changes", "yes", False),
         ("late_outcomes", "ignore", True),
         ("late_outcomes", "perhaps", False),
         ("parameters", {"samples": 3}, True),
@@ -151,7 +155,10 @@ def test_a_schema_refuses_a_response_that_it_does_not_describe() -> None:
             validate_response("POST", path, 201, "application/json", wrong)
 
 
-@pytest.mark.parametrize("policy", [POLICY, "c-ts-guarded(prior=beta)"], ids=["c-ts", "guarded"])
+FOLLOWING = cb.policy("c-ts", prior="beta", samples=4, changes=0.05)
+
+
+@pytest.mark.parametrize("policy", [POLICY, FOLLOWING, "c-ts-guarded(prior=beta)"], ids=["c-ts", "changes", "guarded"])
 def test_every_response_is_one_that_the_document_describes(tmp_path: Path, policy: Any) -> None:
     cb.Study.create(tmp_path / "mail.db", PROBLEM, policy, seed=1, attribution_window=60, default_reward=0).close()
     without_graph = cb.Problem(
@@ -169,6 +176,9 @@ def test_every_response_is_one_that_the_document_describes(tmp_path: Path, polic
             number = 2 if name == "cancel" else 0
             query = f"?number={number}" if "{decision}" in route.path else ""
             status, media_type, found = fetch(running, route.method, path + query, asked)
+            if name in ("changes", "report_change") and policy is not FOLLOWING:
+                assert (status, found["type"]) == (422, "/problems/invalid-policy")
+                continue
             assert status == route.status, (name, found)
             validate_response(route.method, route.path, status, media_type, found)
     finally:

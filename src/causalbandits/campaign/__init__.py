@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         check_model,
         contradictions,
         gather_evidence,
+        noticed_changes,
     )
     from causalbandits.campaign.history_import import ALREADY_LEARNED, HistoryImporter, LearnSummary, history_checksum
     from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
@@ -105,6 +106,7 @@ else:
                 "check_model",
                 "contradictions",
                 "gather_evidence",
+                "noticed_changes",
             ],
             "causalbandits.campaign.history_import": [
                 "ALREADY_LEARNED",
@@ -218,6 +220,7 @@ __all__ = [
     "is_covered",
     "learn_structure",
     "missing_variables",
+    "noticed_changes",
     "observation_requirements",
     "parse_id",
     "parse_seed",

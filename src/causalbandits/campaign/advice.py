@@ -18,13 +18,15 @@ from causalbandits._typing import Z
 from causalbandits.campaign.action_ranking import Belief, rank_actions
 from causalbandits.campaign.action_table import ActionTable
 from causalbandits.campaign.decision import Context
-from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence
+from causalbandits.campaign.diagnostics import check_model, contradictions, gather_evidence, noticed_changes
 from causalbandits.campaign.learned_structure import LearnedStructure, learn_structure
 from causalbandits.campaign.past_rewards import (
     TRUSTED_OBSTACLE,
     DoubtedPast,
     PastBatch,
     RewardComparison,
+    doubted_batches,
+    is_covered,
     trusted_contradiction,
 )
 from causalbandits.campaign.recommendation import Diagnostics, Recommendation, Recommendations, recommend
@@ -102,11 +104,21 @@ class CampaignState:
 
     def _moments(self) -> RewardMoments:
         """The moments of the rewards that count in each cell."""
-        tracker = tracker_of(self.statistic)
+        doubted = self.doubted_past
+        return self._moments_of(
+            self.statistic, self.cell_moments, without_past=doubted is not None and doubted.is_dropped
+        )
+
+    def _moments_of(
+        self, statistic: Any, all_moments: Callable[[], RewardMoments], *, without_past: bool
+    ) -> RewardMoments:
+        """The moments of the rewards that a statistic counts: of all, unless the reward's mechanism has changed."""
+        tracker = tracker_of(statistic)
         if tracker is None or not tracker.has_changed_reward:
-            return self.cell_moments()
-        counted = counted_rewards(self.policy, self.problem, self.statistic, self.outcomes())
-        return sum_cell_moments(self.policy, counted)
+            return all_moments()
+        left_out = doubted_batches(self.past) if without_past else ()
+        outcomes = (outcome for outcome in self.outcomes() if not is_covered(left_out, outcome.number))
+        return sum_cell_moments(self.policy, counted_rewards(self.policy, self.problem, statistic, outcomes))
 
     def _changes_assumption(self) -> str:
         """The assumption of an interval about mechanisms that change."""
@@ -203,9 +215,10 @@ class CampaignState:
         doubted = self.doubted_past
         if doubted is None or doubted.is_dropped:
             return [Belief(1.0, self.statistic, diagnostics)]
+        moments = self._moments_of(doubted.statistic, doubted.cell_moments, without_past=True)
         beliefs = [
             Belief(doubted.belief, self.statistic, diagnostics),
-            Belief(1.0 - doubted.belief, doubted.statistic, diagnostics._replace(moments=doubted.cell_moments())),
+            Belief(1.0 - doubted.belief, doubted.statistic, diagnostics._replace(moments=moments)),
         ]
         return beliefs[::-1] if doubted.is_unlikely else beliefs
 
@@ -325,11 +338,17 @@ class Advice(ABC):
 
         Raises:
             ProblemError: If the problem has no parents, so that there is nothing to test.
-            PolicyError: If the policy logs no propensities.
+            PolicyError: If the policy logs no propensities, or changes of mechanisms were noticed.
             CausalBanditsError: If `alpha` is out of range.
         """
         self.problem.require_parents("Evidence")
         with self._campaign_state() as state:
+            if (changes := noticed_changes(self.problem, state.statistic)) is not None:
+                raise PolicyError(
+                    "evidence() assumes that mechanisms stay the same, and changes were noticed of "
+                    f"{', '.join(map(repr, changes.mechanisms))}: see changes(). check() tests the outcomes since the "
+                    "latest change."
+                )
             outcomes, first_pending = state.outcomes(), state.first_pending()
             return gather_evidence(
                 self.problem, state.policy, state.statistic, outcomes, first_pending, alpha, state.past
@@ -370,7 +389,8 @@ class Advice(ABC):
         """Test the model by Pearson's chi-squared statistic, for any policy; also compare past rewards with own ones.
 
         The p-values are approximate while the campaign runs: they ignore adaptive sampling, and repeated looks find
-        something in the end. `evidence` has neither weakness.
+        something in the end. `evidence` has neither weakness. After a noticed change of a mechanism, only later
+        outcomes are tested.
 
         Args:
             alpha: The false discovery rate.
@@ -384,7 +404,8 @@ class Advice(ABC):
         """
         self.problem.require_parents("A check")
         with self._campaign_state() as state:
-            return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha)
+            changes = noticed_changes(self.problem, state.statistic)
+            return check_model(self.problem, state.policy, state.outcomes(), state.past, alpha, changes)
 
 
 def _structure_refusal(problem: Problem) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from causalbandits.policies import (
     common_mean_p_value,
     declared_noise_scale,
 )
+from causalbandits.policies.changes import report_changes, tracker_of
 from causalbandits.policies.robust import (
     UNCHANGED,
     Evidence,
@@ -143,11 +144,45 @@ def _split_ready(outcomes: Iterable[Outcome], first_pending: int | None) -> tupl
     return ready, len(ordered) - len(ready)
 
 
+class NoticedChanges(NamedTuple):
+    """The mechanisms that changed, as far as noticed, and the first decision that was made with all this knowledge."""
+
+    since: int
+    mechanisms: tuple[str, ...]
+
+
+def noticed_changes(problem: Problem, statistic: Any) -> NoticedChanges | None:
+    """The changes that a policy has noticed or was told of; None without any."""
+    tracker = tracker_of(statistic)
+    changes = () if tracker is None else report_changes(problem, tracker).changes
+    if not changes:
+        return None
+    names = tuple(dict.fromkeys(change.mechanism for change in changes))
+    return NoticedChanges(max(change.noticed for change in changes), names)
+
+
 def check_model(
-    problem: Problem, policy: AnyPolicy, outcomes: Iterable[Outcome], past: Sequence[PastBatch], alpha: float
+    problem: Problem,
+    policy: AnyPolicy,
+    outcomes: Iterable[Outcome],
+    past: Sequence[PastBatch],
+    alpha: float,
+    changes: NoticedChanges | None = None,
 ) -> Check:
-    """The tests of every claim of the problem, and of past rewards, against the outcomes, by Pearson's statistic."""
-    return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, alpha)
+    """The tests of every claim of the problem, and of past rewards, against the outcomes, by Pearson's statistic.
+
+    After changes of mechanisms, outcomes before them would contradict any model, so that only later ones are tested;
+    the CPTs that changed claim nothing.
+    """
+    if changes is None:
+        return check_counts(problem, policy, ((outcome, 1) for outcome in outcomes), past, alpha)
+    counts = [(outcome, 1) for outcome in outcomes if outcome.number >= changes.since]
+    check = check_counts(problem, policy, counts, (), alpha, changed=changes.mechanisms)
+    note = (
+        f"Only outcomes of decision {changes.since} and of later ones are tested, after the latest change of a "
+        f"mechanism; the CPTs that changed ({', '.join(changes.mechanisms)}) make no claim."
+    )
+    return replace(check, remark=f"{check.remark} {note}")
 
 
 def check_counts(
@@ -158,6 +193,7 @@ def check_counts(
     alpha: float,
     *,
     moments: Iterable[tuple[Outcome, CellMoments]] | None = None,
+    changed: Sequence[str] = (),
 ) -> Check:
     """The tests of `check_model`, with a number of occurrences for each outcome.
 
@@ -171,7 +207,11 @@ def check_counts(
     outcomes, times = [outcome for outcome, _ in pairs], np.array([n for _, n in pairs], dtype=np.float64)
     graph, tables = (
         _graph_findings(problem, outcomes, times) if moments is None else _mean_findings(problem, policy, moments),
-        _cpt_findings(problem, outcomes, times),
+        [
+            one
+            for one in _cpt_findings(problem, outcomes, times)
+            if one.part == "graph" or one.variables[0] not in changed
+        ],
     )
     past_findings = _past_findings(policy, all_pairs, past) if moments is None else []
     findings = *adjust_findings(graph, error), *adjust_findings(tables, error), *adjust_findings(past_findings, error)

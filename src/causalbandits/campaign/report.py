@@ -13,6 +13,7 @@ from causalbandits._files import parse_path, refuse_unwritable, write_atomically
 from causalbandits.campaign.advice import Advice, CampaignState
 from causalbandits.errors import CausalBanditsError, StateError
 from causalbandits.policies import Outcome
+from causalbandits.policies.changes import MechanismChanges, report_changes, tracker_of
 from causalbandits.results import Code, Drawing, Grid, Heading, Part, Text, as_html, format_number
 
 MAX_TABLE_ROWS = 100
@@ -50,13 +51,16 @@ def write_report(advice: Advice, state: CampaignState, path: str | os.PathLike[s
 
 def _build_page(advice: Advice, state: CampaignState) -> list[Part]:
     outcomes = list(state.outcomes())
+    tracker = tracker_of(state.statistic)
+    changes = None if tracker is None else report_changes(state.problem, tracker)
     return [
         Heading("Campaign report", 1),
         Code(_format_counts(advice, state, outcomes)),
         Heading("Recommendation"),
         *_recommendation_parts(advice, outcomes),
         *_graph_parts(advice),
-        *_reward_plot_parts(outcomes),
+        *_change_parts(changes),
+        *_reward_plot_parts(outcomes, changes),
         *_average_parts(advice, outcomes),
         *_model_check_parts(advice, outcomes),
     ]
@@ -101,6 +105,13 @@ def _graph_parts(advice: Advice) -> list[Part]:
     ]
 
 
+def _change_parts(changes: MechanismChanges | None) -> list[Part]:
+    if changes is None:
+        return []
+    note = "The recommendation counts outcomes since the changes; the averages below count all outcomes."
+    return [Heading("Changes of mechanisms"), Code(repr(changes)), *([Text(note)] if changes.changes else [])]
+
+
 def _structure_parts(advice: Advice) -> list[Part]:
     """The learned structure as a picture and as text."""
     heading = Heading("The learned structure")
@@ -111,7 +122,7 @@ def _structure_parts(advice: Advice) -> list[Part]:
     return [heading, Drawing(_svg(structure.plot()), STRUCTURE_CAPTION), Code(repr(structure))]
 
 
-def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:
+def _reward_plot_parts(outcomes: Sequence[Outcome], changes: MechanismChanges | None) -> list[Part]:
     """A plot of the mean reward per segment of the campaign."""
     rewards = [outcome.reward for outcome in outcomes]
     if len(rewards) < 2 * MIN_SEGMENT_LENGTH:
@@ -127,10 +138,14 @@ def _reward_plot_parts(outcomes: Sequence[Outcome]) -> list[Part]:
     axes.set_xlabel("outcomes")
     axes.set_ylabel("mean reward")
     axes.grid(alpha=0.3)
-    return [
-        Heading("Mean reward"),
-        Drawing(_svg(figure), f"Means of {size:,} consecutive outcomes."),
-    ]
+    caption = f"Means of {size:,} consecutive outcomes."
+    for change in () if changes is None else changes.changes:
+        place = sum(outcome.number < change.decision for outcome in outcomes)
+        axes.axvline(place, color="#9a4b00", linestyle="--", linewidth=1)
+        axes.text(place, 1.0, change.mechanism, color="#9a4b00", fontsize=8, transform=axes.get_xaxis_transform())
+    if changes is not None and changes.changes:
+        caption += " Dashed lines: changes of mechanisms."
+    return [Heading("Mean reward"), Drawing(_svg(figure), caption)]
 
 
 def _svg(figure: Any) -> bytes:

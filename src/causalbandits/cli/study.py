@@ -102,7 +102,7 @@ def create(
     changes: Annotated[
         float | None,
         typer.Option(
-            help="Follow changes of mechanisms, with this probability of a false alarm, such as 0.05. Default: mechanisms "
+            help="Follow changes of mechanisms, with this probability of a false alarm, such as 0.05. Default: they "
             "are assumed to stay the same."
         ),
     ] = None,

@@ -63,7 +63,7 @@ METRICS = {
     "study_mode": Metric("gauge", "1 for the mode of the study, 0 for the others."),
     "mechanism_changes": Metric(
         "gauge",
-        "Changes of a mechanism, detected or reported, if the study follows changes; a correction can undo a detection.",
+        "Changes of a mechanism, detected or reported, if the study follows changes. Corrections can undo one.",
     ),
     "writes_total": Metric("counter", "Executed write requests."),
     "rejected_writes_total": Metric("counter", "Requests that were rejected because the queue was full."),

@@ -309,6 +309,7 @@ FIELD_DESCRIPTIONS = {
     "limit": "The maximum number of items.",
     "lower": "The lower end of the interval; null if no interval is available.",
     "mean": _OUTCOME_MEAN,
+    "mechanism": "The variable whose conditional probability table is meant, or the reward.",
     "mode": "The mode: online, shadow, uniform, frozen, paused or closed.",
     "n": "The number of outcomes.",
     "number": "The position in the log.",
@@ -445,6 +446,26 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
         "confidence": "The probability of each interval.",
         "method": "The method of the intervals.",
     },
+    "MechanismChanges": {
+        "changes": "The changes in the order in which they were noticed.",
+        "mechanisms": "The watched mechanisms.",
+        "alpha": "The probability of a false alarm between two changes, averaged over the prior.",
+        "threshold": "The Bayes factor at which a change is detected.",
+    },
+    "MechanismChange": {
+        "decision": "The first decision after the likeliest time of the change.",
+        "earliest": "The first decision of a range that contains the change with probability 0.9.",
+        "latest": "The last decision of that range.",
+        "noticed": "The first decision that was made with the knowledge of the change.",
+        "bayes_factor": "The Bayes factor of a change against no change; null if the change was reported.",
+        "restarted": "The number of rows whose earlier outcomes no longer count.",
+        "kept": "The number of rows that keep all of their outcomes.",
+    },
+    "WatchedMechanism": {
+        "expression": "The mechanism in words, such as P(subject | purpose).",
+        "bayes_factor": "The current Bayes factor of a further change.",
+        "outcomes": "The number of outcomes since the last change.",
+    },
     "ArmSummary": {"units": "The number of units with an outcome."},
     "ArmDifference": {
         "mean": "The mean of the treated units less that of the control group.",
@@ -553,11 +574,14 @@ SCHEMA_DESCRIPTIONS: dict[str, dict[str, str]] = {
         "probability": "The posterior probability of the set.",
     },
     "Event": {
-        "kind": "outcome, parents (a part without the reward), held, late, expire, correct, retract, cancel or past.",
+        "kind": "outcome, parents (a part without the reward), held, late, expire, correct, retract, cancel, past or "
+        "changed (a reported change of a mechanism).",
         "z": "The reward's parents: the position of each value among the variable's values, from 0; null if unknown.",
         "reward": "The reward; null if the event has none.",
         "observed": "The other observed variables: the position of each value among the variable's values, from 0.",
-        "by": "The author of a correction, retraction or cancellation; null if it has none.",
+        "decision": "The number of the decision; of a reported change, the first decision that counts.",
+        "mechanism": "The mechanism whose change is reported; null for events of other kinds.",
+        "by": "The author of a correction, retraction, cancellation or report; null if it has none.",
     },
     "EarlyOutcome": {
         "decision": "The id of the decision that could not take the outcome; null while the outcome waits for it.",

@@ -124,11 +124,12 @@ class CreateStudyRequest(msgspec.Struct, forbid_unknown_fields=True):
     holdout: Annotated[float, Meta(description="The share of units in the control group.")] = 0.0
     baseline: Annotated[dict[str, Value] | None, Meta(description="The action of the control group.")] = None
     changes: Annotated[
-        float | None,
+        bool | float | None,
         Meta(
             description=(
-                "The probability of a false alarm, such as 0.05: each mechanism is tested for a change with every "
-                "outcome, and a changed one starts anew. If left out, mechanisms are assumed to stay the same."
+                "Whether mechanisms may change: true, or the probability of a false alarm, such as 0.05. Each "
+                "mechanism is then tested for a change with every outcome, and a changed one starts anew. If left out, "
+                "mechanisms are assumed to stay the same."
             )
         ),
     ] = None

@@ -54,6 +54,7 @@ from causalbandits.study.analysis import (
     Target,
     build_history,
     build_report,
+    change_caveats,
     check_statistic,
     compare_trusted_past,
     count_decisions,
@@ -121,10 +122,10 @@ MAX_STRANDED = 100
 
 
 PUBLIC_ATTRIBUTES = (
-    "ask", "budget", "cancel", "changed", "changes", "check", "close", "correct", "create", "early_outcomes", "evaluate", "events",
-    "evidence", "expire", "explain", "export", "learn", "mode", "n_decisions", "n_outcomes", "open", "policy",
-    "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract", "rules", "set_mode",
-    "structure", "tell", "tell_many", "together", "use", "verify",
+    "ask", "budget", "cancel", "changed", "changes", "check", "close", "correct", "create", "early_outcomes",
+    "evaluate", "events", "evidence", "expire", "explain", "export", "learn", "mode", "n_decisions", "n_outcomes",
+    "open", "policy", "problem", "recommend", "recommendations", "removed_outcomes", "replay", "report", "retract",
+    "rules", "set_mode", "structure", "tell", "tell_many", "together", "use", "verify",
 )  # fmt: skip
 """The attributes of a study that are documented for users; the others are for the service and its pages."""
 
@@ -823,7 +824,8 @@ class Study(Advice):
             learned_model = fold.policy.learned_model(self.problem, fold.effective_statistic)
             current_problem = self.problem if learned_model is None else self.problem.with_model(learned_model)
             counts = self._log.context_counts()
-            return evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
+            evaluation = evaluate_target(current_problem, self._log.logged_outcomes(), target, by, counts)
+            return evaluation._replace(caveats=change_caveats(self.problem, fold.effective_statistic))
 
     def evaluation_obstacle(self) -> str:
         """The reason why the latest decisions provide no weights for `evaluate`; empty if they do."""

@@ -1,6 +1,7 @@
 """Analyses of a study: reports, off-policy evaluation, diagnostics, export."""
 
 from causalbandits.study.analysis.diagnostics import (
+    change_caveats,
     check_statistic,
     compare_trusted_past,
     count_decisions,
@@ -33,6 +34,7 @@ __all__ = [
     "Target",
     "build_history",
     "build_report",
+    "change_caveats",
     "check_statistic",
     "compare_trusted_past",
     "count_decisions",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from causalbandits.campaign import (
     RewardComparison,
     RewardMoments,
     check_counts,
+    check_model,
     context_agrees,
     explanatory_cell,
+    noticed_changes,
 )
 from causalbandits.fitting import Check
 from causalbandits.policies import Outcome
-from causalbandits.problem import Action
+from causalbandits.policies.changes import report_changes, tracker_of
+from causalbandits.problem import Action, Problem
 from causalbandits.study.session import Session
 from causalbandits.study.storage import FIXED_POINT_ONE, WAITING_STATUSES, SumTable
 
@@ -39,6 +43,11 @@ def check_statistic(session: Session, alpha: float) -> Check:
 
 
 def _test_claims(session: Session, alpha: float) -> Check:
+    policy, changes = session.fold.policy, noticed_changes(session.problem, session.fold.effective_statistic)
+    if changes is not None:
+        first = max(changes.since, session.n_decisions - SHAPE_SAMPLE)  # limits the time for a long study
+        latest = session.log.outcomes_of_decisions(first)
+        return check_model(session.problem, policy, latest, (), alpha, changes._replace(since=first))
     table = session.table.without(session.past_table)
     lines = [line for line in (session.table if session.past else table).values() if line.n]
     # y y = y holds for 0 and 1 only; other rewards would have to cancel exactly in every row.
@@ -77,6 +86,16 @@ def _outcome_counts(table: SumTable, number: int) -> Iterator[tuple[Outcome, int
         for reward, times in ((1.0, ones), (0.0, line.n - ones)):
             if z is not None and times:
                 yield Outcome(action, z, reward, reward, number, context=context), times
+
+
+def change_caveats(problem: Problem, statistic: Any) -> tuple[str, ...]:
+    """The warning about changes of mechanisms where all outcomes are averaged; empty without any."""
+    tracker = tracker_of(statistic)
+    changes = () if tracker is None else report_changes(problem, tracker).changes
+    if not changes:
+        return ()
+    seen = ", ".join(f"{change.mechanism} near decision {change.decision}" for change in changes)
+    return (f"mechanisms changed ({seen}), and the estimates average over the outcomes before and after",)
 
 
 def count_decisions(session: Session, context: Z | None) -> Counter[Action]:
@@ -165,4 +184,7 @@ EARLIER_OUTLIER = 20.0
 
 
 SHAPE_SAMPLE = 10_000
-"""The number of rewards from which their shape is estimated; the limit keeps recommendations fast."""
+"""The number of rewards from which their shape is estimated, and of decisions that are tested after a change.
+
+The limit keeps recommendations fast.
+"""

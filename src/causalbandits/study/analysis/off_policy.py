@@ -96,6 +96,7 @@ class Evaluation(NamedTuple):
         reasons: The reason for each missing estimate, by its name.
         unknown_share: The share of decisions in contexts without cover; it widens the intervals.
         assumes: The assumption of the intervals about rewards that were not seen; empty if none is needed.
+        caveats: Warnings: changes of mechanisms, before and after which the estimates average over outcomes.
     """
 
     estimates: dict[str, Estimate | None]
@@ -106,6 +107,7 @@ class Evaluation(NamedTuple):
     reasons: dict[str, str]
     unknown_share: float
     assumes: str = ""
+    caveats: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         lines = [
@@ -120,6 +122,7 @@ class Evaluation(NamedTuple):
             f"Effective sample size: {self.effective:.0f} (largest weight {self.largest_weight:.3g})",
         ]
         lines += [f"Assumption: {self.assumes}"] if self.assumes else []
+        lines += [f"Warning: {caveat}" for caveat in self.caveats]
         return "\n".join([*lines, *(f"Not available: {reason}" for reason in dict.fromkeys(self.reasons.values()))])
 
 

@@ -320,8 +320,8 @@ class Log:
         """For each decision that was ever cancelled, the kind of the last event that determines whether it still is."""
         sql = (
             "SELECT e.decision, e.kind FROM events e JOIN (SELECT decision, max(number) AS last FROM events WHERE "
-            "number <= ? AND kind NOT IN ('late', 'parents', 'changed') AND decision IN (SELECT decision FROM events WHERE "
-            "kind = 'cancel' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
+            "number <= ? AND kind NOT IN ('late', 'parents', 'changed') AND decision IN (SELECT decision FROM events "
+            "WHERE kind = 'cancel' AND number <= ?) GROUP BY decision) f ON e.number = f.last ORDER BY e.decision"
         )
         return [tuple(row) for row in self.store.query(sql, (up_to, up_to))]
 
@@ -553,6 +553,12 @@ class Log:
             assert row.reward is not None
             assert row.told_at is not None
             yield row.told_at, self.build_outcome(row, row.z, row.reward, row.observed)
+
+    def outcomes_of_decisions(self, first: int) -> Iterator[Outcome]:
+        """The outcomes that count of the decisions from a number on, in the order of decisions."""
+        for row in self.decisions("reward IS NOT NULL AND number >= ?", (first,)):
+            assert row.reward is not None
+            yield self.build_outcome(row, row.z, row.reward, row.observed)
 
     def numbers_reported_after(self, after: int) -> list[int]:
         """The decisions with an outcome that counts and was first reported after an event, in that order."""

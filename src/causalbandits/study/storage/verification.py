@@ -113,7 +113,7 @@ class Replay:
         change = event.reported_change
         assert change is not None
         self._changes.append(change)
-        n_decisions = sum(0 <= number and row.events < event.number for number, row in self.rows.items())
+        n_decisions = sum(number >= 0 and row.events < event.number for number, row in self.rows.items())
         given = change.decision, change.witnessed
         if given != (expected := (n_decisions, self.frontier(n_decisions))):
             self.differences.append(
