@@ -43,7 +43,7 @@ from causalbandits.policies.structure.parent_sets import ParentSetCounts, Parent
 from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Limit, Problem, Scores, Situation, StructurePrior
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
