@@ -47,7 +47,11 @@ from causalbandits.problem import Action, Limit, Problem, Scores, Situation
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
-"""Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
+"""Ties are broken by so many further draws at most; then one of the actions that still tie is drawn at random.
+
+The first of them must not be played: a variable that no sampled set contains would keep its value, and what is never
+varied shows no effect.
+"""
 
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
@@ -219,7 +223,7 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
                 break
             scores = self._sample(situation, statistic, rng)
             tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
-        return int(tied[0])
+        return int(tied[0] if len(tied) == 1 else tied[int(rng.random() * len(tied))])
 
     def _sample_within_budget(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator
