@@ -247,6 +247,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             np.maximum.at(best, group, further)
             remaining &= further >= best[group] - tie
         places = np.flatnonzero(remaining)
+        if np.bincount(group[places]).max() > 1:
+            places = rng.permutation(places)
         winners = places[np.unique(group[places], return_index=True)[1]]
         lowered = values - 4.0 * tie
         lowered[winners] = values[winners]
