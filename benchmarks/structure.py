@@ -87,8 +87,13 @@ def play_policy(
     return float(run.regret(policy)[0, -1])
 
 
-def permuted_environment(replication: int, effect: float = 0.0, decoys: int = 0) -> cb.Environment:
-    """The e-mail campaign, values in a random order; product changes click rates by `effect`, half of it each way."""
+def permuted_environment(
+    replication: int, effect: float = 0.0, decoys: int = 0, arrow: tuple[str, float] | None = None
+) -> cb.Environment:
+    """The e-mail campaign, values in a random order; product changes click rates by `effect`, half of it each way.
+
+    With `arrow`, a variable changes click rates by -effect for its first value to +effect for its last.
+    """
     rng = np.random.default_rng([replication, 27])
     original = cb.zoo.email_campaign()
     model = original.problem.model
@@ -101,13 +106,17 @@ def permuted_environment(replication: int, effect: float = 0.0, decoys: int = 0)
         variables.append(cb.Variable(name, states, parents=model[name].parents, table=table))
     noise = [f"decoy_{k}" for k in range(decoys)]
     variables += [cb.Variable(name, [0, 1], table=[0.5, 0.5]) for name in noise]
-    parents = ("subject", "template", "send_time", *(("product",) if effect else ()))
+    cause = "product" if effect else arrow[0] if arrow else ""
+    parents = ("subject", "template", "send_time", *((cause,) if cause else ()))
     problem = cb.Problem(cb.CausalModel(variables), manipulable=list(MANIPULABLE), reward_parents=[*parents, *noise])
     means = original.configuration_means.reshape(original.problem.shape)
     means = means[np.ix_(*(order[name] for name in original.problem.parents))]
     if effect:
         signs = np.where(order["product"] % 2 == 0, 0.5, -0.5)
         means = np.clip(means[..., None] + effect * signs, 0.02, 0.98)
+    if arrow:
+        shift = np.linspace(-arrow[1], arrow[1], len(model[cause].states))[order[cause]]
+        means = np.clip(means[..., None] + shift, 0.02, 0.98)
     means = means.reshape(*means.shape, *(1 for _ in noise))
     return cb.Environment(problem, cb.rewards.BernoulliReward(np.broadcast_to(means, problem.shape)))
 
@@ -152,6 +161,21 @@ def email_part(rows: list[tuple[str, str, Callable[[cb.Environment], cb.Problem]
             Row(knowledge, policy, partial(play_policy, environment, policy, believed, HORIZON))
             for knowledge, policy, believed in rows
         ),
+    )
+
+
+def guard_part(**settings: Any) -> Part:
+    """A given graph as a prior, and guarded C-TS, whose graph is a constraint until it repairs it."""
+    return email_part(
+        [
+            ("nothing", "c-ts-structure(prior=beta)", without_graph),
+            ("the graph, known partly", "c-ts-structure(prior=beta)", partly),
+            ("the graph and the right CPTs", "c-ts-guarded(prior=beta)", model_without_arrow),
+            ("the graph and the right CPTs", "c-ts(prior=beta)", model_without_arrow),
+            ("the graph", "c-ts(prior=beta, cpts=learned)", with_graph),
+            ("no structure", "ts(prior=beta)", without_graph),
+        ],
+        **settings,
     )
 
 
@@ -274,6 +298,10 @@ PARTS = {
         ],
         effect=0.3,
     ),
+    "guard, nothing wrong": guard_part(),
+    "guard, product 0.3": guard_part(arrow=("product", 0.3)),
+    "guard, product 0.15": guard_part(arrow=("product", 0.15)),
+    "guard, purpose 0.3": guard_part(arrow=("purpose", 0.3)),
     **{f"random graphs k={k}": graph_part(k) for k in (1, 2, 3)},
     **{f"random trees n={n}": tree_part(n) for n in (15, 31)},
 }

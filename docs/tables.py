@@ -181,9 +181,13 @@ def published_environments(parts: Any) -> list[Any]:
                 name = f"`{row['policy']}`" if "ts" in row["policy"] else row["policy"]
                 cells = regrets.setdefault((name, row["knowledge"]), {})
                 cells[column] = f"{row['mean']:.1f} ({row['standard_error']:.1f})"
-        first = parts[next(iter(family.values()))]
+        counts = sorted({parts[part]["replications"] for part in family.values()})
+        horizon, replications = parts[next(iter(family.values()))]["horizon"], " or ".join(map(str, counts))
         rows = [[*row, *(cells.get(column, "only for k = 1") for column in family)] for row, cells in regrets.items()]
-        found += [Text(text.format(**first)), Grid(["policy", "given", *family], rows)]
+        found += [
+            Text(text.format(horizon=horizon, replications=replications)),
+            Grid(["policy", "given", *family], rows),
+        ]
     return found
 
 
@@ -283,12 +287,7 @@ def several_decisions() -> list[Any]:
     """Purchases lost if several decisions precede the reward, by the number of decisions."""
     parts = measured("several_decisions.json")
     first = next(iter(parts.values()))
-    counts = " and ".join(f"{own['replications']} ({n} e-mails)" for n, own in parts.items())
-    if len({own["replications"] for own in parts.values()}) == 1:
-        counts = str(first["replications"])
-    about = (
-        f"Purchases lost of {first['customers']:,} customers, {counts} replications (standard errors in parentheses):"
-    )
+    about = f"Purchases lost of {first['customers']:,} customers, with standard errors in parentheses:"
     rows = [
         [
             name,
@@ -296,6 +295,7 @@ def several_decisions() -> list[Any]:
         ]
         for name in first["rows"]
     ]
+    rows.append(["replications", *(str(own["replications"]) for own in parts.values())])
     return [Text(about), Grid(["decided by", *(f"{n} e-mails" for n in parts)], rows)]
 
 

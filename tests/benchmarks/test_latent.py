@@ -54,4 +54,4 @@ def test_the_declaration_lowers_the_regret_of_the_default():
     default = cb.Agent(benchmark.believed(env, True)).policy
     assert default == cb.policy("c-ts-structure")
     assert mean["`latent`", "c-ts-structure"] < 0.9 * mean["nothing", "c-ts-structure"]
-    assert mean["`latent`", "c-ts-structure"] == pytest.approx(mean["no structure", "ts(prior=beta)"], rel=0.5)
+    assert mean["`latent`", "c-ts-structure"] == pytest.approx(mean["no structure", "ts(prior=beta)"], rel=0.2)

@@ -228,12 +228,18 @@ def test_every_world_of_the_zoo_can_be_asked_for_with_its_parameters(name):
         "lower_bound": ["N=3", "delta=0.1"],
         "parallel": ["px=[[0.5, 0.5]]", "pw=[[0.2, 0.7]]", "theta=[1.0]", "sd=0.2"],
         "random_parallel": ["m=3", "n=2", "theta=[1, 0]", "rng=4"],
+        "random_graph": ["reward_parents=2", "variables=5", "values=2", "set_size=2", "parent_effect=0.5", "rng=4"],
+        "random_tree": ["variables=4", "values=3", "rng=4"],
         "random_world": ["variables=8", "knobs=2", "reward_parents=3", "states=3", "rng=4"],
         "rare_prize": ["chance=0.1", "prize=5"],
     }[name]
     asked_for = parse_target(name, parameters, dict.fromkeys(OPTIONS)).problem_or_environment
     by_hand = getattr(cb.zoo, name)(**{p.split("=")[0]: json.loads(p.split("=")[1]) for p in parameters})
     assert asked_for.fingerprint == by_hand.fingerprint
+    if by_hand.problem.actions.explicit_choices is not None:  # a list of actions, all of which set every variable
+        with pytest.raises(cb.CausalBanditsError, match="an action sets at most 1 variables"):
+            parse_target(name, parameters, typed(["--max-set", 1]))
+        return
     fewer = parse_target(name, parameters, typed(["--max-set", 1])).problem_or_environment
     assert fewer.problem.actions.max_set == (1 if len(by_hand.problem.manipulable) > 1 else None)
     assert fewer.reward.mean_on(fewer.problem).content() == by_hand.mean.content()

@@ -436,7 +436,7 @@ def _is_structure_learned(source: Knowledge | None, known: str | None, values: V
     if source.hidden:
         raise ProblemError(
             "known='partly' is for graphs without unobserved variables and bidirected edges: structure is learned from "
-            "observed variables alone."
+            "observed variables alone. Leave them out of the graph, and declare confounders of the reward with latent=."
         )
     return True
 

@@ -94,31 +94,25 @@ def test_without_the_declaration_the_direct_causes_give_wrong_means_in_some_mode
 
 
 def test_the_posterior_settles_on_sets_with_the_right_means() -> None:
-    """20,000 rows of random actions from ten models: the likeliest set is right, whichever it is."""
+    """5,000 rows of random actions from five models: the likeliest set is right, whichever it is."""
     checked = 0
     for seed in range(60):
         world = World(seed)
-        if not world.declared or checked == 10:
+        if not world.declared or checked == 5:
             continue
         checked += 1
         prior = build_structure_prior(REWARD, (), ROOTS, OBSERVED, max_parents=5, latent=world.declared)
         sets = ParentSets(prior, (*ROOTS, *OBSERVED), dict.fromkeys(NAMES, 2))
         hidden = tuple(range(2, 2 + len(world.pairs)))
         cells = world._given_action.sum(axis=hidden).ravel() / 4
-        counts = np.random.default_rng(seed).multinomial(20_000, cells / cells.sum())
+        counts = np.random.default_rng(seed).multinomial(5000, cells / cells.sum())
         statistic = sets.empty()
         for codes, n in zip(itertools.product((0, 1), repeat=6), counts.tolist(), strict=True):
-            for _ in range(n if n < 3 else 0):
+            for _ in range(n):
                 sets.add(statistic, np.array(codes[:-1]), codes[-1])
-            if n >= 3:
-                one = sets.empty()
-                sets.add(one, np.array(codes[:-1]), codes[-1])
-                for name in ("seen", "count", "total", "pooled"):
-                    setattr(statistic, name, getattr(statistic, name) + n * getattr(one, name))
-        statistic.weights = None
         likeliest = prior.candidates[-1].sets[int(sets.weights(statistic, "beta")[-1].argmax())]
         assert world.means(likeliest, np.full((2, 2), 0.25)) == pytest.approx(world.truth(), abs=0.03)
-    assert checked == 10
+    assert checked == 5
 
 
 def problem(**arguments) -> cb.Problem:

@@ -333,7 +333,7 @@ def structure_rounds(version):
                             if scores[tied[i]] >= threshold:
                                 tied[n_tied] = tied[i]
                                 n_tied += 1
-                best[draw] = tied[0]
+                best[draw] = tied[0 if n_tied == 1 else int(rng.random() * n_tied)]
             action = best[pick_sample(rule.samples, rng)]
             # The environment.
             z = 0

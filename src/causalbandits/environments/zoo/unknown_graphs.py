@@ -45,7 +45,8 @@ def random_graph(
     The defaults are those of the paper's published code. Variables are in a random causal order; each earlier one is
     a cause of a later one with probability `edge_probability`. A row of a CPT is (1 - `parent_effect`) times a
     distribution that is the same for all rows of the variable, plus `parent_effect` times one of its own, all uniform.
-    The reward is 1 with a probability that is drawn uniformly from [0, 1] for each configuration of its parents.
+    The reward is 1 with a probability that is drawn uniformly from [0, 1] for each configuration of its parents. The
+    manipulable variable of X1 is set_X1; its value "no" leaves X1 to its causes.
 
     >>> env = random_graph(rng=0)
     >>> env.problem.actions.size, env.problem.parents
@@ -63,7 +64,7 @@ def random_graph(
         rng: The seed or generator. Default: a random seed.
 
     Returns:
-        The environment. It has a manipulable variable set_X1 for X1 and so on; "no" leaves X1 to its causes.
+        The environment. It draws all variables X1, X2, ... in every round.
 
     Raises:
         ProblemError: If an argument is out of range.
@@ -98,7 +99,7 @@ def random_tree(variables: int = 15, *, values: int = 2, rng: Seed = None) -> En
     drawn is not taken from that paper. Variables are in a random causal order. The cause of each is any of the earlier
     ones, all equally likely; the first has none. Every row of a CPT is drawn uniformly. The reward's parent is any of
     the variables, all equally likely, and the reward is 1 with a probability that is drawn uniformly from [0, 1] for
-    each of its values.
+    each of its values. The manipulable variable of X1 is set_X1; its value "no" leaves X1 to its cause.
 
     >>> env = random_tree(rng=0)
     >>> env.problem.actions.size, env.problem.parents
@@ -110,7 +111,7 @@ def random_tree(variables: int = 15, *, values: int = 2, rng: Seed = None) -> En
         rng: The seed or generator. Default: a random seed.
 
     Returns:
-        The environment. It has a manipulable variable set_X1 for X1 and so on; "no" leaves X1 to its cause.
+        The environment. It draws all variables X1, X2, ... in every round.
 
     Raises:
         ProblemError: If an argument is out of range.

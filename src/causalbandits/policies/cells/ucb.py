@@ -156,6 +156,8 @@ class KLUCB(KLPolicy):
     Args:
         horizon: The number of rounds. Default: `simulate` passes its own; an agent uses the current round instead.
         anytime: Whether to use the current round instead of a horizon everywhere. Not together with `horizon`.
+        changes: The probability of a false alarm of the tests for changed mechanisms; what changed starts anew.
+            Default: mechanisms are assumed to stay the same.
 
     Raises:
         PolicyError: If an option is out of range, or options contradict each other.

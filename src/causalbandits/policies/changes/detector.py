@@ -130,6 +130,7 @@ class ChangeDetector(Statistic):
         """The first row of each variant."""
         self._first_variants: Codes = nothing
         """The first variant of each mechanism, and the end."""
+        self._mechanism_of_variant: Codes = nothing
         self._sizes: Integers = np.zeros(0, dtype=np.int64)
         self._evidence: _RowEvidence | None = None
 
@@ -154,6 +155,7 @@ class ChangeDetector(Statistic):
         variants = [m.variant_rows or (m.rows,) for m in mechanisms]
         detector._first_variants = np.cumsum([0, *map(len, variants)])
         variant_rows = np.concatenate(variants)
+        detector._mechanism_of_variant = np.repeat(np.arange(len(mechanisms)), [*map(len, variants)])
         detector._variant_starts = np.cumsum([0, *variant_rows[:-1]])
         detector._variant_of = np.repeat(np.arange(len(variant_rows)), variant_rows)
         detector._mechanism_of = np.repeat(np.arange(len(mechanisms)), [m.rows for m in mechanisms])
@@ -186,24 +188,31 @@ class ChangeDetector(Statistic):
         log_factorial = LOG_FACTORIALS.up_to(int(n.max(initial=0)) + int(sizes.max(initial=1)))
         return np.asarray(log_factorial[counts].sum(axis=-1) + log_factorial[sizes - 1] - log_factorial[sizes - 1 + n])
 
-    def log_ratios(self, rows: Codes) -> Array:
-        """log of M(before) M(after) / M of these rows, for every candidate time."""
+    def _log_parts(self, rows: Codes) -> tuple[Array, Array]:
+        """log of M(before) M(after) of these rows, for every candidate time; and log M."""
         after, total, sizes = self.later[:, rows], self.counts[rows], self._sizes[rows]
         parts = self._log_marginals(np.concatenate([total - after, after, total[None]]), sizes)
-        return np.asarray(parts[:CANDIDATES] + parts[CANDIDATES : 2 * CANDIDATES] - parts[-1])
+        return parts[:CANDIDATES] + parts[CANDIDATES : 2 * CANDIDATES], parts[-1]
 
-    def _row_factors(self, rows: Codes) -> Integers:
-        ratios = self.log_ratios(rows)
+    def log_ratios(self, rows: Codes) -> Array:
+        """log of M(before) M(after) / M of these rows, for every candidate time."""
+        split, whole = self._log_parts(rows)
+        return split - whole
+
+    def _row_factors(self, rows: Codes) -> tuple[Integers, Integers]:
+        """The log factors of these rows by candidate time, and their log marginal likelihoods, in fixed point."""
+        split, whole = self._log_parts(rows)
+        ratios = split - whole
         larger = np.maximum(ratios, 0.0)
-        return _to_multiples(larger + np.log(0.5 * (np.exp(ratios - larger) + np.exp(-larger))))
+        factors = larger + np.log(0.5 * (np.exp(ratios - larger) + np.exp(-larger)))
+        return _to_multiples(factors), _to_multiples(whole)
 
     @property
     def evidence(self) -> _RowEvidence:
         """The log factors and marginal likelihoods of all rows, in fixed point; kept up to date."""
         if self._evidence is None:
             rows = np.arange(len(self.counts))
-            factors = self._row_factors(rows)
-            marginals = _to_multiples(self._log_marginals(self.counts, self._sizes))
+            factors, marginals = self._row_factors(rows)
             self._evidence = _RowEvidence(
                 factors,
                 np.add.reduceat(factors, self._variant_starts, axis=1),
@@ -238,18 +247,20 @@ class ChangeDetector(Statistic):
         if not len(rows):
             return
         self.rounds += 1
-        mechanisms = np.unique(self._mechanism_of[rows])
+        mechanisms = self._mechanism_of[rows]
+        if len(self._mechanism_of_variant) > len(self.outcomes):
+            mechanisms = np.unique(mechanisms)
         for mechanism in mechanisms[self.outcomes[mechanisms] % SPACING == 0].tolist():
             self._open_candidate(mechanism, decision)
         evidence, variants = self.evidence, self._variant_of[rows]
         self.counts[rows, values] += 1
         self.later[:, rows, values] += 1
         self.outcomes[mechanisms] += 1
-        factors, marginals = self._row_factors(rows), self._log_marginals(self.counts[rows], self._sizes[rows])
+        factors, marginals = self._row_factors(rows)
         evidence.sums[:, variants] += factors - evidence.factors[:, rows]
         evidence.factors[:, rows] = factors
-        evidence.marginal_sums[variants] += _to_multiples(marginals) - evidence.marginals[rows]
-        evidence.marginals[rows] = _to_multiples(marginals)
+        evidence.marginal_sums[variants] += marginals - evidence.marginals[rows]
+        evidence.marginals[rows] = marginals
 
     def _open_candidate(self, mechanism: int, decision: int) -> None:
         n = int(self.outcomes[mechanism])
@@ -263,9 +274,14 @@ class ChangeDetector(Statistic):
 
     def detect(self, mechanisms: Codes, alpha: float) -> DetectedChange | None:
         """The change with the largest Bayes factor, if that reaches the number of mechanisms / alpha."""
+        threshold = len(self.outcomes) / alpha
+        # Every term is at most the largest one of any variant, so that small terms need no sum.
+        largest = (self.evidence.sums / RESOLUTION + self.log_weights[:, self._mechanism_of_variant]).max()
+        if CANDIDATES * math.exp(min(largest, 700.0)) + 1.0 < threshold:
+            return None
         logs = {mechanism: self.log_bayes_factor(mechanism) for mechanism in np.unique(mechanisms).tolist()}
         best = max(logs, key=logs.__getitem__)
-        if logs[best] < math.log(len(self.outcomes) / alpha):
+        if logs[best] < math.log(threshold):
             return None
         return self.likeliest_change(best, logs[best])
 

@@ -43,11 +43,15 @@ from causalbandits.policies.structure.parent_sets import ParentSetCounts, Parent
 from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Limit, Problem, Scores, Situation, StructurePrior
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
-"""Ties are broken by so many further draws at most; then the first of the actions that still tie is played."""
+"""Ties are broken by so many further draws at most; then one of the actions that still tie is drawn at random.
+
+The first of them must not be played: a variable that no sampled set contains would keep its value, and what is never
+varied shows no effect.
+"""
 
 INTERVAL_DRAWS, INTERVAL_SEED = 2000, 0
 """Estimates and intervals are made of so many draws, always the same ones."""
@@ -219,7 +223,7 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
                 break
             scores = self._sample(situation, statistic, rng)
             tied = tied[Scores(scores.values[tied], scores.scale).tied_positions()]
-        return int(tied[0])
+        return int(tied[0] if len(tied) == 1 else tied[int(rng.random() * len(tied))])
 
     def _sample_within_budget(
         self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator
@@ -243,6 +247,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             np.maximum.at(best, group, further)
             remaining &= further >= best[group] - tie
         places = np.flatnonzero(remaining)
+        if np.bincount(group[places]).max() > 1:
+            places = rng.permutation(places)
         winners = places[np.unique(group[places], return_index=True)[1]]
         lowered = values - 4.0 * tie
         lowered[winners] = values[winners]
