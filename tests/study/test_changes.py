@@ -70,6 +70,43 @@ def test_an_agent_and_a_study_follow_the_same_changes(tmp_path: Path, policy: st
         assert all(study.replay(number) for number in range(0, 260, 9))
 
 
+@pytest.mark.parametrize("reported", [False, True])
+@pytest.mark.parametrize("delayed", [False, True])
+def test_an_agent_and_a_study_decide_alike_after_corrections(tmp_path: Path, delayed: bool, reported: bool) -> None:
+    rng = np.random.default_rng(0)
+    agent = cb.Agent(EMAIL.problem, seed=7, changes=0.1)
+    waiting: list[Any] = []
+    with cb.Study.create(tmp_path / "s.db", EMAIL.problem, seed=7, changes=0.1) as study, study.together():
+        for k in range(220):
+            ours, theirs = agent.ask(), study.ask()
+            assert (ours.id, ours.action) == (theirs.number, theirs.action)
+            waiting.append((ours, theirs, *pull(ours.action, rng, k > 100)))
+            if reported and k == 60:
+                agent.changed("template")
+                study.changed("template")
+            if delayed and rng.random() < 0.5:
+                continue
+            for place in rng.permutation(len(waiting)).tolist():
+                mine, other, reward, parents = waiting[place]
+                agent.tell(mine, reward=reward, observed=parents)
+                study.tell(other, reward=reward, observed=parents)
+            waiting = []
+            if k % 45 == 40:
+                agent.correct(k - 40, reward=1.0)
+                study.correct(k - 40, reward=1.0)
+                agent.retract(k - 30)
+                study.retract(k - 30)
+            if k % 45 == 43:
+                agent.save(tmp_path / f"agent-{k}.json")
+                agent = cb.Agent.load(tmp_path / f"agent-{k}.json")
+                for back in [number for number in agent.pending if number < k - 20]:
+                    for one in (agent, study):
+                        one.tell(back, reward=0.0, observed={"subject": "short", "template": "2"})
+        assert agent.changes().to_record() == study.changes().to_record()
+        assert any(not change.is_reported for change in agent.changes().changes)
+        assert agent._replay_if_stale().to_record() == study.statistic.to_record()
+
+
 @pytest.mark.parametrize("past", [False, True], ids=["", "past rows"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_corrections_from_a_checkpoint_leave_what_a_fold_of_all_outcomes_leaves(

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import cached_property, partial
@@ -36,6 +36,7 @@ from causalbandits.campaign import (
     Resequencer,
     RewardComparison,
     RewardMoments,
+    closing_limits,
     condition_on_context,
     context_agrees,
     doubted_batches,
@@ -96,6 +97,26 @@ class ReportedChange(NamedTuple):
     witnessed: int
     """The number of decisions whose outcomes had been tested in order at that time."""
     mechanism: int
+    waiting: tuple[int, ...] = ()
+    """Later decisions whose outcomes were known at that time."""
+
+    def to_record(self) -> list[Any]:
+        """A JSON-ready form."""
+        return [self.decision, self.witnessed, self.mechanism, list(self.waiting)]
+
+    @classmethod
+    def from_record(cls, record: Any) -> ReportedChange:
+        """The change that `to_record` describes."""
+        decision, witnessed, mechanism, *waiting = record
+        return cls(int(decision), int(witnessed), int(mechanism), tuple(map(int, waiting[0] if waiting else ())))
+
+    def without(self, number: int) -> ReportedChange:
+        """The change, if an outcome was removed since."""
+        return self._replace(waiting=tuple(other for other in self.waiting if other != number))
+
+    def knows(self, number: int) -> bool:
+        """Whether an outcome counts as known at that time; past rows do."""
+        return number < self.witnessed or number in self.waiting
 
 
 DIAGNOSTICS_AFTER = 100
@@ -425,6 +446,7 @@ class Agent(Advice):
         outcome = self._outcome_of(decision.id if isinstance(decision, Decision) else decision)
         self._outcomes.remove(outcome.number)
         self._pending[outcome.number] = self._as_pending(outcome)
+        self._reported_changes = [change.without(outcome.number) for change in self._reported_changes]
         self._must_replay = True
 
     def cancel(self, decision: Decision | int | str) -> None:
@@ -459,15 +481,17 @@ class Agent(Advice):
         """
         statistic = self._replay_if_stale()
         number = find_mechanism(require_tracker(self.policy.id, statistic), mechanism)
-        change = ReportedChange(self._next_id, self._resequencer.next_number, number)
+        resequencer = self._resequencer
+        change = ReportedChange(self._next_id, resequencer.next_number, number, resequencer.waiting)
         self._reported_changes.append(change)
-        self._apply_reported(change)
+        for one in (self._statistic, self._statistic_without_past):
+            self._apply_reported(change, one)
 
-    def _apply_reported(self, change: ReportedChange) -> None:
-        for statistic in (self._statistic, self._statistic_without_past):
-            tracker = tracker_of(statistic)
-            if tracker is not None:
-                tracker.restart_all(change.mechanism, statistic, change.decision)
+    @staticmethod
+    def _apply_reported(change: ReportedChange, statistic: Any) -> None:
+        tracker = tracker_of(statistic)
+        if tracker is not None:
+            tracker.restart_all(change.mechanism, statistic, change.decision)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write a self-contained HTML page about the campaign.
@@ -509,7 +533,9 @@ class Agent(Advice):
             "past": [list(batch) for batch in self._past],
             **({} if self._budget_tracker is None else {"budget": astuple(self._budget_tracker.budget)}),
             "witnessed": self._resequencer.next_number,
-            **({"changed": [list(change) for change in self._reported_changes]} if self._reported_changes else {}),
+            **(
+                {"changed": [change.to_record() for change in self._reported_changes]} if self._reported_changes else {}
+            ),
         }
         previous_version = self._versions.get(file_path)
         version = file.Version.after(previous_version, self._agent_id)
@@ -568,7 +594,7 @@ class Agent(Advice):
             }
             agent._next_id = int(content["next_id"])
             agent._resequencer = Resequencer(agent._outcomes, int(content.get("witnessed", 0)))
-            agent._reported_changes = [ReportedChange(*map(int, row)) for row in content.get("changed", [])]
+            agent._reported_changes = [ReportedChange.from_record(row) for row in content.get("changed", [])]
             agent._past = [PastBatch(int(f), int(n), float(t), str(c)) for f, n, t, c in content["past"]]
             if not agent._must_replay:
                 agent._build_without_past()
@@ -678,27 +704,46 @@ class Agent(Advice):
         """The policy's statistic, recomputed from all outcomes if some were corrected."""
         if self._must_replay:
             self._statistic, self._statistic_without_past = self.policy.init(self.problem), None
-            self._replay_reported_changes()
+            self._resequencer = self._relearn(self._statistic, list(self._outcomes))
             self._must_replay = False
             self._build_without_past()
             self._monitor()
         return self._statistic
 
-    def _replay_reported_changes(self) -> None:
-        """Learn all outcomes again; each reported change applies after the outcomes that were known at that time."""
-        self._resequencer = Resequencer(self._outcomes)
-        outcomes = sorted(self._outcomes, key=lambda outcome: outcome.number) if self._reported_changes else ()
-        learned = -(2**62)
-        for change in self._reported_changes:
+    def _relearn(self, statistic: Any, outcomes: Sequence[Outcome]) -> Resequencer:
+        """Learn outcomes in the order of their first reports; returns the outcomes that wait for earlier decisions.
+
+        A policy that follows changes is shown them in the order of decisions as soon as that is possible, as before; a
+        reported change applies after the outcomes that were known at that time.
+        """
+        resequencer, remaining = Resequencer(outcomes), outcomes
+        if not self.policy.traits.follows_changes:
             for outcome in outcomes:
-                if learned <= outcome.number < change.decision:
-                    self._update(self._statistic, outcome)
-            learned = change.decision
-            self._monitor(change.witnessed)
-            self._apply_reported(change)
-        for outcome in outcomes or self._outcomes:
-            if outcome.number >= learned:
-                self._update(self._statistic, outcome)
+                self._update(statistic, outcome)
+            return resequencer
+        for change in self._reported_changes:
+            known = [outcome for outcome in remaining if change.knows(outcome.number)]
+            remaining = [outcome for outcome in remaining if not change.knows(outcome.number)]
+            self._relearn_in_order(statistic, known, resequencer, remaining)
+            self._show(statistic, resequencer, change.witnessed)
+            self._apply_reported(change, statistic)
+        self._relearn_in_order(statistic, remaining, resequencer, ())
+        return resequencer
+
+    def _relearn_in_order(
+        self, statistic: Any, outcomes: Sequence[Outcome], resequencer: Resequencer, later: Sequence[Outcome]
+    ) -> None:
+        """Learn outcomes, each followed by those whose turn has come; `later` are reported after them."""
+        numbers = [outcome.number for outcome in (*outcomes, *later)]
+        limits = closing_limits(numbers, min(self._pending, default=self._next_id))
+        for outcome, limit in zip(outcomes, limits, strict=False):
+            self._update(statistic, outcome)
+            self._show(statistic, resequencer, limit)
+
+    def _show(self, statistic: Any, resequencer: Resequencer, until: int) -> None:
+        """Pass the outcomes before a decision to the policy's monitor, in the order of decisions."""
+        for outcome in resequencer.ready(self._pending, until):
+            self.policy.monitor(self._situation_in_context(outcome.context), statistic, outcome)
 
     def _build_without_past(self) -> None:
         """Recompute the statistic without past rewards whose trust is below 1, and compare these with own rewards."""
@@ -706,17 +751,15 @@ class Agent(Advice):
         doubted = doubted_batches(self._past)
         if not doubted:
             return
-        self._statistic_without_past, comparison = self.policy.init(self.problem), RewardComparison()
+        statistic, comparison = self.policy.init(self.problem), RewardComparison()
         for outcome in self._outcomes:
-            if is_covered(doubted, outcome.number):
-                comparison.add_outcome(self.policy, outcome, doubted)
-            else:
-                self._add_without_past(comparison, self._situation_in_context(outcome.context), outcome)
+            covered = is_covered(doubted, outcome.number)
+            comparison.add_outcome(self.policy, outcome, doubted if covered else ())
+        own = [outcome for outcome in self._outcomes if not is_covered(doubted, outcome.number)]
+        resequencer = self._relearn(statistic, own)
         if self.policy.traits.sequential:
-            shown = [outcome for outcome in self._outcomes if 0 <= outcome.number < self._resequencer.next_number]
-            for outcome in sorted(shown, key=lambda outcome: outcome.number):
-                situation = self._situation_in_context(outcome.context)
-                self.policy.monitor(situation, self._statistic_without_past, outcome)
+            self._show(statistic, resequencer, self._resequencer.next_number)
+        self._statistic_without_past = statistic
         self._comparison = comparison
 
     def _add_without_past(self, comparison: RewardComparison, situation: Situation, outcome: Outcome) -> None:
@@ -734,14 +777,11 @@ class Agent(Advice):
         """The smallest trust in past rewards."""
         return min(batch.trust for batch in self._past)
 
-    def _monitor(self, until: int | None = None) -> str:
-        """Pass complete outcomes to the policy's monitor in the order of decisions; return its last alarm, or "".
-
-        Only those before decision `until`, if it is given.
-        """
+    def _monitor(self) -> str:
+        """Pass complete outcomes to the policy's monitor in the order of decisions; return its last alarm, or ""."""
         alarm = ""
         if self.policy.traits.sequential:
-            for outcome in self._resequencer.ready(self._pending, self._next_id if until is None else until):
+            for outcome in self._resequencer.ready(self._pending, self._next_id):
                 situation = self._situation_in_context(outcome.context)
                 alarm = self.policy.monitor(situation, self._statistic, outcome) or alarm
                 if self._comparison is not None:

@@ -5,8 +5,9 @@ The statistic is a function of the outcomes alone, so that it can be recomputed 
 
 from __future__ import annotations
 
+import itertools
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -166,6 +167,19 @@ def decode_support(record: Any, action: Callable[[Any], Action]) -> Support:
     return tuple([(action(choices), float(probability)) for choices, probability in record])
 
 
+def closing_limits(numbers: Sequence[int], first_pending: int) -> list[int]:
+    """For each of some decisions, in the order in which they were closed, the first that was still pending then.
+
+    Past rows, with negative numbers, are no decisions.
+
+    >>> closing_limits([1, 0, 2, -1], first_pending=5)
+    [0, 2, 5, 5]
+    """
+    to_come = [number if number >= 0 else first_pending for number in numbers[1:]]
+    limits = itertools.accumulate([first_pending, *to_come[::-1]], min) if numbers else ()
+    return list(limits)[::-1]
+
+
 class Resequencer:
     """The outcomes in the order of decisions.
 
@@ -189,6 +203,11 @@ class Resequencer:
     def copy(self) -> Resequencer:
         """A copy with the same outcomes."""
         return Resequencer(self._waiting.values(), self.next_number)
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """The decisions whose outcomes wait for those of earlier decisions."""
+        return tuple(self._waiting)
 
     def add(self, outcome: Outcome) -> None:
         """Add an outcome; past rounds (with negative numbers) are ignored, because they have no place in the order."""

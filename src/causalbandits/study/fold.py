@@ -30,6 +30,7 @@ from causalbandits.campaign import (
     PastBatch,
     Resequencer,
     RewardComparison,
+    closing_limits,
     doubted_batches,
     explanatory_cell,
     is_covered,
@@ -452,9 +453,8 @@ def _witnessed(changes: Sequence[ReportedChange]) -> int:
 
 def _limits(steps: Sequence[_Step], frontier: int) -> list[int]:
     """For each step, the first decision that still waited for its outcome then, or the frontier if there is none."""
-    closed = [step.number if step.change is None and step.number >= 0 else frontier for step in steps]
-    to_come = [*closed[1:], frontier]
-    return [min(limit, frontier) for limit in list(itertools.accumulate(to_come[::-1], min))[::-1]] if steps else []
+    limits = closing_limits([step.number if step.change is None else -1 for step in steps], frontier)
+    return [min(limit, frontier) for limit in limits]
 
 
 def _are_in_order(steps: Sequence[_Step]) -> list[bool]:
