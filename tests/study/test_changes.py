@@ -115,6 +115,9 @@ def test_corrections_from_a_checkpoint_leave_what_a_fold_of_all_outcomes_leaves(
                     one.retract(wrong)
             elif kind in (3, 4) and waiting:
                 one.cancel(waiting[0].id)
+            elif kind == 6 and (cancelled := [d for d in decisions if study.status(d.id) == "cancelled"]):
+                reward, parents = _in_unit(*pull(cancelled[0].action, rng, late))
+                one.tell(cancelled[0], reward=reward, observed=parents)  # it counts after all
             elif kind == 5 and (cancelled := [d for d in decisions if study.status(d.id) == "cancelled"]):
                 one.retract(cancelled[-1])
             elif len(waiting) > 4:
@@ -138,6 +141,38 @@ def test_corrections_from_a_checkpoint_leave_what_a_fold_of_all_outcomes_leaves(
         assert all(study.replay(d.id) for d in made)
         shadow = study.in_shadow(study.policy)
         assert all(one.done == one.would for one in shadow)
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_default_rewards_and_late_outcomes_leave_what_a_fold_of_all_outcomes_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    monkeypatch.setattr(fold_module, "CHECKPOINT_EVERY", 4)
+    rng, now, path = np.random.default_rng(8), [1000.0], tmp_path / "s.db"
+    rules: dict[str, Any] = {"attribution_window": 8, "default_reward": 0, "hold_until_window": hold}
+    clock = lambda: now[0]  # noqa: E731
+    with cb.Study.create(path, EMAIL.problem, seed=3, changes=0.5, clock=clock, **rules) as study:
+        decisions = []
+        for step in range(150):
+            now[0] += 1.0
+            decisions.append(study.ask())
+            told = decisions[-1 - int(rng.integers(min(20, len(decisions))))]
+            if study.status(told.id) in ("open", "expired"):
+                reward, parents = pull(told.action, rng, step >= 60)
+                study.tell(told, reward=reward, observed=parents)
+            if rng.random() < 0.1:
+                study.cancel(decisions[-1].id)
+            if step % 3 == 0:
+                study.expire()
+            if step == 40:
+                study.changed("template")
+            if step % 7 == 0:
+                with cb.Study.open(path, clock=clock) as anew:
+                    assert study.statistic.to_record() == anew.statistic.to_record()
+                    assert study.changes().to_record() == anew.changes().to_record()
+        assert study.verify()
+        assert all(study.replay(d.id) for d in decisions[::13])
+        assert study.changes().changes
 
 
 def _past_interventions() -> dict[str, list[bool]]:
@@ -293,3 +328,36 @@ def test_the_probability_of_a_false_alarm_is_checked(tmp_path: Path, changes: An
     with pytest.raises(cb.errors.PolicyError, match="probability of a false alarm"):
         cb.Study.create(tmp_path / "s.db", EMAIL.problem, changes=changes)
     assert not (tmp_path / "s.db").exists()
+
+
+def test_a_study_that_learns_the_structure_follows_changes_as_an_agent_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    problem = cb.Problem(
+        None, reward="click", manipulable={"purpose": ["promo", "news"]}, values={"subject": ["short", "long"]}
+    )
+    agent = cb.Agent(problem, seed=7, changes=0.2)
+    with cb.Study.create(tmp_path / "s.db", problem, seed=7, changes=0.2) as study, study.together():
+        mechanisms = list(study.changes().mechanisms)
+        for k in range(160):
+            ours, theirs = agent.ask(), study.ask()
+            assert ours.action == theirs.action
+            subject = "short" if (ours.action["purpose"] == "promo") == (k < 80) else "long"
+            reward = float(rng.random() < (0.8 if subject == "short" else 0.2))
+            agent.tell(ours, reward=reward, observed={"subject": subject})
+            study.tell(theirs, reward=reward, observed={"subject": subject})
+            if k == 40:
+                agent.changed(mechanisms[-1])
+                study.changed(mechanisms[-1])
+        assert agent.changes().to_record() == study.changes().to_record()
+        assert {change.is_reported for change in study.changes().changes} == {True, False}
+        assert study.verify()
+        assert all(study.replay(number) for number in (30, 41, 100, 159))
+        assert "Changes of mechanisms" in _page(study, tmp_path)
+        expected = study.statistic.to_record()
+    with cb.Study.open(tmp_path / "s.db") as anew:
+        assert anew.statistic.to_record() == expected
+
+
+def _page(study: cb.Study, folder: Path) -> str:
+    study.report(folder / "page.html")
+    return (folder / "page.html").read_text()

@@ -150,7 +150,13 @@ class CampaignState:
         """The caveats about past rewards, and the reason why they rule out a stopping rule (empty if they do not)."""
         caveats, obstacle = [], ""
         trusted_rows = sum(batch.rows for batch in self.past if batch.trust == 1.0)
-        if trusted_rows and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows)):
+        tracker = tracker_of(self.statistic)
+        has_changed = tracker is not None and tracker.has_changed_reward  # then own rewards differ for that reason
+        if (
+            trusted_rows
+            and not has_changed
+            and (contradiction := trusted_contradiction(self.trusted_comparison(), trusted_rows))
+        ):
             caveats.append(self._without_reference_to_check(contradiction))
             obstacle = TRUSTED_OBSTACLE
         if self.doubted_past is not None:

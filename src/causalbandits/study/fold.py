@@ -42,7 +42,9 @@ from causalbandits.policies.changes import require_tracker
 from causalbandits.policies.posteriors import MainEffectCells
 from causalbandits.problem import Action, Problem, Situation
 from causalbandits.study.storage import (
+    REOPENING_KINDS,
     Key,
+    LogEvent,
     ReportedChange,
     SumTable,
     from_fixed_point,
@@ -192,6 +194,15 @@ class Fold:
         else:
             self._update(outcome)
             self._keep_checkpoint(reported_at)
+
+    def note(self, event: LogEvent) -> None:
+        """Apply an event, except for the outcomes that it adds and removes."""
+        if event.kind in REOPENING_KINDS:
+            self.reopen(event.decision)
+        elif event.kind == "cancel":
+            self.close(event.decision, event.number)
+        elif (change := event.reported_change) is not None:
+            self.report_change(change)
 
     def reopen(self, number: int) -> None:
         """Mark a decision as pending again.

@@ -21,9 +21,7 @@ from causalbandits.study.decide import Decider, DecisionMade, DecisionRequest, m
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
 from causalbandits.study.storage import (
     CHANGED,
-    REOPENING_KINDS,
     Log,
-    LogEvent,
     ModeRecord,
     Replay,
     Row,
@@ -45,16 +43,6 @@ def table_at(log: Log, events: int) -> SumTable:
         for outcome, sign in log.changes(event, row):
             table.change(outcome, sign)
     return table
-
-
-def apply_to_fold(fold: Fold, event: LogEvent) -> None:
-    """Apply an event to a fold, except for the outcomes that it adds and removes."""
-    if event.kind in REOPENING_KINDS:
-        fold.reopen(event.decision)
-    elif event.kind == "cancel":
-        fold.close(event.decision, event.number)
-    elif (change := event.reported_change) is not None:
-        fold.report_change(change)
 
 
 def fold_at(log: Log, policy: AnyPolicy, n_decisions: int, events: int) -> Fold:
@@ -145,7 +133,7 @@ def replay_in_shadow(log: Log, policy: AnyPolicy, seeds: DecisionSeeds) -> Itera
         number = row.number
         while event is not None and event.number <= row.events:
             replay.apply(event)
-            apply_to_fold(fold, event)
+            fold.note(event)
             if event.kind != CHANGED:
                 for outcome, sign in log.changes(event, replay.rows[event.decision]):
                     fold.change(outcome, sign)

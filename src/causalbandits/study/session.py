@@ -27,7 +27,7 @@ from causalbandits.study.assignment import Holdout
 from causalbandits.study.budget import BudgetLedger
 from causalbandits.study.decide import Decider
 from causalbandits.study.fold import Fold, build_without_past, restore_stored_policy
-from causalbandits.study.replay import SNAPSHOT_EVERY, apply_to_fold, fold_at
+from causalbandits.study.replay import SNAPSHOT_EVERY, fold_at
 from causalbandits.study.storage import (
     CHANGED,
     CHANGING_KINDS,
@@ -540,7 +540,7 @@ class Session:
 
     def _apply_change(self, event: LogEvent) -> None:
         self.checks.clear()
-        apply_to_fold(self.fold, event)
+        self.fold.note(event)
 
     def _finish_event(self, event: LogEvent) -> None:
         self.events, self._latest_time = event.number, event.at
@@ -583,7 +583,7 @@ class Session:
             self.ledger.apply_event(event, row)
         if self._frontier is not None and event.kind in REOPENING_KINDS:
             self._frontier = min(self._frontier, row.number)
-        apply_to_fold(self.fold, event)
+        self.fold.note(event)
         self.checks.clear()
         for outcome, sign in self.log.changes(event, row):
             key = self.table.change(outcome, sign)

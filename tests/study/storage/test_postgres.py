@@ -199,7 +199,7 @@ def test_every_page_and_list_works_there_from_the_first_decision_on(
     from causalbandits.service.routes import PAGES, ROUTES
     from causalbandits.service.server import build_service
 
-    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1).close()
+    cb.Study.create(address, ENV.problem, "c-ts(prior=beta)", seed=1, changes=True).close()
     monkeypatch.chdir(tmp_path)  # where a service looks for its keys
     running, name = Served(build_service([address])), location_name(address)
     paths = [route.path for route in (*ROUTES, *PAGES) if route.method == "GET" and "{decision}" not in route.path]
@@ -208,8 +208,9 @@ def test_every_page_and_list_works_there_from_the_first_decision_on(
         with cb.connect(f"http://127.0.0.1:{running.port}/{name}") as there:
             for stage in range(3):
                 answers = {path: running.send("GET", path)[0] for path in paths}
-                # A page that estimates what something else would have brought needs outcomes.
-                assert {path for path, status in answers.items() if status != 200} <= {f"/{name}/what-if"}
+                # A page that estimates what something else would have brought needs outcomes; the graph is given.
+                refused = {f"/{name}/what-if", f"/v1/studies/{name}/structure"}
+                assert {path for path, status in answers.items() if status != 200} <= refused
                 assert running.send("POST", f"/v1/studies/{name}/recommendation", {})[0] == 200
                 assert running.send("POST", f"/v1/studies/{name}/recommendations", {})[0] == 200
                 decision = there.ask(key=f"visit-{stage}")
@@ -218,6 +219,35 @@ def test_every_page_and_list_works_there_from_the_first_decision_on(
                     there.tell(decision, reward=1, observed={"subject": "short", "template": "1"})
     finally:
         running.stop()
+
+
+def test_changes_are_followed_and_reported_there_as_in_a_file(address: str, tmp_path: Path) -> None:
+    studies = [cb.Study.create(where, ENV.problem, seed=1, changes=0.2) for where in (address, tmp_path / "mail.db")]
+    with studies[0] as here, cb.Study.open(address) as other, studies[1] as file:
+        for k in range(60):
+            one = (here, other)[k % 2]
+            ours, theirs = one.ask(), file.ask()
+            assert ours.action == theirs.action
+            reward, seen = k % 2, {"subject": "long" if k >= 30 else "short", "template": "1", **ours.action}
+            if k % 10 == 9:
+                one.cancel(ours)
+                file.cancel(theirs)
+                continue
+            observed = {name: seen[name] for name in ("subject", "template")}
+            for study, decision in ((one, ours), (file, theirs)):
+                study.tell(decision, reward=reward, observed=observed)
+            if k == 20:
+                other.changed("template", by="Ada")
+                file.changed("template", by="Ada")
+        for study in (here, other):
+            assert study.statistic.to_record() == file.statistic.to_record()
+            assert study.changes().to_record() == file.changes().to_record()
+        assert len(file.changes().changes) > 1
+        assert here.verify()
+        assert here.replay(50)
+        here.correct(5, reward=1)
+        file.correct(5, reward=1)
+        assert other.statistic.to_record() == file.statistic.to_record()
 
 
 def test_a_host_that_is_gone_is_noticed_by_the_connection(address: str) -> None:

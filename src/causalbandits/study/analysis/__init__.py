@@ -22,10 +22,11 @@ from causalbandits.study.analysis.report import (
     statistic_key,
     statistic_records,
 )
-from causalbandits.study.analysis.timeline import History, build_history
+from causalbandits.study.analysis.timeline import ChangeMark, History, build_history
 
 __all__ = [
     "By",
+    "ChangeMark",
     "Evaluation",
     "Exported",
     "History",
