@@ -134,6 +134,8 @@ def test_the_page_lists_every_family_with_its_options():
         numbers = {"noise_scale", "prior_scale", "successes", "failures"} if "numbers of the prior" in listed else set()
         names = {field.name for field in fields(type(cb.policy(family)))}
         refused = {"regressor", "features", "intercept", "scales"} if family.startswith("lin-") else set()
+        if not getattr(type(cb.policy(family)), "follows_changes", True):
+            refused = {*refused, "changes"}
         assert (
             set(re.findall(r"`(\w+)`", listed.partition(" (")[0] + listed.partition(")")[2])) | numbers
             == names - refused

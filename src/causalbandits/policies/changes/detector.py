@@ -227,6 +227,11 @@ class ChangeDetector(Statistic):
         logs = self.log_prior[variants] + self.evidence.marginal_sums[variants] / RESOLUTION
         return np.asarray(logs - _log_sum(logs))
 
+    def likeliest_rows(self, mechanism: int) -> Codes:
+        """The rows of a mechanism, those of the likeliest parent set where the parents are not known."""
+        variant = int(self._first_variants[mechanism]) + int(self.log_posterior(mechanism).argmax())
+        return np.flatnonzero(self._variant_of == variant)
+
     def _log_terms(self, mechanism: int) -> Array:
         """log of w_tau times the product over rows, by candidate time; -inf where there is none."""
         first, end = self._first_variants[mechanism : mechanism + 2].tolist()

@@ -56,8 +56,9 @@ class MechanismChange:
         latest: The last decision of that range.
         noticed: The first decision that was made with the knowledge of the change.
         bayes_factor: The Bayes factor of a change against no change; None if the change was reported.
-        restarted: The number of rows whose earlier outcomes no longer count.
-        kept: The number of rows that keep all of their outcomes.
+        restarted: The number of rows with outcomes whose earlier outcomes no longer count; where parents are not known,
+            rows of the likeliest parent set.
+        kept: The number of such rows that keep all of their outcomes.
     """
 
     mechanism: str

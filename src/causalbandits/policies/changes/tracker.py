@@ -298,7 +298,8 @@ class ChangeTracker:
         detector, is_reward = self.detector, change.mechanism == len(self.layout.mechanisms) - 1
         all_rows = np.arange(*detector.rows_of(change.mechanism).indices(len(detector.counts)))
         rows = all_rows if is_reward and self.layout.restarts_all_cells else detector.changed_rows(change)
-        seen, restarted = detector.counts[all_rows].sum(axis=1) > 0, np.isin(all_rows, rows)
+        shown = detector.likeliest_rows(change.mechanism)
+        seen, restarted = detector.counts[shown].sum(axis=1) > 0, np.isin(shown, rows)
         remaining, sums = detector.later[change.slot, rows].copy(), self.later[change.slot].copy()
         self._restart(change.mechanism, rows, remaining, sums, change.decision, statistic)
         self._record(change, noticed, int((seen & restarted).sum()), int((seen & ~restarted).sum()), reported=False)
@@ -307,7 +308,7 @@ class ChangeTracker:
         """Start all rows of a mechanism anew: only outcomes of this decision and of later ones count."""
         detector = self.detector
         rows = np.arange(*detector.rows_of(mechanism).indices(len(detector.counts)))
-        seen = int((detector.counts[rows].sum(axis=1) > 0).sum())
+        seen = int((detector.counts[detector.likeliest_rows(mechanism)].sum(axis=1) > 0).sum())
         if mechanism == len(self.layout.mechanisms) - 1:
             self.waiting[:] = 0.0
         else:

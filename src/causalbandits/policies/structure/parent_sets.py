@@ -346,7 +346,7 @@ class ParentSets:
         """Change the evidence by one outcome, before it is counted."""
         evidence = statistic.evidence
         assert evidence is not None
-        if statistic.rounds + 2 > evidence.tables.capacity:
+        if max(statistic.rounds, statistic.pooled[0]) + 2 > evidence.tables.capacity:
             statistic.evidence = None
             return
         log_gamma, kinds = evidence.tables.log_gamma, self.of_cpts.kinds
@@ -404,7 +404,7 @@ class ParentSets:
         return evidence
 
     def _compute_evidence(self, statistic: ParentSetCounts, model: RewardModel) -> Evidence:
-        tables = count_tables(self.starts, table_capacity(statistic.rounds), model)
+        tables = count_tables(self.starts, table_capacity(max(statistic.rounds, int(statistic.pooled[0]))), model)
         log_gamma = tables.log_gamma
         row_counts, of_cpts = np.zeros(self.n_rows, dtype=np.int64), np.zeros(self.n_sets, dtype=np.int64)
         for target in self.targets[:-1]:

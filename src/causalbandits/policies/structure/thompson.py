@@ -43,7 +43,7 @@ from causalbandits.policies.structure.parent_sets import ParentSetCounts, Parent
 from causalbandits.policies.structure.variety import variety_concern
 from causalbandits.policies.traits import Traits, situation_for
 from causalbandits.policies.validation import require_context, validate_one_of
-from causalbandits.problem import Action, Limit, Problem, Scores, Situation
+from causalbandits.problem import Action, Limit, Problem, Scores, Situation, StructurePrior
 from causalbandits.problem.projection import TIE
 
 TIE_BREAKS = 8
@@ -395,6 +395,16 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
             float(bounds[:, 0].min()),
             float(bounds[:, 1].max()),
             "credible",
-            "no unobserved variable confounds an observed variable with the reward; the reward's parents are among the "
-            f"candidate sets of at most {prior.max_parents} variables{covers}",
+            f"{_assumption_about_latent(prior)}; the reward's parents are among the candidate sets of at most "
+            f"{prior.max_parents} variables{covers}",
         )
+
+
+def _assumption_about_latent(prior: StructurePrior) -> str:
+    if not prior.latent:
+        return "no unobserved variable confounds an observed variable with the reward"
+    pairs = ", ".join(" and ".join(pair) for pair in prior.latent)
+    return (
+        f"unobserved variables affect the reward and observed variables only as declared ({pairs}), and no variable "
+        "affects one that is listed before it"
+    )
