@@ -157,7 +157,36 @@ def structure() -> list[Any]:
             for row in parts[part]["rows"]
         ]
         found += [Text(caption), Grid(["policy", "given", "regret"], rows)]
-    return [*found, *published_environments(parts)]
+    return [*found, *beside_guard(parts), *published_environments(parts)]
+
+
+GUARD_CASES = {
+    "nothing wrong": "guard, nothing wrong",
+    "product, ± 0.3": "guard, product 0.3",
+    "product, ± 0.15": "guard, product 0.15",
+    "purpose, ± 0.3": "guard, purpose 0.3",
+}
+
+
+def beside_guard(parts: Any) -> list[Any]:
+    """A given graph as a prior, beside guarded C-TS, a column for each missing arrow."""
+    first = parts[GUARD_CASES["nothing wrong"]]
+    text = (
+        f"A graph that may lack an arrow, as a prior and as a constraint that is tested: {first['replications']} "
+        "replications. The variable of the missing arrow changes the click rate from minus to plus the effect."
+    )
+    rows = [
+        [
+            f"`{row['policy']}`",
+            row["knowledge"],
+            *(
+                f"{parts[part]['rows'][k]['mean']:.1f} ({parts[part]['rows'][k]['standard_error']:.1f})"
+                for part in GUARD_CASES.values()
+            ),
+        ]
+        for k, row in enumerate(first["rows"])
+    ]
+    return [Text(text), Grid(["policy", "given", *GUARD_CASES], rows)]
 
 
 GRAPHS = """Random graphs as in Shahverdikondori et al. (2026), `cb.zoo.random_graph(k)`: eight variables with three
