@@ -356,6 +356,7 @@ def test_the_fuzz_covers_the_public_surface():
         "Policy",
         "Recommendation",
         "BlackBoxEnvironment",
+        "ChangingEnvironment",
         "errors",
         "testing",
     }

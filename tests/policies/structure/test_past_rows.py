@@ -120,17 +120,17 @@ def test_past_rows_that_own_rewards_contradict_lose_their_weight() -> None:
     """The past rewards are inverted; with trust 1/2 they are dropped, from the structure as well."""
     rows = randomised_rows(600, seed=3)
     rows["click"] = [1.0 - reward for reward in rows["click"]]
-    agent = cb.Agent(problem(), BETA, seed=5)
+    agent = cb.Agent(problem(), BETA, seed=7)
     agent.learn(rows, interventions="set", trust_past=0.5)
-    play(agent, 400, seed=0)
+    play(agent, 700, seed=2)
     recommendation = agent.recommend()
     assert not recommendation.past.is_counted
-    assert agent.structure().rounds == 400
+    assert agent.structure().rounds == 700
     (caveat,) = [text for text in recommendation.caveats if "past rewards are not counted" in text]
     assert "check()" not in caveat  # which needs the reward's parents
-    trusting = cb.Agent(problem(), BETA, seed=5)
+    trusting = cb.Agent(problem(), BETA, seed=7)
     trusting.learn(rows, interventions="set", trust_past=1)
-    play(trusting, 400, seed=0)
+    play(trusting, 700, seed=2)
     (caveat,) = [text for text in trusting.recommend().caveats if "contradict 600 past rewards" in text]
     assert "check()" not in caveat
 
