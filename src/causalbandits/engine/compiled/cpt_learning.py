@@ -230,6 +230,10 @@ class StructureSums(NamedTuple):
     """The unit of the evidence."""
 
 
+SETTINGS_COMPILED = 2**24
+"""The maximum number of joint settings of the manipulable variables; with more, the plain driver sums by action."""
+
+
 def can_learn_structure(env: Environment, policy: StructureThompsonSampling, problem: Problem) -> bool:
     """Whether the compiled rounds support a policy that learns the structure here: without contexts and chance
     constraints, and with rewards of 0 and 1 for Beta priors."""
@@ -246,6 +250,9 @@ def can_learn_structure(env: Environment, policy: StructureThompsonSampling, pro
         return False
     layout, is_listed = structure_layout(problem), isinstance(problem.situation().candidates, AllActions)
     sets_all = len(layout.names) <= VARIABLES_COMPILED and int(layout.action_codes.min(initial=0)) >= 0
+    settings = math.prod(layout.parent_sets.sizes[layout.n_context : layout.n_context + len(problem.manipulable)])
+    if settings > SETTINGS_COMPILED:  # a sampled structure may depend on all of them
+        return False
     return is_listed and sets_all and all(action in true.actions for action in problem.actions)
 
 

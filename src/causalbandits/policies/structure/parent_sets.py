@@ -44,6 +44,11 @@ KAPPAS = np.array([0.1, 1.0, 10.0, 100.0, 1000.0])
 NEGLIGIBLE = -60.0
 """Sets whose log posterior is below that of the likeliest by so much count as impossible."""
 
+FEW_ENTRIES, PRODUCT_LIMIT = 2**12, 2**22
+"""Products with more entries than the first number, and than actions, are computed by action. Draws are made in parts,
+so that a product has no more entries than the second number.
+"""
+
 CACHED_PLANS = 2**10
 """So many ways to sum over the observed variables are remembered."""
 
@@ -184,8 +189,9 @@ class _Elimination(NamedTuple):
     """The positions of these factors in the list; their product is appended to the others."""
     shapes: tuple[tuple[int, ...], ...]
     """The shape of each of them along all their variables; 1 along a variable that it does not depend on."""
+    variable: int
+    """The variable that is summed over; its axis, and the number of its values."""
     axis: int
-    """The position of the variable that is summed over, and the number of its values."""
     states: int
 
 
@@ -195,6 +201,10 @@ class _Plan(NamedTuple):
     steps: tuple[_Elimination, ...]
     kept: tuple[int, ...]
     """The variables that the sum depends on."""
+    largest: int
+    """The number of entries of the largest product."""
+    largest_of_action: int
+    """The same for one action: of the observed variables alone."""
 
 
 class _Target(NamedTuple):
@@ -501,10 +511,13 @@ class ParentSets:
         context: Sequence[int],
         rng: np.random.Generator,
         draws: int,
-    ) -> tuple[tuple[int, ...], Array]:
+        actions: Codes | None = None,
+    ) -> tuple[tuple[int, ...] | None, Array]:
         """The mean reward by the manipulable variables that matter: their positions, and draws with an axis for each.
 
-        `context` has the codes of the context, which come first among the variables.
+        `context` has the codes of the context, which come first among the variables. With the values that each of the
+        `actions` sets, a product with more entries than there are actions is computed for the actions alone: None, and
+        draws with an axis of actions.
         """
         members = self.reward_target.sets[structure.reward_set]
         means = self._sample_means(statistic, model, structure.reward_set, rng, draws)
@@ -523,17 +536,41 @@ class ParentSets:
         plan = self._plans.get(structure)
         if plan is None:
             plan = self._plans.store(structure, self._plan(structure, len(context)))
+        entries, by_action = plan.largest, None
+        if actions is not None and plan.largest > max(FEW_ENTRIES, len(actions) * plan.largest_of_action):
+            entries, by_action = len(actions) * plan.largest_of_action, actions
+        rows, parts = max(1, PRODUCT_LIMIT // entries), list[Array]()
+        for first in range(0, draws, rows):
+            part = [factor[first : first + rows] for factor in factors]
+            if by_action is None:
+                parts.append(_sum_by_variables(plan, part))
+            else:
+                parts.append(self._sum_by_action(plan, structure, part, by_action, len(context)))
+        return plan.kept if by_action is None else None, parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _sum_by_action(
+        self, plan: _Plan, structure: SampledStructure, factors: list[Array], actions: Codes, known: int
+    ) -> Array:
+        """The sum over the observed variables for each action: the same additions as in `_sum_by_variables`."""
+        members = [self.reward_target.sets[structure.reward_set]]
+        members += [(*self.targets[number].sets[chosen], self.observed[number]) for number, chosen in structure.sets]
+        scopes, arrays = [], []
+        for names, factor in zip(members, factors, strict=True):
+            set_by_us = [k for k in names if known <= k < self.first_observed]
+            index: tuple[Any, ...] = (slice(None), *(actions[:, k - known] for k in set_by_us))
+            arrays.append(factor[index] if set_by_us else factor[:, None])
+            scopes.append(tuple(k for k in names if k >= self.first_observed))
         for step in plan.steps:
-            product = _product(
-                [factors[k].reshape(draws, *shape) for k, shape in zip(step.used, step.shapes, strict=True)]
-            )
-            factors = [factor for k, factor in enumerate(factors) if k not in step.used]
-            along: tuple[Any, ...] = (slice(None),) * (1 + step.axis)
-            result = product[(*along, 0)]
-            for code in range(1, step.states):
-                result = result + product[(*along, code)]
-            factors.append(result)
-        return plan.kept, factors[0]
+            union = sorted({k for f in step.used for k in scopes[f]})
+            shaped = [
+                arrays[f].reshape(*arrays[f].shape[:2], *(self.sizes[k] if k in scopes[f] else 1 for k in union))
+                for f in step.used
+            ]
+            result = _sum_along(_product(shaped), 2 + union.index(step.variable))
+            arrays = [array for f, array in enumerate(arrays) if f not in step.used] + [result]
+            scopes = [scope for f, scope in enumerate(scopes) if f not in step.used]
+            scopes.append(tuple(k for k in union if k != step.variable))
+        return np.broadcast_to(arrays[0], (len(arrays[0]), len(actions)))
 
     def _sample_means(
         self, statistic: ParentSetCounts, model: RewardModel, chosen: int, rng: np.random.Generator, draws: int
@@ -572,7 +609,7 @@ class ParentSets:
 
         The first `known` variables are the context, and have their values.
         """
-        reward_set, steps = structure.reward_set, []
+        reward_set, steps, largest, of_action = structure.reward_set, list[_Elimination](), 1, 1
         masks = [self.reward_target.masks[reward_set]]
         masks += [self.targets[number].masks[chosen] | 1 << self.observed[number] for number, chosen in structure.sets]
         masks = [mask >> known << known for mask in masks]
@@ -592,9 +629,11 @@ class ParentSets:
             members, bit = self._variables_of(union)[0], 1 << v
             used = tuple([f for f, mask in enumerate(masks) if mask & bit])
             shapes = tuple([tuple([self.sizes[k] if masks[f] >> k & 1 else 1 for k in members]) for f in used])
-            steps.append(_Elimination(used, shapes, members.index(v), self.sizes[v]))
+            steps.append(_Elimination(used, shapes, v, members.index(v), self.sizes[v]))
+            observed = union >> self.first_observed << self.first_observed
+            largest, of_action = max(largest, int(least)), max(of_action, self._variables_of(observed)[1])
             masks = [mask for mask in masks if not mask & bit] + [union & ~bit]
-        return _Plan(tuple(steps), self._variables_of(masks[0])[0])
+        return _Plan(tuple(steps), self._variables_of(masks[0])[0], largest, of_action)
 
     def _variables_of(self, mask: int) -> tuple[tuple[int, ...], int]:
         """The variables in the bits of a number, and the number of their configurations."""
@@ -631,6 +670,24 @@ class _SetWeights(Sequence[Array]):
             else:
                 found[number] = self._sets.weigh_sets_of_reward(self._statistic, self._model)
         return found[number]
+
+
+def _sum_by_variables(plan: _Plan, factors: list[Array]) -> Array:
+    """The sum over the observed variables, with an axis for each manipulable variable that matters."""
+    for step in plan.steps:
+        shaped = [factors[k].reshape(-1, *shape) for k, shape in zip(step.used, step.shapes, strict=True)]
+        result = _sum_along(_product(shaped), 1 + step.axis)
+        factors = [factor for k, factor in enumerate(factors) if k not in step.used] + [result]
+    return factors[0]
+
+
+def _sum_along(product: Array, axis: int) -> Array:
+    """The sum along an axis, one entry after another."""
+    along: tuple[Any, ...] = (slice(None),) * axis
+    total = product[(*along, 0)]
+    for code in range(1, product.shape[axis]):
+        total = total + product[(*along, code)]
+    return np.asarray(total)
 
 
 def _product(factors: Sequence[Array]) -> Array:

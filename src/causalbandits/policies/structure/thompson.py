@@ -80,7 +80,7 @@ class StructureLayout:
         )
         self.n_context = len(problem.context)
         self._manipulable = problem.manipulable
-        self.action_codes = problem.actions.array() - 1
+        self.action_codes: Codes = problem.actions.array().astype(np.intp) - 1
         """The values that each action sets, a row each."""
 
     def codes(self, outcome: Outcome) -> Codes | None:
@@ -91,8 +91,13 @@ class StructureLayout:
         codes = [known.get(name, -1) for name in self.names]
         return None if min(codes) < 0 else np.array(codes, dtype=np.intp)
 
-    def by_action(self, kept: Sequence[int], values: Array) -> Array:
-        """Values by the manipulable variables `kept`, for every action; draws stay on the first axis."""
+    def by_action(self, kept: Sequence[int] | None, values: Array) -> Array:
+        """Values by the manipulable variables `kept`, for every action; draws stay on the first axis.
+
+        None for `kept`: the values are by action already.
+        """
+        if kept is None:
+            return values
         columns = tuple(self.action_codes[:, k - self.n_context] for k in kept)
         if not columns:
             return np.repeat(values[:, None], len(self.action_codes), axis=1)
@@ -209,7 +214,8 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         layout = structure_layout(situation.problem)
         sets = layout.parent_sets
         structure = sets.sample_structure(sets.weights(statistic, self._model), rng)
-        kept, values = sets.sample_values(statistic, self._model, structure, self._context(situation), rng, 1)
+        context, actions = self._context(situation), layout.action_codes
+        kept, values = sets.sample_values(statistic, self._model, structure, context, rng, 1, actions)
         return situation.take(layout.by_action(kept, values)[0])
 
     def score(self, situation: Situation, statistic: ParentSetCounts, rng: np.random.Generator) -> Scores:
@@ -346,7 +352,9 @@ class StructureThompsonSampling(FamilyPolicy[ParentSetCounts]):
         each = math.ceil(draws / STRUCTURE_DRAWS)
         structures = Counter(sets.sample_structure(weights, rng) for _ in range(math.ceil(draws / each)))
         rows = [
-            layout.by_action(*sets.sample_values(statistic, self._model, structure, context, rng, n * each))
+            layout.by_action(
+                *sets.sample_values(statistic, self._model, structure, context, rng, n * each, layout.action_codes)
+            )
             for structure, n in structures.items()
         ]
         return np.asarray(rng.permutation(np.concatenate(rows))[:draws])
