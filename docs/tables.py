@@ -255,7 +255,7 @@ def changes() -> list[Any]:
     alarms = parts["alarms"]
     found.append(
         Text(
-            f"Alarms within {alarms['horizon']:,} rounds, in worlds drawn at random ({alarms['replications']} of each "
+            f"Alarms within {alarms['horizon']:,} rounds, in environments drawn at random ({alarms['replications']} of each "
             "kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does "
             "at "
             f"{alarms['horizon'] // 2:,}; false alarms come before that."
