@@ -255,8 +255,8 @@ def changes() -> list[Any]:
     alarms = parts["alarms"]
     found.append(
         Text(
-            f"Alarms within {alarms['horizon']:,} rounds, in environments drawn at random ({alarms['replications']} of each "
-            "kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does "
+            f"Alarms within {alarms['horizon']:,} rounds, in environments drawn at random ({alarms['replications']} of "
+            "each kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does "
             "at "
             f"{alarms['horizon'] // 2:,}; false alarms come before that."
         )
