@@ -256,9 +256,8 @@ def changes() -> list[Any]:
     found.append(
         Text(
             f"Alarms within {alarms['horizon']:,} rounds, in environments drawn at random ({alarms['replications']} of "
-            "each kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it does "
-            "at "
-            f"{alarms['horizon'] // 2:,}; false alarms come before that."
+            "each kind): three manipulable variables, one mediator *m* and the reward *y*. Where something changes, it "
+            f"does at {alarms['horizon'] // 2:,}; false alarms come before that."
         )
     )
     rows = [
