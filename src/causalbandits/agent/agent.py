@@ -71,13 +71,11 @@ from causalbandits.policies import (
     Outcome,
     decide_within_budget,
     future_situations,
-    is_auto,
     refuse_budget,
     resolve_policy,
     situation_for,
     warn_of_scale,
     warn_of_unknown_cpts,
-    with_changes,
 )
 from causalbandits.policies.changes import find_mechanism, require_tracker, tracker_of
 from causalbandits.problem import (
@@ -97,7 +95,7 @@ class ReportedChange(NamedTuple):
     witnessed: int
     """The number of decisions whose outcomes had been tested in order at that time."""
     mechanism: int
-    waiting: tuple[int, ...] = ()
+    waiting: tuple[int, ...]
     """Later decisions whose outcomes were known at that time."""
 
     def to_record(self) -> list[Any]:
@@ -107,8 +105,8 @@ class ReportedChange(NamedTuple):
     @classmethod
     def from_record(cls, record: Any) -> ReportedChange:
         """The change that `to_record` describes."""
-        decision, witnessed, mechanism, *waiting = record
-        return cls(int(decision), int(witnessed), int(mechanism), tuple(map(int, waiting[0] if waiting else ())))
+        decision, witnessed, mechanism, waiting = record
+        return cls(int(decision), int(witnessed), int(mechanism), tuple(map(int, waiting)))
 
     def without(self, number: int) -> ReportedChange:
         """The change, if an outcome was removed since."""
@@ -181,11 +179,7 @@ class Agent(Advice):
     ) -> None:
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"Agent() needs a Problem; got {problem!r}.")
-        if changes is None or changes is False:
-            resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
-        else:
-            given = None if is_auto(policy) else resolve_policy(problem, policy, horizon=horizon, delayed=delayed)
-            resolved_policy = with_changes(problem, given, changes)
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=delayed, changes=changes)
         if not isinstance(zero_probability, str) or zero_probability not in ("raise", "allow"):
             raise CausalBanditsError(f"zero_probability must be 'raise' or 'allow'; got {zero_probability!r}.")
         self.problem = problem

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
         policy,
         policy_label,
         resolve_policy,
-        with_changes,
     )
     from causalbandits.policies.return_checks import unchecked_method
     from causalbandits.policies.robust import HACUCB, GuardedThompsonSampling, ModelsThompsonSampling
@@ -149,7 +148,6 @@ else:
                 "policy",
                 "policy_label",
                 "resolve_policy",
-                "with_changes",
             ],
             "causalbandits.policies.return_checks": ["unchecked_method"],
             "causalbandits.policies.robust": ["HACUCB", "GuardedThompsonSampling", "ModelsThompsonSampling"],
@@ -265,7 +263,6 @@ __all__ = [
     "validate_reward",
     "warn_of_scale",
     "warn_of_unknown_cpts",
-    "with_changes",
 ]
 
 

@@ -104,9 +104,13 @@ class AutoPolicy(FamilyPolicy[Any]):
         if self.samples is not None:
             validate_samples(self.samples)
 
-    def default_for(self, problem: Problem, horizon: int | None, delayed: bool) -> AnyPolicy:
+    def default_for(
+        self, problem: Problem, horizon: int | None, delayed: bool, *, follows_changes: bool = False
+    ) -> AnyPolicy:
         """The default policy of a problem, with these options."""
         default = default_policy(problem, horizon=horizon, delayed=delayed)
+        if follows_changes:
+            default = _default_with_changes(problem)
         if self.samples is None:
             return default
         if "samples" not in default.parameter_defaults():
@@ -293,21 +297,28 @@ def is_auto(policy_or_text: object) -> bool:
 
 
 def resolve_policy(
-    problem: Problem, policy_or_text: AnyPolicy | str | None, *, horizon: int | None = None, delayed: bool = False
+    problem: Problem,
+    policy_or_text: AnyPolicy | str | None,
+    *,
+    horizon: int | None = None,
+    delayed: bool = False,
+    changes: bool | float | None = None,
 ) -> AnyPolicy:
-    """The given policy with its horizon; or the default policy, for None and "auto"."""
+    """The given policy with its horizon, or the default one for None and "auto"; `changes` makes it follow changes."""
     resolved = AutoPolicy() if policy_or_text is None else as_policy(policy_or_text)
+    follows_changes = changes is not None and changes is not False
     if isinstance(resolved, AutoPolicy):
-        return resolved.default_for(problem, horizon, delayed)
-    if delayed is not False:
-        raise PolicyError(f"delayed= selects the default policy. Leave out delayed= with {policy_or_text!r}.")
-    _validate_horizon(horizon)
-    return resolved if horizon is None else resolved.for_horizon(int(horizon))
+        resolved = resolved.default_for(problem, horizon, delayed, follows_changes=follows_changes)
+    else:
+        if delayed is not False:
+            raise PolicyError(f"delayed= selects the default policy. Leave out delayed= with {policy_or_text!r}.")
+        _validate_horizon(horizon)
+        resolved = resolved if horizon is None else resolved.for_horizon(int(horizon))
+    return _with_changes(resolved, changes) if follows_changes else resolved
 
 
-def with_changes(problem: Problem, policy: AnyPolicy | None, changes: bool | float) -> AnyPolicy:
-    """A policy that follows changes: the given one, or the default policy for a problem whose mechanisms change."""
-    chosen = _default_with_changes(problem) if policy is None else policy
+def _with_changes(chosen: AnyPolicy, changes: object) -> AnyPolicy:
+    """The same policy, following changes."""
     if "changes" not in chosen.parameter_defaults():
         families = [name for name, kind in FAMILIES.items() if _can_follow_changes(kind)]
         raise PolicyError(

@@ -19,12 +19,9 @@ from causalbandits.errors import (
 from causalbandits.model import State
 from causalbandits.policies import (
     AnyPolicy,
-    is_auto,
     refuse_budget,
-    resolve_policy,
     situation_for,
     validate_reward,
-    with_changes,
 )
 from causalbandits.policies.changes import tracker_of
 from causalbandits.policies.cpts import suppress_warnings
@@ -121,16 +118,6 @@ def validate_policy_fits_log(session: Session, policy: AnyPolicy) -> None:
                     "outcome. To exclude the decision, use retract(id), then cancel(id). Nothing was changed."
                 ) from None
         _ = fold.statistic  # processes all outcomes that count; raises an error for those the policy cannot learn from
-
-
-def resolve_study_policy(
-    problem: Problem, policy: AnyPolicy | str | None, horizon: int | None, changes: bool | float | None
-) -> AnyPolicy:
-    """The given policy, or the default one for delayed outcomes; with `changes`, one that follows changes."""
-    if changes is None or changes is False:
-        return resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy))
-    given = None if is_auto(policy) else resolve_policy(problem, policy, horizon=horizon)
-    return with_changes(problem, given, changes)
 
 
 def refuse_reported_changes(session: Session, policy: AnyPolicy) -> None:

@@ -74,7 +74,6 @@ from causalbandits.study.decide import Mode
 from causalbandits.study.modes import (
     next_mode,
     refuse_reported_changes,
-    resolve_study_policy,
     validate_default_reward,
     validate_holdout,
     validate_policy_fits,
@@ -238,7 +237,7 @@ class Study(Advice):
         key = parse_signing_key(signing_key)
         if not isinstance(problem, Problem):
             raise CausalBanditsError(f"A Study requires a Problem; got {problem!r}.")
-        resolved_policy = resolve_study_policy(problem, policy, horizon, changes)
+        resolved_policy = resolve_policy(problem, policy, horizon=horizon, delayed=is_auto(policy), changes=changes)
         rules = Rules(
             attribution_window,
             default_reward,
