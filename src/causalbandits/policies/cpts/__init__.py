@@ -4,6 +4,7 @@ from causalbandits.policies.cpts.chance_constraints import (
     WARNINGS_ENABLED,
     FeasibleActions,
     feasibility_warnings,
+    feasible_by_sureness,
     restrict_to_feasible,
     suppress_warnings,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "ResamplingSchedule",
     "count_outcome",
     "feasibility_warnings",
+    "feasible_by_sureness",
     "init_cells_and_cpts",
     "learned_cpts",
     "require_unknown_cpts",

@@ -113,7 +113,11 @@ def _find_feasible_actions(situation: Situation, cells: CellsAndCPTs, trust: flo
     sampled_cpts = cpts.split_by_name(
         cpts.sample_entries(cells.seen_at_draw, trust, np.random.default_rng(0), POSTERIOR_SAMPLES)
     )
-    sureness = _requirements(situation).compliance(situation.candidates.array(), sampled_cpts)
+    return feasible_by_sureness(_requirements(situation).compliance(situation.candidates.array(), sampled_cpts))
+
+
+def feasible_by_sureness(sureness: Compliance) -> FeasibleActions:
+    """The actions that comply with the required probability; if there is none, those that come closest."""
     is_sure = sureness.share >= COMPLIANCE_PROBABILITY
     if is_sure.any():
         return FeasibleActions(None if is_sure.all() else np.flatnonzero(is_sure), True, sureness)

@@ -16,7 +16,7 @@ import numpy as np
 
 from causalbandits._typing import Array
 from causalbandits.errors import ProblemWarning, caller_stacklevel, warn
-from causalbandits.policies.cpts import WARNINGS_ENABLED, FeasibleActions
+from causalbandits.policies.cpts import WARNINGS_ENABLED, FeasibleActions, feasible_by_sureness
 from causalbandits.policies.structure.parent_sets import ParentSetCounts, ParentSets, RewardModel
 from causalbandits.problem import (
     COMPLIANCE_PROBABILITY,
@@ -142,13 +142,7 @@ def _find_feasible_actions(situation: Situation, probabilities: Probabilities) -
         rows = situation.without_costs.take(probabilities(limit, np.random.default_rng(0))).values
         shares.append((rows <= limit.largest + LIMIT_TOLERANCE).mean(axis=0))
         excesses.append(rows.mean(axis=0) - limit.largest)
-    sureness = Compliance(np.min(shares, axis=0), np.max(excesses, axis=0))
-    is_sure = sureness.share >= COMPLIANCE_PROBABILITY
-    if is_sure.any():
-        return FeasibleActions(None if is_sure.all() else np.flatnonzero(is_sure), True, sureness)
-    is_likeliest = sureness.share == sureness.share.max()
-    excess = np.where(is_likeliest, sureness.excess, np.inf)
-    return FeasibleActions(np.flatnonzero(excess <= excess.min() + LIMIT_TOLERANCE), False, sureness)
+    return feasible_by_sureness(Compliance(np.min(shares, axis=0), np.max(excesses, axis=0)))
 
 
 def _limits(situation: Situation) -> tuple[Limit, ...]:
