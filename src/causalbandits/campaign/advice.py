@@ -92,7 +92,7 @@ class CampaignState:
         against_model = contradictions(self.problem, self.policy, self.statistic, self.check)
         noise = noise_contradiction(self.policy, self.problem, moments)
         caveats = (
-            *((self._prior_only_caveat(),) if not moments.cells and not self.past else ()),
+            *((self._prior_only_caveat(),) if self._is_prior_only(moments) else ()),
             *((self.incomplete,) if self.incomplete else ()),
             *scale_caveats(self.policy, moments),
             *self._concerns(),
@@ -137,9 +137,17 @@ class CampaignState:
         unused = self.policy.unused_caveat(self.problem, self.statistic)
         return tuple(concern for concern in concerns if concern != unused)
 
+    def _is_prior_only(self, moments: RewardMoments) -> bool:
+        """Whether no reward counts: none was observed yet, or none since the reward's mechanism changed."""
+        tracker = tracker_of(self.statistic)
+        return (not moments.cells and not self.past) or (tracker is not None and tracker.counts_no_reward)
+
     def _prior_only_caveat(self) -> str:
-        """The caveat of a campaign without rewards."""
+        """The caveat of a campaign without rewards that count."""
+        tracker = tracker_of(self.statistic)
         reason = "no reward updates the policy yet" if self.incomplete else "no rewards observed yet"
+        if tracker is not None and tracker.has_changed_reward:
+            reason = "no reward observed since the reward's mechanism changed"
         caveat = f"{reason}: the action follows from the prior alone"
         posterior = self.problem.posterior
         if posterior is not None and posterior.rows:

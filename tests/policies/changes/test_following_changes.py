@@ -284,3 +284,29 @@ def test_every_family_of_cells_can_follow_changes_or_refuses() -> None:
             else:
                 with pytest.raises(PolicyError, match="has no changes="):
                     cb.policy(name, changes=True)
+
+
+@pytest.mark.parametrize("problem", [WITH_GRAPH, WITHOUT_GRAPH])
+def test_without_a_reward_since_the_change_the_recommendation_says_that_it_follows_from_the_prior(
+    problem: cb.Problem,
+) -> None:
+    agent = cb.Agent(problem, changes=True, seed=3)
+    run(agent, range(60), np.random.default_rng(4), change=1000)
+    assert "follows from the prior alone" not in str(agent.recommend())
+    agent.changed("click")
+    caveat = "no reward observed since the reward's mechanism changed: the action follows from the prior alone"
+    assert caveat in str(agent.recommend())
+
+
+def test_the_reward_per_action_is_named_by_the_action_whatever_the_number_of_actions() -> None:
+    square = cb.Problem("a -> m -> y", reward="y", manipulable={"a": [0, 1]}, values={"m": [0, 1]})
+    assert cb.Agent(square, "ts", changes=True).changes().mechanisms == {"y": "y given a"}
+    assert cb.Agent(square, changes=True).changes().mechanisms["y"] == "y given m"
+
+
+def test_the_default_that_follows_changes_keeps_the_options_of_auto_and_checks_the_horizon() -> None:
+    assert (
+        cb.Agent(WITH_GRAPH, "auto(samples=8)", changes=True).policy.id == "c-ts(cpts=learned, changes=0.05, samples=8)"
+    )
+    with pytest.raises(PolicyError, match="horizon, the number of rounds"):
+        cb.Agent(WITH_GRAPH, changes=True, horizon=-1)

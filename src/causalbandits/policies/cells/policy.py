@@ -192,9 +192,9 @@ class CellPolicy(FamilyPolicy[Cells]):
         """The cells, with a change tracker if the policy follows changes."""
         if self.changes is not None:
             cpts, reward = self.learned_cpts(problem), problem.reward or "reward"
-            layout = CellChangeLayout(
-                reward, len(cells.count), cpts, problem.actions.variables_always_set(), self.traits.counts_successes
-            )
+            causes = problem.parents if self.causal else (*problem.context, *problem.manipulable)
+            always_set, binary = problem.actions.variables_always_set(), self.traits.counts_successes
+            layout = CellChangeLayout(reward, tuple(causes), len(cells.count), cpts, always_set, binary)
             cells.attach_tracker(ChangeTracker(layout, self.changes))
         return cells
 

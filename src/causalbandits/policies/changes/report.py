@@ -175,14 +175,14 @@ def format_change(expression: str, change: MechanismChange) -> str:
 def mechanism_expressions(problem: Problem, tracker: ChangeTracker) -> dict[str, str]:
     """The expression of each watched mechanism, by name."""
     *cpts, reward = tracker.layout.mechanisms
-    if problem.structure_prior is not None:
+    causes = tracker.layout.reward_causes
+    if causes is None:
         return {mechanism.name: f"{mechanism.name} given its parents" for mechanism in tracker.layout.mechanisms}
     expressions = {}
     for mechanism in cpts:
         parents = problem.model[mechanism.name].parents
         condition = f" | {', '.join(parents)}" if parents else ""
         expressions[mechanism.name] = f"P({mechanism.name}{condition})"
-    causes = problem.parents if tracker.layout.cells == problem.configurations else problem.manipulable
     expressions[reward.name] = f"{reward.name} given {', '.join(causes) or 'the action'}"
     return expressions
 

@@ -85,6 +85,8 @@ class ChangeLayout(ABC):
 
     mechanisms: tuple[Mechanism, ...]
     """The reward's mechanism is the last one."""
+    reward_causes: tuple[str, ...] | None
+    """The variables whose values distinguish the reward's rows; None if its parents are not known."""
     binary: bool
     """Whether rewards are 0 or 1."""
     first_cell: int
@@ -115,8 +117,16 @@ class ChangeLayout(ABC):
 class CellChangeLayout(ChangeLayout):
     """The mechanisms of a policy with cells: the reward given its cell, and the CPTs if it learns them."""
 
-    def __init__(self, reward: str, cells: int, cpts: LearnedCPTs | None, always_set: set[str], binary: bool) -> None:
-        self.cells, self.binary, self._cpts = cells, binary, cpts
+    def __init__(
+        self,
+        reward: str,
+        reward_causes: tuple[str, ...],
+        cells: int,
+        cpts: LearnedCPTs | None,
+        always_set: set[str],
+        binary: bool,
+    ) -> None:
+        self.reward_causes, self.cells, self.binary, self._cpts = reward_causes, cells, binary, cpts
         mechanisms, rows = list[Mechanism](), list[int]()
         if cpts is not None:
             starts = [int(cpts.row_of[cpts.first_entry(name)]) for name in cpts.names]
@@ -240,6 +250,11 @@ class ChangeTracker:
     def watches(self, row: int) -> bool:
         """Whether a row of the CPTs is watched; rows of variables that every action sets are not."""
         return isinstance(self.layout, CellChangeLayout) and bool(self.layout.row_number[row] >= 0)
+
+    @property
+    def counts_no_reward(self) -> bool:
+        """Whether no reward counts, because none was told yet or the reward's mechanism changed since."""
+        return not self.sums[:, 0].any()
 
     @property
     def has_changed_reward(self) -> bool:

@@ -21,7 +21,7 @@ class StructureChangeLayout(ChangeLayout):
 
     def __init__(self, sets: ParentSets, reward: str, binary: bool, codes: Callable[[Outcome], Codes | None]) -> None:
         self._sets, self._codes = sets, codes
-        self.binary, self.restarts_all_cells = binary, not binary
+        self.reward_causes, self.binary, self.restarts_all_cells = None, binary, not binary
         self.first_cell, self.cells, self.entries = sets.n_rows, sets.n_reward_cells, sets.n_seen
         self.mechanisms = tuple(
             Mechanism(
