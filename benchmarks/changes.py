@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import causalbandits as cb
+from causalbandits_bench.unknown_graphs import email_without_graph
 
 HERE = Path(__file__).parent
 HORIZON = 5000
-MANIPULABLE, OBSERVED = ("product", "purpose", "send_time"), ("subject", "template")
 EMAIL_CHANGES = ("none", "subject", "template", "evening", "several", "one cell", "wandering")
 EMAIL_POLICIES = {
     "given the graph": [
@@ -38,16 +38,6 @@ ARM_POLICIES = ["ts(prior=beta)", "ts(prior=beta, changes=0.05)", "kl-ucb", "kl-
 Row = dict[str, Any]
 
 
-def without_graph(env: cb.Environment) -> cb.Problem:
-    values = {name: list(env.problem.variable(name).states) for name in (*MANIPULABLE, *OBSERVED)}
-    return cb.Problem(
-        None,
-        reward="click",
-        manipulable={name: values[name] for name in MANIPULABLE},
-        values={name: values[name] for name in OBSERVED},
-    )
-
-
 def summary(found: list[float]) -> Row:
     error = float(np.std(found, ddof=1) / len(found) ** 0.5) if len(found) > 1 else 0.0
     return {"mean": float(np.mean(found)), "standard_error": error}
@@ -57,7 +47,7 @@ def email_part(change: str, replications: int, workers: int) -> list[Row]:
     source = partial(draw_email, change)
     rows = []
     for knowledge, policies in EMAIL_POLICIES.items():
-        believed = without_graph(cb.zoo.email_changes("none").at(1)) if knowledge == "told nothing" else None
+        believed = email_without_graph(cb.zoo.email_changes("none").at(1)) if knowledge == "told nothing" else None
         for policy in policies:
             run = cb.simulate(
                 source,

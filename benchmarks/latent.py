@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 import causalbandits as cb
+from causalbandits_bench.unknown_graphs import EMAIL_MANIPULABLE, email_without_graph
 
 RESULT = Path(__file__).with_name("latent.json")
 HORIZON, REPLICATIONS = 5000, 40
-MANIPULABLE, OBSERVED = ("product", "purpose", "send_time"), ("subject", "template")
 PAIR = ("template", "click")
 SHIFT = 0.3
 """The taste changes the probability of template 1 by so much, down or up."""
@@ -60,7 +60,7 @@ def confounded_environment(replication: int) -> cb.Environment:
             table = np.clip(np.stack([table - shifts, table + shifts], axis=-2), 0.02, 0.98)
             parents.append("taste")
         variables.append(cb.Variable(name, states[name], parents=parents, table=table))
-    problem = cb.Problem(cb.CausalModel(variables), manipulable=list(MANIPULABLE), reward_parents=list(EFFECTS))
+    problem = cb.Problem(cb.CausalModel(variables), manipulable=list(EMAIL_MANIPULABLE), reward_parents=list(EFFECTS))
     effects = [np.array([EFFECTS[name][state] for state in states[name]]) for name in problem.parents]
     means = 0.5 + sum(np.ix_(*effects))
     return cb.Environment(problem, cb.rewards.BernoulliReward(means))
@@ -68,14 +68,7 @@ def confounded_environment(replication: int) -> cb.Environment:
 
 def believed(env: cb.Environment, is_declared: bool) -> cb.Problem:
     """The variables and their values, without a graph."""
-    values = {name: list(env.problem.variable(name).states) for name in (*MANIPULABLE, *OBSERVED)}
-    return cb.Problem(
-        None,
-        reward="click",
-        manipulable={name: values[name] for name in MANIPULABLE},
-        values={name: values[name] for name in OBSERVED},
-        latent=[PAIR] if is_declared else None,
-    )
+    return email_without_graph(env, latent=[PAIR] if is_declared else None)
 
 
 def final_regret(replication: int, policy: str, is_declared: bool) -> float:

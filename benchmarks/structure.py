@@ -32,23 +32,26 @@ import causalbandits as cb
 from causalbandits.engine import driver
 from causalbandits_bench.timing import side_by_side
 from causalbandits_bench.unknown_graphs import (
+    EMAIL_MANIPULABLE,
+    EMAIL_OBSERVED,
     RAPS,
     KnownKUCBPlus,
     Player,
     StandardUCB,
     UnknownKUCBPlus,
+    email_without_graph,
     environment_with_graph,
     play,
     problem_with_graph,
     problem_without_graph,
     settings_of,
+    values_of,
 )
 from causalbandits_bench.workloads import engine_task
 
 HERE = Path(__file__).parent
 HORIZON, DECOYS = 5000, 4
 GRAPH_HORIZON, GRAPH_VALUES, TREE_VALUES = 2000, 3, 2
-MANIPULABLE, OBSERVED = ("product", "purpose", "send_time"), ("subject", "template")
 GRAPH = "purpose -> subject; product, purpose -> template; subject, template, send_time -> click"
 
 
@@ -108,7 +111,9 @@ def permuted_environment(
     variables += [cb.Variable(name, [0, 1], table=[0.5, 0.5]) for name in noise]
     cause = "product" if effect else arrow[0] if arrow else ""
     parents = ("subject", "template", "send_time", *((cause,) if cause else ()))
-    problem = cb.Problem(cb.CausalModel(variables), manipulable=list(MANIPULABLE), reward_parents=[*parents, *noise])
+    problem = cb.Problem(
+        cb.CausalModel(variables), manipulable=list(EMAIL_MANIPULABLE), reward_parents=[*parents, *noise]
+    )
     means = original.configuration_means.reshape(original.problem.shape)
     means = means[np.ix_(*(order[name] for name in original.problem.parents))]
     if effect:
@@ -121,15 +126,8 @@ def permuted_environment(
     return cb.Environment(problem, cb.rewards.BernoulliReward(np.broadcast_to(means, problem.shape)))
 
 
-def values_of(env: cb.Environment, names: tuple[str, ...]) -> dict[str, list[Any]]:
-    return {name: list(env.problem.variable(name).states) for name in names}
-
-
 def without_graph(env: cb.Environment) -> cb.Problem:
-    decoys = tuple(name for name in env.problem.parents if name.startswith("decoy"))
-    return cb.Problem(
-        None, reward="click", manipulable=values_of(env, MANIPULABLE), values=values_of(env, (*OBSERVED, *decoys))
-    )
+    return email_without_graph(env, decoys=tuple(name for name in env.problem.parents if name.startswith("decoy")))
 
 
 def with_graph(env: cb.Environment, known: Any = None, graph: str = GRAPH) -> cb.Problem:
@@ -137,8 +135,8 @@ def with_graph(env: cb.Environment, known: Any = None, graph: str = GRAPH) -> cb
         graph,
         reward="click",
         known=known,
-        manipulable=values_of(env, MANIPULABLE),
-        values=values_of(env, OBSERVED),
+        manipulable=values_of(env, EMAIL_MANIPULABLE),
+        values=values_of(env, EMAIL_OBSERVED),
     )
 
 
@@ -149,7 +147,7 @@ def partly(env: cb.Environment) -> cb.Problem:
 def model_without_arrow(env: cb.Environment) -> cb.Problem:
     """The right CPTs and a graph in which product does not cause clicks: for the guard, which needs CPTs."""
     return cb.Problem(
-        env.problem.model, manipulable=list(MANIPULABLE), reward_parents=["subject", "template", "send_time"]
+        env.problem.model, manipulable=list(EMAIL_MANIPULABLE), reward_parents=["subject", "template", "send_time"]
     )
 
 

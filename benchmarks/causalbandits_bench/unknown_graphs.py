@@ -25,6 +25,26 @@ RAPS_THRESHOLD = 0.05
 """Probabilities that differ by so much show an effect."""
 
 
+EMAIL_MANIPULABLE, EMAIL_OBSERVED = ("product", "purpose", "send_time"), ("subject", "template")
+"""The variables of the e-mail campaign before the click."""
+
+
+def values_of(env: cb.Environment, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    """The values of some variables."""
+    return {name: list(env.problem.variable(name).states) for name in names}
+
+
+def email_without_graph(env: cb.Environment, *, decoys: tuple[str, ...] = (), **arguments: Any) -> cb.Problem:
+    """The e-mail campaign, told nothing but its variables and their values."""
+    return cb.Problem(
+        None,
+        reward="click",
+        manipulable=values_of(env, EMAIL_MANIPULABLE),
+        values=values_of(env, (*EMAIL_OBSERVED, *decoys)),
+        **arguments,
+    )
+
+
 class Player(Protocol):
     """An algorithm: it chooses an action by its number, and learns the outcome."""
 
